@@ -33,6 +33,7 @@ from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
 from bot.jobs.firing import Jobs
+from bot.jobs.hooks import HookDesk
 from bot.jobs.orders import JobOrders
 from bot.jobs.runner import JobRules, JobRunner
 from bot.jobs.runs import JobTurns
@@ -184,7 +185,9 @@ async def assemble(
         lambda key: config.settings(key).tools.approve == "ask",
     )
     job_runner = JobRunner(store, delivery, turns, access, job_rules)
-    jobs, job_orders = Jobs(job_runner, conversations), JobOrders(job_runner, conversations)
+    hook_desk = HookDesk(job_runner, turns, layers.secrets)
+    jobs = Jobs(job_runner, conversations)
+    job_orders = JobOrders(job_runner, conversations, hook_desk.has_secret)
     turns.runs = JobTurns(job_runner, delivery, alerts.job_failed)
     turns.list_made = job_orders.list_made
 
@@ -278,6 +281,7 @@ async def assemble(
         Listing(conversations, links),
         logins,
         languages,
+        hook_desk,
         alerts.channel_unreachable,
     )
     for problem in problems:

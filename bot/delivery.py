@@ -80,11 +80,12 @@ class Delivery:
         line: CommandLine | None,
         files: tuple[Stored, ...] = (),
         form: str | None = None,
+        is_outside: bool = False,
     ) -> tuple[Received, bool]:
         """Put a message into the inbox, with its files, which are on disk; says whether it is new.
         The same id with the same text and files, in the same chat, is the same message. Where a
         form waited for it, the message ends that; `form` is the command that it is the argument of,
-        "" where it is none. Raises StoreError."""
+        "" where it is none; `is_outside` as in `Received`. Raises StoreError."""
         message = InboxRow(
             0,
             columns_of(inbound.address),
@@ -94,6 +95,7 @@ class Delivery:
             time.time(),
             attachments=dump(files),
             branch=key.id if key.id != key_of(inbound.address).id else "",
+            is_outside=is_outside,
         )
         said = "\0".join((inbound.text, *(file.path for file in files)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:32]
@@ -231,4 +233,4 @@ def to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -
     address, files = address_of(row.place), load(row.attachments)
     is_begun = row.attempts > 0
     said = (row.id, row.platform_id, address, key, row.text, line, row.sender)
-    return Received(*said, files, is_begun, row.run)
+    return Received(*said, files, is_begun, row.run, row.is_outside)

@@ -30,7 +30,8 @@ class CommandLine:
 class Received:
     """A message that is on disk. `row` is its place in the inbox, `id` the platform's; `line` is
     the command in it, if it is one; `is_begun` says whether a process before this one began to work
-    on it. `run` is the run of a job that it is the prompt of (0: somebody said it)."""
+    on it. `run` is the run of a job that it is the prompt of (0: somebody said it). One that
+    `is_outside` holds text that a stranger may have written."""
 
     row: int
     id: str
@@ -42,6 +43,7 @@ class Received:
     files: tuple[Stored, ...] = ()
     is_begun: bool = False
     run: int = 0
+    is_outside: bool = False
 
     @property
     def speaker(self) -> str:

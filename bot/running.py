@@ -15,6 +15,7 @@ from bot.attachments import split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.intake import Intake
+from bot.jobs.hooks import HookDesk
 from bot.keys import ApiKeys
 from bot.languages import Languages
 from bot.links import Links
@@ -35,7 +36,15 @@ from channels.base import (
     WorkspaceFiles,
 )
 from channels.language import _, explain, speaking
-from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, clean_text
+from channels.message import (
+    Address,
+    Completed,
+    CompletionRequest,
+    HookCall,
+    Inbound,
+    Reply,
+    clean_text,
+)
 from memory.conversations import Conversations
 from memory.messages import Message
 from memory.record.store import StoreError
@@ -68,6 +77,7 @@ class RunningBot:
     listing: Listing
     logins: Logins
     languages: Languages
+    hooks: HookDesk
     on_trouble: Callable[[str, BaseException], None]
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -180,6 +190,14 @@ class RunningBot:
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
         """A file of a chat's."""
         return await self.workspaces.open(self.turns.lead(address), path)
+
+    async def opens_hook(self, call: HookCall) -> bool:
+        """Whether a call of a job proves that it may be made."""
+        return await self.hooks.opens(call)
+
+    async def call_hook(self, call: HookCall) -> bool:
+        """Let the job of a call run; False where it was called so before."""
+        return await self.hooks.take(await self.hooks.read(call))
 
     async def instruct(self, address: Address, text: str) -> str:
         """Let a client's words be its conversation's system prompt; returns what is wrong."""

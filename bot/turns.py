@@ -132,6 +132,7 @@ class _Said:
             speaker=received.speaker,
             images=images_of(received.files),
             files=data_of(received.files),
+            is_tainted=received.is_outside,
         )
 
 
@@ -217,7 +218,9 @@ class Turns:
         is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
         text = f"/{said.text.lstrip()}" if is_command else said.text
         inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
-        received, _is_new = await self._delivery.receive(inbound, key, None, find_stored(said))
+        received, _is_new = await self._delivery.receive(
+            inbound, key, None, find_stored(said), is_outside=said.is_tainted
+        )
         self.put(received, said.text)
         return received.id
 
@@ -313,6 +316,7 @@ class Turns:
             images=message.images,
             person=name_of(received.address),
             files=message.files,
+            is_tainted=message.is_tainted,
         )
         if turn.is_resumed:
             progress, is_call = len(turn.entries), bool(turn.begun)

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from channels.message import Address, Completed, CompletionRequest, Inbound, Outbound, Reply
+from channels.message import (
+    Address,
+    Completed,
+    CompletionRequest,
+    HookCall,
+    Inbound,
+    Outbound,
+    Reply,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +385,15 @@ class Bot(Protocol):
     ) -> AsyncGenerator[Delta | Completed, None]:
         """Answer a request that stands by itself: its text as it streams, and last the whole. It
         is in no transcript. Closing the generator cancels it. Raises NotCompleted."""
+        ...
+
+    async def opens_hook(self, call: HookCall) -> bool:
+        """Whether a call proves that it may be made; one that does not is counted, and logged."""
+        ...
+
+    async def call_hook(self, call: HookCall) -> bool:
+        """Let the job of a call that may be made run, with its body as text from outside; returns
+        once that is on disk. False: this call was taken before. Raises NotCompleted."""
         ...
 
     async def instruct(self, address: Address, text: str) -> str:

@@ -196,6 +196,20 @@ class Completed:
     completion: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """A job is called over HTTP by the `name` of its hook, with a body in bytes. What proves that
+    it may be: the secret itself, or where there is a `signature`, that one alone ("sha256=" and the
+    HMAC of the body, in hex). `delivery` is the caller's name for it ("": none): what comes again
+    under the same one is the same call."""
+
+    name: str
+    body: bytes
+    secret: str = ""
+    signature: str = ""
+    delivery: str = ""
+
+
 class NotCompleted(Exception):
     """There is no answer. The text is a sentence that says why; `retry_after` are the seconds after
     which it is worth to ask again (0: unknown)."""

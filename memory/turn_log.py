@@ -58,6 +58,7 @@ class TurnLog:
         images: tuple[Image, ...] = (),
         person: str = "",
         files: tuple[str, ...] = (),
+        is_tainted: bool = False,
     ) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
         was; another that was left open is closed with a mark. `person` is who pays for it."""
@@ -68,7 +69,9 @@ class TurnLog:
         async with state.changing:
             await self.compactor.before_turn()
             number = state.newest + 1
-            question = Message("user", text, speaker=speaker, images=images, files=files)
+            question = Message(
+                "user", text, speaker=speaker, images=images, files=files, is_tainted=is_tainted
+            )
             entry = await self._entry(question, number)
             await self.services.store.write(
                 lambda db: transcript.insert(

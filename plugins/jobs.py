@@ -38,6 +38,10 @@ class JobsPort(Protocol):
         """Those of the chat that an address leads to, the next first."""
         ...
 
+    def missing_secret(self, hook: str) -> str:
+        """The name in the environment under which a hook still needs a secret; "": it has one."""
+        ...
+
     async def run(self, address: Address, number: int) -> JobView:
         """Tell or run it now, besides its times."""
         ...
@@ -55,10 +59,19 @@ class JobsPort(Protocol):
         ...
 
 
+def describe_rule(job: JobRow) -> str:
+    """When a job happens again and again: "every day at 09:00", "the hook github"; "once"."""
+    if job.hook:
+        return _("the hook {hook}", hook=job.hook)
+    return describe(job.rule, job.anchor, ZoneInfo(job.zone))
+
+
 def describe_when(view: JobView) -> str:
     """When it happens: "every day at 09:00, next on Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
     job, zone = view.job, view.zone
-    rule = describe(job.rule, job.anchor, zone)
+    if job.hook:
+        return _("whenever `POST /api/hooks/{hook}` is called", hook=job.hook)
+    rule = describe_rule(job)
     if not job.next_at:
         return rule
     at = format_time(job.next_at, zone)

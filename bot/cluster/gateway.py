@@ -49,6 +49,7 @@ from channels.message import (
     Address,
     Completed,
     CompletionRequest,
+    HookCall,
     Inbound,
     NotCompleted,
     Outbound,
@@ -209,6 +210,19 @@ class GatewayBot:
             await calling.aclose()
             if at and not is_over:
                 self._node.broker.tell_soon(at, wire.dump({"stream": stream}))
+
+    async def opens_hook(self, call: HookCall) -> bool:
+        """All processes have the same secrets."""
+        return await self._app.bot.opens_hook(call)
+
+    async def call_hook(self, call: HookCall) -> bool:
+        """Hand a call that was proved to the owner of its job's conversation."""
+        proven = await self._app.bot.hooks.read(call)
+        part = {"do": "call_hook", "address": proven.address, "call": proven}
+        try:
+            return bool((await self._ask_at(proven.address, part, PATIENCE))["value"])
+        except (BrokerError, StoreError, wire.RemoteError) as error:
+            raise NotCompleted("unavailable", str(error)) from None
 
     async def instruct(self, address: Address, text: str) -> str:
         part = {"do": "instruct", "address": address, "text": text}

@@ -22,6 +22,7 @@ from bot.cluster.base import GiveBack, OwnerCall
 from bot.cluster.node import Node
 from bot.cluster.ownership import BEAT, LOST, Ownership
 from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
+from bot.jobs.hooks import ProvenCall
 from channels.base import KeyHolder
 from channels.language import asked_in
 from channels.message import Address, CompletionRequest, Reply
@@ -246,6 +247,7 @@ class Worker:
             "transcript": self._transcript,
             "instruct": self._instruct,
             "begin_with": self._begin_with,
+            "call_hook": self._call_hook,
             "complete": self._complete,
             "watch": self._watch,
         }
@@ -275,6 +277,10 @@ class Worker:
         address = wire.build(Address, part["address"])
         exchanges = wire.build(list[tuple[str, str]], part["exchanges"])
         return wire.dump({"value": await self.app.bot.begin_with(address, exchanges)})
+
+    async def _call_hook(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        proven = wire.build(ProvenCall, part["call"])
+        return wire.dump({"value": await self.app.bot.hooks.take(proven)})
 
     # --- what streams -------------------------------------------------------------------------
 

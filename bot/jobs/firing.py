@@ -69,7 +69,7 @@ class Jobs:
         if later > now and not job.retry_at:
             await self._runner.move(job, replace(job, next_at=later))
         elif self._runner.access.identify(address) is None:
-            await self._runner.move(job, replace(job, state="paused", why=SHUT_OUT))
+            await self._runner.pause(job, SHUT_OUT)
         elif job.kind == "reminder":
             await self._remind(job, address, now, quiet)
         elif now - job.due > CATCH_UP and not job.retry_at:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from agent.tools import ToolError
 from bot.delivery import columns_of
+from bot.jobs.hooks import secret_name
 from bot.jobs.plans import to_reminder
 from bot.jobs.runner import JobRunner
 from bot.sending import address_of
+from bot.settings.jobs import JobSettings
 from channels.language import _
 from channels.message import Address
 from memory.conversations import Conversations
@@ -33,8 +36,11 @@ LONGEST_TEXT = 4_000
 class JobOrders:
     """Makes jobs, shows and changes them."""
 
-    def __init__(self, runner: JobRunner, conversations: Conversations) -> None:
+    def __init__(
+        self, runner: JobRunner, conversations: Conversations, has_secret: Callable[[str], bool]
+    ) -> None:
         self._runner, self._conversations = runner, conversations
+        self._has_secret = has_secret
         self._made: defaultdict[tuple[str, int], list[JobView]] = defaultdict(list)
 
     def list_made(self, turn: OpenTurn) -> list[str]:
@@ -76,11 +82,7 @@ class JobOrders:
                 _("That is longer than the {most:,} characters there may be.", most=LONGEST_TEXT)
             )
         now, settings = self._runner.clock(), self._runner.rules.settings(key)
-        zone = ZoneInfo(new.zone)
-        quiet = settings.quiet_hours if new.rule or new.kind == "prompt" else ""
-        at = postpone(next_time(new.rule, new.anchor, now, zone), quiet, zone)
-        if not at:
-            raise CommandError(_("{at} has passed already.", at=format_time(new.anchor, zone)))
+        at = 0.0 if new.hook else _first_time(new, settings, now)
         return JobRow(
             home=key.home,
             place=columns_of(address),
@@ -97,11 +99,20 @@ class JobOrders:
             run_budget=settings.run_budget if new.budget is None else new.budget,
             day_budget=settings.day_budget,
             branch=new.branch,
+            hook=new.hook,
         )
 
     async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:
         most = self._runner.rules.settings(key).most
-        number = await self._runner.store.write(lambda db: rows.insert(db, job, most))
+
+        def work(db: Database) -> int:
+            if rows.find_hook(db, job.hook) is not None:
+                raise CommandError(
+                    _("There is a hook {hook} already; choose another name.", hook=job.hook)
+                )
+            return rows.insert(db, job, most)
+
+        number = await self._runner.store.write(work)
         if not number:
             raise CommandError(
                 _(
@@ -123,10 +134,18 @@ class JobOrders:
 
         return await self._runner.store.read(work)
 
+    def missing_secret(self, hook: str) -> str:
+        """The name in the environment under which a hook still needs a secret; "": it has one."""
+        return "" if self._has_secret(hook) else secret_name(hook)
+
     async def run(self, address: Address, number: int) -> JobView:
         """Tell or run a job now, besides its times. Raises CommandError, and StoreError."""
         job = await self._find(address, number)
         now = self._runner.clock()
+        if job.hook:
+            raise CommandError(
+                _("Job {n} runs when its hook {hook} is called.", n=number, hook=job.hook)
+            )
         if job.kind == "reminder":
             with self._runner.speaking_to(job):
                 reply = to_reminder(job)
@@ -144,9 +163,7 @@ class JobOrders:
                 if job.state == "paused"
                 else _("Job {n} is done already.", n=number)
             )
-        await self._runner.move(
-            job, replace(job, state="paused", why="you paused it", retry_at=0.0)
-        )
+        await self._runner.pause(job, "you paused it")
         return await self._view(number)
 
     async def resume(self, address: Address, number: int) -> JobView:
@@ -157,7 +174,7 @@ class JobOrders:
         at = job.next_at if job.next_at > now else 0.0
         if job.rule:
             at = next_time(job.rule, job.anchor, now, ZoneInfo(job.zone))
-        if not at:
+        if not at and not job.hook:
             raise CommandError(
                 _("The time of job {n} has passed; `/jobs run {n}` does it now.", n=number)
             )
@@ -198,3 +215,12 @@ class JobOrders:
 def _to_view(db: Database, job: JobRow) -> JobView:
     last = next(iter(rows.list_runs(db, job.id, 1)), None)
     return JobView(job, last, rows.delivery_of(db, last) if last else RunDelivery())
+
+
+def _first_time(new: NewJob, settings: JobSettings, now: float) -> float:
+    zone = ZoneInfo(new.zone)
+    quiet = settings.quiet_hours if new.rule or new.kind == "prompt" else ""
+    at = postpone(next_time(new.rule, new.anchor, now, zone), quiet, zone)
+    if not at:
+        raise CommandError(_("{at} has passed already.", at=format_time(new.anchor, zone)))
+    return at

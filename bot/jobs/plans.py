@@ -10,7 +10,8 @@ from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Problem, Reply
 from memory.messages import Mark
 from memory.record.jobs import JobRow, Outcome, RunRow
-from plugins.recurrence import describe, format_time, next_time, postpone
+from plugins.jobs import describe_rule
+from plugins.recurrence import format_time, next_time, postpone
 
 GRACE = 300.0
 """Seconds after its time from which on what is told or run is called late."""
@@ -60,10 +61,9 @@ def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
 def to_prompt(job: JobRow) -> str:
     """What the model reads of a prompt that runs by the clock. It never begins with a slash, which
     would make it a command."""
-    zone = ZoneInfo(job.zone)
     with speaking(ENGLISH):
-        when = format_time(job.due, zone) if job.due else "now"
-        rule = describe(job.rule, job.anchor, zone)
+        when = format_time(job.due, ZoneInfo(job.zone)) if job.due else "now"
+        rule = describe_rule(job)
     return f"[Job {job.id}, {rule}; due {when}. Nobody is here to answer questions.]\n{job.text}"
 
 
@@ -106,9 +106,9 @@ def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRo
     """A job once a run of it has ended."""
     if ending.outcome == "done":
         return replace(job, failures=0, attempts=0, retry_at=0.0)
-    if ending.is_worth_again and job.state != "paused":
+    if ending.is_worth_again and job.state != "paused" and not job.hook:
         return plan_retry(job, run.due, now)
-    if ending.outcome == "failed":
+    if ending.outcome == "failed":  # what a hook was called with is in no row of the job
         return plan_retry(replace(job, attempts=len(WAITS)), run.due, now)
     return replace(job, attempts=0, retry_at=0.0)
 
@@ -116,7 +116,7 @@ def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRo
 def describe_run(job: JobRow, after: JobRow, run: RunRow, ending: RunEnding) -> str:
     """The line below the answer of a run: whose it is, and what follows."""
     zone = ZoneInfo(job.zone)
-    parts = [_("Job {n}, {rule}", n=job.id, rule=describe(job.rule, job.anchor, zone))]
+    parts = [_("Job {n}, {rule}", n=job.id, rule=describe_rule(job))]
     if run.at - run.due > GRACE:
         parts.append(_("late: it was due on {at}", at=format_time(run.due, zone)))
     if after.retry_at:

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from bot.access import Access
@@ -78,6 +78,10 @@ class JobRunner:
     async def move(self, before: JobRow, after: JobRow) -> None:
         """Keep what comes after a job, unless somebody else has changed it."""
         await self.store.write(lambda db: rows.claim(db, before, after))
+
+    async def pause(self, job: JobRow, why: str) -> None:
+        """Let a job rest."""
+        await self.move(job, replace(job, state="paused", why=why, retry_at=0.0))
 
     async def tell_run(
         self, job: JobRow, after: JobRow, reply: Reply, outcome: Outcome, now: float

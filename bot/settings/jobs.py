@@ -61,6 +61,13 @@ class JobSettings(BaseModel):
         description="The most steps in one run of a job.",
         json_schema_extra={"unit": "steps", "holds": "from the next job on"},
     )
+    hook_rate: int = Field(
+        default=30,
+        ge=1,
+        le=1_000,
+        description="How often a minute the job of a hook may be called over HTTP.",
+        json_schema_extra={"unit": "calls", "holds": "at once"},
+    )
     quiet_hours: Annotated[str, AfterValidator(_check_span)] = Field(
         default="",
         max_length=20,

@@ -37,6 +37,8 @@ from bot.settings.schema import (
 PREFIX = "PARLEY_"
 CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
 """Names in the environment that begin so and are no settings."""
+HOOK_SECRET = "PARLEY_HOOK_SECRET_"
+"""What the names of secrets begin with by which jobs are called (`bot/jobs/hooks.py`)."""
 IN_FILE = {
     **IN_RUNTIME,
     "runtime.hooks": "hooks",
@@ -288,8 +290,8 @@ def _from_environment(
 ) -> WrittenSetting:
     keys = {variable(key): key for key in SETTINGS}
     written: dict[str, Any] = {}
-    own = (name for name in environ if name.startswith(PREFIX) and name not in CREDENTIALS)
-    for name in sorted(own):
+    own = {name for name in environ if name.startswith(PREFIX)} - CREDENTIALS
+    for name in sorted(name for name in own if not name.startswith(HOOK_SECRET)):
         if key := keys.get(name):
             with _collect_faults(faults):
                 _refuse_plain_key(name, key, environ[name])

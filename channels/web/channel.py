@@ -29,6 +29,7 @@ from channels.web.guard import (
     is_loopback,
     is_weak,
 )
+from channels.web.hooks import hook_operations
 from channels.web.operations import Operation, Problem, as_json, document
 from channels.web.sessions import Sessions
 from channels.web.shapes import State
@@ -134,6 +135,7 @@ class Web:
             *sessions.operations,
             *files.operations,
             *completions.operations,
+            *hook_operations(bot),
         )
         described = document(operations, self._config.version)
 

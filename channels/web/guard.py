@@ -40,6 +40,8 @@ _FEWEST_SIGNS = 6  # different ones; "aaaaaaaaaaaaaaaa" could be guessed as well
 COOKIE = "parley"
 OURS = ("/api/", "/v1/")
 """Where it is asked who comes; the page itself, its scripts and the health checks are open."""
+HOOKS = "/api/hooks/"
+"""What programs call that prove who they are in ways of their own (`hooks`)."""
 OPEN = frozenset({"/api/login", "/api/join"})
 PROTOCOL = "/v1/"
 """OpenAI's protocol, which keys open too."""
@@ -275,7 +277,7 @@ class AuthMiddleware:
         path, headers = scope["path"], Headers(scope=scope)
         if is_broken(headers):
             return BROKEN
-        if not path.startswith(OURS):
+        if not path.startswith(OURS) or path.startswith(HOOKS):
             return None
         given = _bearer(headers) or ""
         if given.startswith(self._keys.prefix) and not self._lock.opens(given):

@@ -107,7 +107,8 @@ class Parameter:
 class Operation:
     """One thing that can be asked for. `takes` and `gives` are the shapes of the bodies; `problems`
     the statuses that an error may have; `accepts` is the shape of a 202, for who does not wait;
-    `streams` says that it can answer with an event stream; `is_open` that it asks for no token."""
+    `streams` says that it can answer with an event stream; `is_open` that it asks for no token;
+    `takes_anything` that its body has no shape."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -120,6 +121,7 @@ class Operation:
     problems: Sequence[int] = ()
     streams: bool = False
     is_open: bool = False
+    takes_anything: bool = False
 
     @property
     def route(self) -> Route:
@@ -165,21 +167,21 @@ def event(data: Any, kind: str = "", place: str = "") -> bytes:
 
 async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
     """The request's body, of at most so many bytes, in this shape. Raises Problem."""
-    content = await _read(request, limit)
+    hint = "the setting web.upload_limit says how large files may be"
+    content = await read_body(request, limit, hint)
     if len(content) > LARGE:
         return await asyncio.to_thread(_parse, content, shape)
     return _parse(content, shape)
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int, hint: str) -> bytes:
+    """The request's body, of at most so many bytes. Raises Problem, which ends with the hint."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > limit:
             raise Problem(
-                413,
-                f"This is larger than {limit / 1e6:.0f} MB, the most that is taken; the setting "
-                "web.upload_limit says how large files may be.",
+                413, f"This is larger than {limit / 1e6:.0f} MB, the most that is taken; {hint}."
             )
     return bytes(content)
 
@@ -229,6 +231,8 @@ def _describe(operation: Operation) -> dict[str, Any]:
             "content": _content(operation.takes),
             "required": bool(operation.takes.model_json_schema().get("required")),
         }
+    if operation.takes_anything:
+        what["requestBody"] = {"content": {"application/json": {}, "text/plain": {}}}
     if not operation.is_open:
         what["security"] = [{"token": []}]
     return what

@@ -244,6 +244,10 @@ class State(BaseModel):
     status: Literal["ok", "ready"]
 
 
+class HookState(BaseModel):
+    status: Literal["accepted", "known"]
+
+
 class ErrorDetail(BaseModel):
     message: str
     type: str

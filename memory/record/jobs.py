@@ -25,7 +25,9 @@ State = Literal["active", "paused", "done"]
 Outcome = Literal["", "done", "failed", "stopped", "refused", "told"]
 """What came of a run; "": it waits, or is under way."""
 KEPT_RUNS = 20
-"""Runs of a job that are kept."""
+"""Runs of a job that are kept, besides those of the last days."""
+KEPT_FOR = 2 * 86_400.0
+"""Seconds for which all runs of a job are kept: what they cost counts for its day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class JobRow:
     `grants` are the tools, with spaces between, that need not ask; `run_budget` and `day_budget`
     are in US dollars (0: no limit). `branch` is the number of the chat's branch that it runs in (0:
     whichever the chat leads to). `why` says why it rests.
+
+    A prompt with a `hook` is due when it is called by that name over HTTP, and at no time. Of the
+    calls in that name, `forged` had not its secret, the last of them at `forged_at`.
     """
 
     home: str
@@ -66,6 +71,9 @@ class JobRow:
     attempts: int = 0
     failures: int = 0
     created_at: float = 0.0
+    hook: str = ""
+    forged: int = 0
+    forged_at: float = 0.0
 
     @property
     def due(self) -> float:
@@ -77,7 +85,7 @@ class JobRow:
 class NewJob:
     """A job that somebody wants: its `rule` counts from `anchor` (seconds since 1970), which for
     what happens once is its time; `budget` is what a run may cost, in US dollars (None: what is
-    set), `branch` as in `JobRow`."""
+    set), `branch` and `hook` as in `JobRow`."""
 
     kind: Kind
     text: str
@@ -87,6 +95,7 @@ class NewJob:
     grants: tuple[str, ...] = ()
     budget: float | None = None
     branch: int = 0
+    hook: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,13 @@ def find(database: Database, job: int) -> JobRow | None:
     columns = tables.ScheduledJob
     rows = columns.select().where(columns.id == job).dicts().execute(database)
     return next(tables.readable(rows, _job), None)
+
+
+def find_hook(database: Database, name: str) -> JobRow | None:
+    """The job that is called by this name."""
+    columns = tables.ScheduledJob
+    rows = columns.select().where((columns.hook == name) & (columns.hook != ""))
+    return next(tables.readable(rows.dicts().execute(database), _job), None)
 
 
 def list_all(database: Database) -> list[JobRow]:
@@ -211,6 +227,7 @@ def begin_run(database: Database, run: RunRow) -> int:
     kept = kept.order_by(columns.id.desc()).limit(KEPT_RUNS)
     oldest = min((number for (number,) in kept.tuples().execute(database)), default=0)
     is_old = (columns.job == run.job) & (columns.id < oldest) & (columns.outcome != "")
+    is_old &= columns.at < run.at - KEPT_FOR
     columns.delete().where(is_old).execute(database)
     return row
 
@@ -220,6 +237,32 @@ def put_in(database: Database, run: int, message: InboxRow, digest: str) -> Inbo
     row, _ = mailbox.receive(database, replace(message, run=run), digest)
     tables.update(database, tables.JobRun, run, inbox=row.id)
     return row
+
+
+def take_call(database: Database, run: RunRow, call: InboxRow) -> InboxRow | None:
+    """Put what a hook was called with into the inbox, as a run of its job; None: that was done
+    before, by the call's `platform_id`."""
+    row, is_new = mailbox.receive(database, call, "")
+    if not is_new:
+        return None
+    number = begin_run(database, replace(run, inbox=row.id))
+    tables.update(database, tables.Inbox, row.id, run=number)
+    return replace(row, run=number)
+
+
+def count_runs_since(database: Database, job: int, since: float) -> int:
+    """How many runs of a job have begun since a time."""
+    columns = tables.JobRun
+    query = columns.select(columns.id).where((columns.job == job) & (columns.at >= since))
+    return query.count(database)
+
+
+def count_forged(database: Database, hook: str, calls: int, at: float) -> None:
+    """So many more calls in the name of a hook had not its secret."""
+    columns = tables.ScheduledJob
+    columns.update(forged=columns.forged + calls, forged_at=at).where(
+        (columns.hook == hook) & (columns.hook != "")
+    ).execute(database)
 
 
 def put_out(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[int]:

@@ -40,7 +40,8 @@ class InboxRow:
     counts how often it was begun: a command once, a turn each time it is taken up after a
     crash. `branch` is the id of the conversation that it belongs to, where that is not the first
     of the chat that it came from: a branch, or that of a chat which this one is linked to. `run` is
-    the run of a job that it is the prompt of (`jobs.py`; 0: somebody said it)."""
+    the run of a job that it is the prompt of (`jobs.py`; 0: somebody said it). One that
+    `is_outside` holds text that a stranger may have written."""
 
     id: int
     place: AddressColumns
@@ -53,6 +54,7 @@ class InboxRow:
     attempts: int = 0
     branch: str = ""
     run: int = 0
+    is_outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def receive(
         "attachments": message.attachments,
         "branch": message.branch,
         "run": message.run,
+        "is_outside": message.is_outside,
     }
     row = tables.insert_new(database, table, **once, **rest)
     if not row:
@@ -293,9 +296,9 @@ def _place(conversation: str) -> tuple[str, str, str]:
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
     identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, *rest = row
     place = AddressColumns(channel, chat, thread, user)
-    files, attempts, _, branch, run = rest
+    files, attempts, _, branch, run, is_outside = rest
     whole = (identity, place, platform_id, text, sender, at, bool(is_done), files, attempts)
-    return InboxRow(*whole, branch=branch, run=run)
+    return InboxRow(*whole, branch=branch, run=run, is_outside=bool(is_outside))
 
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:

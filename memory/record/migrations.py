@@ -485,6 +485,18 @@ def _cache_writes(database: Database) -> None:
     database.execute_sql("ALTER TABLE usage ADD COLUMN written INTEGER NOT NULL DEFAULT 0")
 
 
+def _hooks(database: Database) -> None:
+    """Jobs that are called over HTTP, how many calls were forged, and messages from outside."""
+    for statement in (
+        "ALTER TABLE scheduled_job ADD COLUMN hook TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE scheduled_job ADD COLUMN forged INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE scheduled_job ADD COLUMN forged_at REAL NOT NULL DEFAULT 0",
+        "CREATE UNIQUE INDEX scheduled_job_hook ON scheduled_job(hook) WHERE hook != ''",
+        "ALTER TABLE inbox ADD COLUMN is_outside INTEGER NOT NULL DEFAULT 0",
+    ):
+        database.execute_sql(statement)
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -525,6 +537,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _steering,
     _scheduled_jobs,
     _cache_writes,
+    _hooks,
 ]
 
 

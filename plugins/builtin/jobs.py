@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from agent.tools.base import NOT_RUN
 from agent.tools.toolbox import permission_for
-from channels.language import _, explain
+from channels.language import _, explain, number_of
 from memory.record.jobs import Kind, NewJob
 from plugins.api import (
     Action,
@@ -88,8 +88,8 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
         else:
             raise CommandError(
                 _(
-                    "/jobs add does not know “{option}”. It takes --allow TOOL,TOOL, "
-                    "--budget DOLLARS and --branch N before the time.",
+                    "/jobs does not know “{option}”. It takes --allow TOOL,TOOL, --budget DOLLARS "
+                    "and --branch N, before anything else.",
                     option=f"--{literal(name)} {literal(clip(value))}",
                 )
             )
@@ -140,6 +140,8 @@ def _data(view: JobView) -> dict[str, Any]:
         "state": job.state,
         "run": last.outcome if last else None,
         "unsent": view.delivered.waiting,
+        "hook": job.hook or None,
+        "forged": job.forged,
     }
 
 
@@ -147,6 +149,7 @@ def _data(view: JobView) -> dict[str, Any]:
 
 _SUBS = (
     ("add", "a prompt that runs by itself: /jobs add every day 8:00 Sum up my mail"),
+    ("hook", "a prompt that runs when a program calls it: /jobs hook github Say what is new"),
     ("run", "run it now, besides its times"),
     ("pause", "let it rest"),
     ("resume", "let it go on"),
@@ -157,7 +160,7 @@ _SUBS = (
 @command(
     "jobs",
     "Reminders and jobs: which there are, what came of them, and new ones",
-    "[add WHEN PROMPT|run N|pause N|resume N|delete N]",
+    "[add WHEN PROMPT|hook NAME PROMPT|run N|pause N|resume N|delete N]",
     _SUBS,
 )
 async def jobs_command(ask: Ask) -> Reply:
@@ -169,6 +172,8 @@ async def jobs_command(ask: Ask) -> Reply:
         return await _show(ask, _number(word))
     if word.lower() == "add":
         return await _add(ask, rest.strip())
+    if word.lower() == "hook":
+        return await _add_hook(ask, rest.strip())
     change = CHANGES.get(word.lower())
     if change is None:
         names = ", ".join(name for name, _summary in _SUBS)
@@ -219,10 +224,7 @@ def _number(text: str) -> int:
 
 
 async def _add(ask: Ask, text: str) -> Reply:
-    options = {}
-    while found := _OPTION.match(text):
-        options[found[1].lower()] = found[2]
-        text = text[found.end() :]
+    options, text = await _read_options(ask, text)
     if not text:
         raise CommandError(
             _(
@@ -230,6 +232,65 @@ async def _add(ask: Ask, text: str) -> Reply:
                 "the time may stand --allow web_fetch and --budget 0.50."
             )
         )
+    return await _make(ask, "prompt", text, options)
+
+
+_HOOK = re.compile(r"([a-z0-9][a-z0-9-]{0,39})\s+(.+)", re.DOTALL)
+
+
+async def _add_hook(ask: Ask, text: str) -> Reply:
+    """`/jobs hook github Say what {pusher.name} pushed`: a prompt that a program calls."""
+    ask.require_owner("let programs call a job")
+    name, _space, rest = text.partition(" ")
+    options, prompt = await _read_options(ask, rest.strip())
+    found = _HOOK.fullmatch(f"{name} {prompt}")
+    if found is None:
+        raise CommandError(
+            _(
+                "Say a name of small letters, digits and -, and what to do: /jobs hook github Say "
+                "what {name} pushed. Names in braces stand for what the call brings.",
+                name="{pusher.name}",
+            )
+        )
+    zone, key = _zone(ask).key, ask.conversation.key
+    new = _with_options(NewJob("prompt", found[2], "", time.time(), zone, hook=found[1]), options)
+    view = await ask.bot.jobs.add(ask.address, key, new)
+    parts = [describe_set(view), *_describe_bounds(view), *_describe_call(ask, view)]
+    actions = (Action(_("Take it back"), f"/jobs delete {view.job.id}"),)
+    return Reply(" ".join(parts), _data(view), actions)
+
+
+def _describe_call(ask: Ask, view: JobView) -> list[str]:
+    """What is still to be done so that a hook can be called, and what was refused."""
+    job, missing = view.job, ask.bot.jobs.missing_secret(view.job.hook)
+    said = []
+    if missing:
+        said.append(
+            _(
+                "Put {name}=… (a long random text) into .env, restart me, and give the same text "
+                "to the program as its secret; until then each call is refused.",
+                name=missing,
+            )
+        )
+    if job.forged:
+        at = format_time(job.forged_at, view.zone)
+        said.append(
+            number_of(
+                job.forged,
+                "{n} call had not the secret and was refused, on {at}.",
+                "{n} calls had not the secret and were refused, the last on {at}.",
+                at=at,
+            )
+        )
+    return said
+
+
+async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
+    """The options that a text begins with, and the rest of it. Raises CommandError."""
+    options = {}
+    while found := _OPTION.match(text):
+        options[found[1].lower()] = found[2]
+        text = text[found.end() :]
     if number := options.get("branch"):
         known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
         if number not in known:
@@ -241,7 +302,7 @@ async def _add(ask: Ask, text: str) -> Reply:
             )
     if "allow" in options and not ask.person.is_owner and not ask.address.is_private:
         raise CommandError(_("In a group only an owner may allow a job's tools beforehand."))
-    return await _make(ask, "prompt", text, options)
+    return options, text
 
 
 async def _list(ask: Ask) -> Reply:
@@ -290,9 +351,10 @@ async def _show(ask: Ask, number: int) -> Reply:
         )
     (view,) = found
     parts = [_line(view), *_describe_bounds(view), literal(view.job.text)]
-    controls = ("pause", "run", "delete") if view.job.state == "active" else ("run", "delete")
-    if view.job.state == "paused":
-        controls = ("resume", "run", "delete")
+    if view.job.hook:
+        parts.extend(_describe_call(ask, view))
+    goes = {"active": "pause", "paused": "resume"}.get(view.job.state, "")
+    controls = filter(None, (goes, "" if view.job.hook else "run", "delete"))
     actions = tuple(Action(CHANGES[word].label, f"/jobs {word} {number}") for word in controls)
     return Reply("\n\n".join(parts), _data(view), actions)
 

@@ -6,11 +6,16 @@ import asyncio
 import time
 from pathlib import Path
 
+import aiohttp
+
+from channels.web import Web, WebConfig
 from memory.record import jobs, tables
 from memory.record.database import Database
 from tests.cluster.cluster_house import clustered, hands
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
+
+SECRET = "9f2c6b1e-a-long-random-text"
 
 
 def let_all_be_due(database: Database) -> None:
@@ -41,3 +46,34 @@ async def test_what_is_due_is_told_and_run_once_by_the_owner_of_its_chat(
         reminder = await store.read(lambda db: jobs.list_runs(db, 1))
         job = await store.read(lambda db: jobs.list_runs(db, 2))
         assert [run.outcome for run in (*reminder, *job)] == ["told", "done"]
+
+
+async def test_a_hook_may_be_called_at_every_gateway_and_runs_once(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    (tmp_path / ".env").write_text(f"PARLEY_HOOK_SECRET_GITHUB={SECRET}\n")
+    async with (
+        OpenAIServer([Say("Ann mended the roof.")]) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+        aiohttp.ClientSession() as http,
+    ):
+        house = hands()
+        pages = [Web(WebConfig("127.0.0.1", 0, "", 1_000_000)) for _ in range(2)]
+        await cluster.add_gateway(house, pages[0])
+        await cluster.add_gateway(pages[1])
+        await house.says("/jobs hook github Say what {who} did")
+
+        async def call(page: Web, secret: str = SECRET) -> int:
+            headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "one"}
+            url = f"{page.url}/api/hooks/github"
+            async with http.post(url, json={"who": "Ann"}, headers=headers) as response:
+                return response.status
+
+        answers = await asyncio.gather(*(call(page) for page in pages * 2))
+        assert sorted(answers) == [200, 200, 200, 202]
+        assert [await call(page, "something else") for page in pages] == [401, 401]
+        for worker in cluster.workers:
+            await worker.app.idle()
+        (run,) = await cluster.workers[0].app.store.read(lambda db: jobs.list_runs(db, 1))
+        assert run.outcome == "done"
+        assert len(endpoint.requests) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 import time_machine
 
 from tests.docs.pages import example
+from tests.fakes.openai_server import Say
+from tests.web.site import serving
 from tests.whole.house import living
 
 LINES = example("jobs.md", "text").splitlines()
@@ -21,3 +25,24 @@ async def test_an_example_is_understood(tmp_path: Path, line: str) -> None:
             answer = (await house.says(line)).text
             assert " 1 is set: " in answer
             assert "(Europe/Berlin)" in answer
+
+
+async def test_the_webhook_is_called_as_the_page_says(tmp_path: Path) -> None:
+    made, call = example("jobs.md", "plain").strip(), shlex.split(example("jobs.md", "bash"))
+    secret = "a-long-random-text-0123456789"
+    (tmp_path / ".env").write_text(f"PARLEY_HOOK_SECRET_GITHUB={secret}\n")
+    async with serving(tmp_path, [Say("Hello."), Say("Ann mended it.")]) as site:
+        await site.says("Hello")
+        await site.commands("/fork Watch")
+        await site.commands("/branches 1")
+        assert "is set" in (await site.commands(made))["text"]
+        headers = dict(
+            call[n + 1].replace("$SECRET", secret).split(": ", 1)
+            for n, word in enumerate(call)
+            if word == "-H"
+        )
+        body = json.loads(call[call.index("-d") + 1])
+        assert (await site.post("/api/hooks/github", body, headers=headers))[0] == 202
+        await site.app.idle()
+        asked = site.server.requests[-1].body["messages"][-1]["content"]
+        assert "pusher.name: Ann\nref: main\ncommits.0.message: Mend the roof" in asked

@@ -40,6 +40,7 @@ from channels.message import (
     Completed,
     CompletionRequest,
     Form,
+    HookCall,
     Inbound,
     Outbound,
     Reply,
@@ -175,6 +176,12 @@ class FakeBot:
         self, holder: KeyHolder, request: CompletionRequest
     ) -> AsyncGenerator[Delta | Completed, None]:
         yield Completed("", "stop")
+
+    async def opens_hook(self, call: HookCall) -> bool:
+        return False
+
+    async def call_hook(self, call: HookCall) -> bool:
+        return False
 
     async def instruct(self, address: Address, text: str) -> str:
         return ""

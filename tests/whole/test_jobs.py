@@ -14,6 +14,8 @@ import time_machine
 from time_machine import Coordinates
 
 from memory.record import jobs
+from memory.record.database import Database
+from memory.record.jobs import RunRow
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.whole.house import House, living, running
 
@@ -196,6 +198,25 @@ async def test_a_run_ends_where_its_budget_does(tmp_path: Path, clock: Coordinat
         requests = len(house.server.requests)
         await tick_at(house, clock, NOON + timedelta(hours=22))
         assert len(house.server.requests) == requests  # it is not tried again
+        house.server.answers.clear()
+
+
+async def test_all_runs_of_a_day_count_for_its_budget_however_many_there_were(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = SETTINGS | {"jobs": {"day_budget": 0.25}, "model": "gpt-5"}
+    async with living(tmp_path, [Say("No.")], settings) as house:
+        await house.says("/jobs add every 10 minutes Look")
+
+        def spend(db: Database) -> None:
+            at = NOON.timestamp()
+            for _ in range(30):
+                jobs.begin_run(db, RunRow(1, at, at, "done", cost=0.01))
+
+        await house.app.store.write(spend)
+        await tick_at(house, clock, NOON + timedelta(minutes=11))
+        assert "This job may cost $0.25 a day" in unasked(house)[0]
+        assert not house.server.requests
         house.server.answers.clear()
 
 
