@@ -160,7 +160,8 @@ class Agent:
                 return view, await self._ask_once(turn, view, tool_choice, output)
             except ContextOverflow as error:
                 output.step_restarted()
-                if not await turn.make_room(view, self.prefix, error.window):
+                is_own = not error.is_of_stand_in
+                if not await turn.make_room(view, self.prefix, error.window, is_own=is_own):
                     raise
 
     async def _ask_once(
@@ -241,7 +242,7 @@ class Agent:
         usage = reply.usage
         if usage is None:
             usage = Usage(view.tokens, await turn.count_tokens(reply.written))
-        elif usage.prompt:
+        elif usage.prompt and reply.by is None:
             await turn.calibrate(view, usage.prompt, self.model.name)
         return price_reply("answer", self.model, reply, usage)
 

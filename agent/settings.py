@@ -222,7 +222,9 @@ class AgentSettings(BaseModel):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=20,
-        description="Models to try in turn when the one before fails.",
+        description="Models to try in turn when the one before fails; agent:NAME is the model of "
+        "an agent in the configuration, wherever that is served. One that failed is not asked for "
+        "a while; /status tells.",
         json_schema_extra={
             "wants": "a list of up to 20 names of models: a, b",
             "here": True,

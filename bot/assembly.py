@@ -112,6 +112,7 @@ async def assemble(
     hide = make_hider(layers.secrets.to_mask())
     toolbox = Toolbox(plugins.tools.values(), hide)
     models = Models(credentials(layers))
+    models.agent = lambda name: choice_of(book.with_agent(name)) if name in book.agents else None
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
     sender, shared = sender_type(store, by_name, data), SharedChanges()

@@ -52,6 +52,7 @@ from plugins.api import (
     ModelOption,
     OfferedModels,
     Person,
+    RestingModel,
     SettingInfo,
     Status,
     ToolRun,
@@ -182,12 +183,16 @@ class ChosenModels:
             price,
             long_context_of(model.name),
             self._models.advise(choice),
+            tuple(
+                RestingModel(name, why, time.time() + seconds)
+                for name, why, seconds in self._models.resting(choice)
+            ),
         )
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
         """The models that the endpoint lists, those that are set before them."""
         choice = choice_of(self._book.effective(key.id))
-        own = [self._models.of(one) for one in choice.alone]
+        own = [self._models.of(one) for one in self._models.chain(choice)]
         listed, why_not = list[ListedModel](), ""
         if not self._models.uses_embedded(choice):
             try:

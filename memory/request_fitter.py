@@ -3,7 +3,7 @@ ladder is climbed."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from memory.calibration import Calibration
 from memory.compactor import Compactor
@@ -16,6 +16,16 @@ from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.services import MemoryServices
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
+    was not said), of the model in force (`is_own`) or of one that stood in for it."""
+
+    window: int
+    attempt: int
+    is_own: bool = True
 
 
 class RequestFitter:
@@ -99,14 +109,18 @@ class RequestFitter:
         events = [event for event in await self._state.history() if event.turn == turn]
         return emergency.describe(events, self._state.view(), self._state.limits, turn)
 
-    async def make_room(self, view: View, prefix: PromptPrefix, window: int, attempt: int) -> bool:
+    async def make_room(self, view: View, prefix: PromptPrefix, refusal: Refusal) -> bool:
         """After the provider refused the request made from `view`: believe it, and take the next
         step. The first attempt corrects the meter, and only goes as far as that calls for. False:
-        there is nothing left to do."""
+        there is nothing left to do. What a stand-in says holds for this step alone."""
+        window = refusal.window
         async with self._state.changing:
-            self._calibration.believe_refusal(view, self._state.limits_as_set, window)
+            if refusal.is_own:
+                self._calibration.believe_refusal(view, self._state.limits_as_set, window)
             limits = self._state.limits
-            for step in emergency.STEPS[min(attempt, 3) - 1 :]:
+            if not refusal.is_own:
+                limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
+            for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step):
                     return True
             return False

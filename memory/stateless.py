@@ -135,7 +135,9 @@ class StatelessTurn(OpenTurn):
         """What such a client sends is not kept."""
         return False
 
-    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
+    async def make_room(
+        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
+    ) -> bool:
         """Nothing is cut of what a client sent."""
         return False
 
@@ -203,11 +205,14 @@ class SubagentTurn(OpenTurn):
         """It is in no transcript from which they could be made again."""
         return False
 
-    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
+    async def make_room(
+        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
+    ) -> bool:
         """The provider refused what was made from `view`: believe it, and clip what is long."""
         self._overflows += 1
         before = self._boundaries
-        self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
+        if is_own:
+            self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
         await self._clip(prefix)
         return self._boundaries != before
 
@@ -295,11 +300,14 @@ class SideTurn(OpenTurn):
         """It is in no transcript from which they could be made again."""
         return False
 
-    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
+    async def make_room(
+        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
+    ) -> bool:
         """The provider refused what was made from `view`: believe it, and take the next step."""
         self._overflows += 1
         before = self._cuts
-        self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
+        if is_own:
+            self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
         view = self._view(prefix)
         for step in emergency.STEPS[min(self._overflows, len(emergency.STEPS)) - 1 :]:
             await self._take_step(view, step)

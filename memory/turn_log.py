@@ -21,7 +21,7 @@ from memory.messages import Image, Mark, Message, ToolCall, format_truncation
 from memory.record import ledger, mailbox, offload, transcript
 from memory.record.ledger import Bill, Spent
 from memory.record.requests import SentRequest
-from memory.request_fitter import RequestFitter
+from memory.request_fitter import Refusal, RequestFitter
 from memory.request_log import RequestLog, SentBytes, settle
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
@@ -414,12 +414,16 @@ class OpenTurn:
         is_tainted = self._has_seen_outside and message.role != "user"
         return replace(message, is_tainted=True) if is_tainted else message
 
-    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
+    async def make_room(
+        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
+    ) -> bool:
         """The provider said that the request made from `view` was too long, and named its window
-        (0: it did not): take the next step of the emergency ladder. False: there is none left."""
+        (0: it did not): take the next step of the emergency ladder. False: there is none left. Not
+        `is_own` is what another model said, which stood in."""
         self._overflows += 1
         self._sent = settle(self._sent, "too long")
-        return await self.log.fitter.make_room(view, prefix, window, self._overflows)
+        refusal = Refusal(window, self._overflows, is_own)
+        return await self.log.fitter.make_room(view, prefix, refusal)
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Correct the meter by what the provider counted for the request made from `view`. Where it

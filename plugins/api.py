@@ -181,10 +181,21 @@ class TurnsPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RestingModel:
+    """A model that failed and is not asked `until` then (seconds since 1970); `why` is the sentence
+    of its error."""
+
+    name: str
+    why: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
     what it reads, None where that is unknown, or nothing; `reads` is how well it reads long
-    contexts, `advice` what to do so that it costs less ("": nothing)."""
+    contexts, `advice` what to do so that it costs less ("": nothing); `resting` are those of it and
+    its fallbacks that are not asked now."""
 
     name: str
     window: int
@@ -194,6 +205,7 @@ class ModelInfo:
     price: InputPrice | None = None
     reads: LongContext = UNKNOWN
     advice: str = ""
+    resting: tuple[RestingModel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

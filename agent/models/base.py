@@ -95,7 +95,8 @@ class ModelReply:
     """One reply. `finish` is the protocol's reason ("stop", "length", "tool_calls", …), or BOUNDED;
     `usage` is None where the provider reports none; `model` is the name that prices go by;
     `thoughts` is what of it the provider wants back as it came, with the calls
-    (`Message.thoughts`)."""
+    (`Message.thoughts`); `by` is the model that stood in for the one that was asked (None: that one
+    answered)."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -104,6 +105,7 @@ class ModelReply:
     usage: Usage | None = None
     reasoning: str = ""
     thoughts: str = ""
+    by: Model | None = None
 
     @property
     def written(self) -> str:
@@ -175,10 +177,12 @@ class ContextOverflow(ModelError):
     """The provider says that the request is longer than the model's window.
 
     `window` is the size that it named, 0 where it named none; `room` the tokens that it has left
-    for an answer, where a shorter one would fit.
+    for an answer, where a shorter one would fit. `is_of_stand_in`: it says nothing of the model
+    that was asked, for which another one stood in.
     """
 
     is_worth_another_model = False
+    is_of_stand_in = False
 
     def __init__(self, sentence: str, window: int = 0, room: int = 0) -> None:
         super().__init__(sentence)

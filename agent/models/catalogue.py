@@ -149,6 +149,7 @@ _SOME = 10_000  # tokens: some prices rise with the size of a prompt
 
 def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:
     """The row for a reply; `usage` is what the provider reported, or what serves for it."""
+    model = reply.by or model
     return Spent(
         purpose,
         reply.model,

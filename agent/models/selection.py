@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.models.base import (
@@ -28,83 +28,12 @@ from agent.models.endpoint import (
     Protocol,
     is_anthropic_installed,
 )
+from agent.models.fallback import FallbackModel, Rests
 from agent.models.listed import ListedModel
 from agent.models.openai import OpenAIModel
 from agent.models.providers import PROVIDERS
 from agent.models.served import EndpointModel
-from agent.pictures import blind
 from agent.settings import Brain
-
-OnFallback = Callable[[str, ModelError], None]
-"""Called with the name of the model that answered instead of the first, and the first's error."""
-
-
-class FallbackModel(Model):
-    """The first model that answers; name and window are those of the first of the list.
-
-    An error that another model would give too is raised at once. When all fail, the first model's
-    error is raised, since that is the one that was wanted.
-    """
-
-    def __init__(self, models: Sequence[Model], on_fallback: OnFallback) -> None:
-        """`models` holds at least one."""
-        self._models = tuple(models)
-        self._on_fallback = on_fallback
-
-    @property
-    def name(self) -> str:
-        return self._models[0].name
-
-    @property
-    def window(self) -> int:
-        return self._models[0].window
-
-    @property
-    def provider(self) -> str:
-        return self._models[0].provider
-
-    @property
-    def takes_tools(self) -> bool:
-        return self._models[0].takes_tools
-
-    @property
-    def sees(self) -> bool:
-        return any(model.sees for model in self._models)
-
-    @property
-    def is_free(self) -> bool:
-        return all(model.is_free for model in self._models)
-
-    async def ready(self) -> None:
-        await self._models[0].ready()
-
-    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        errors: list[ModelError] = []
-        for model in self._models:
-            try:
-                reply = await model.reply(_fit_for(model, request), on_delta)
-            except ModelError as error:
-                errors.append(error)
-                if not error.is_worth_another_model:
-                    raise
-            else:
-                if errors:
-                    self._on_fallback(model.name, errors[0])
-                return reply
-        raise errors[0]
-
-    async def close(self) -> None:
-        for model in self._models:
-            await model.close()
-
-
-def _fit_for(model: Model, request: ModelRequest) -> ModelRequest:
-    """The request, without its tools for a model that takes none, and without its pictures for one
-    that can't see them."""
-    if not model.takes_tools:
-        request = replace(request, tools=(), tool_choice="auto")
-    return request if model.sees else replace(request, messages=blind(request.messages))
-
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +42,9 @@ EMBEDDED = "embedded"
 USUAL = "gpt-5-mini"
 """What `auto` means at OpenAI's own endpoint, or where an endpoint lists no models."""
 LISTING_TIMEOUT = 10.0
+OF_AGENT = "agent:"
+"""What stands before an agent's name in a list of fallbacks: its model answers, where that is
+served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,23 +148,48 @@ def connect(endpoint: Endpoint, protocol: Protocol) -> EndpointModel:
 
 class Models:
     """The models in use; the same choice gives the same, already connected ones. `on_refused` hears
-    of a refused key or account that nobody is told of, since another model answered."""
+    of a refused key or account that nobody is told of, since another model answered; `agent` says
+    what an agent's model is, where one stands in for another (None: there is no such agent)."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
+        self._rests = Rests()
+        self.agent: Callable[[str], ModelChoice | None] = lambda name: None
         self.on_refused: Callable[[str], None] = lambda sentence: None
         self._embedded = EmbeddedModel()
         self._single: dict[ModelChoice, Model] = {}
-        self._chosen: dict[ModelChoice, Model] = {}
+        self._chosen: dict[tuple[ModelChoice, ...], Model] = {}
         self._lists = ModelLists()
 
     def of(self, choice: ModelChoice) -> Model:
         """The model that this choice means, with its fallbacks behind it."""
-        if choice not in self._chosen:
-            models = [self._one(single) for single in choice.alone]
-            is_one = len(models) == 1
-            self._chosen[choice] = models[0] if is_one else FallbackModel(models, self._tell)
-        return self._chosen[choice]
+        chain = tuple(self.chain(choice))
+        if chain not in self._chosen:
+            models = [self._one(single) for single in chain]
+            self._chosen[chain] = (
+                FallbackModel(models, self._tell, self._rests) if models[1:] else models[0]
+            )
+        return self._chosen[chain]
+
+    def chain(self, choice: ModelChoice) -> list[ModelChoice]:
+        """Each model that a choice means, in turn; an agent that stands in is its model."""
+        first, *others = choice.alone
+        return list(dict.fromkeys((first, *(self._agents_model(one) or one for one in others))))
+
+    def _agents_model(self, choice: ModelChoice) -> ModelChoice | None:
+        name = choice.model.removeprefix(OF_AGENT)
+        own = self.agent(name) if name != choice.model else None
+        return own and replace(own, fallbacks=(), timeout=choice.timeout)
+
+    def resting(self, choice: ModelChoice) -> list[tuple[str, str, float]]:
+        """The models of a choice that are not asked now: their names, why, and for how many seconds
+        still."""
+        chain = self.chain(choice)
+        models = [self._one(single) for single in chain] if chain[1:] else []
+        rests = [(model, self._rests.of(model)) for model in models]
+        return [
+            (model.name, rest.why, self._rests.seconds_left(rest)) for model, rest in rests if rest
+        ]
 
     def where(self, choice: ModelChoice) -> str:
         """Where the chosen model runs, in words."""
@@ -271,6 +228,8 @@ class Models:
         return self._single[choice]
 
     def _connect(self, choice: ModelChoice) -> Model:
+        if choice.model.startswith(OF_AGENT):
+            return _Unasked(choice.model, _want_agent(choice.model))
         place = place_of(choice.brain, self._credentials)
         if place.missing:
             is_key = any(place.missing == one.key_name for one in PROVIDERS.values())
@@ -341,6 +300,13 @@ def _want(name: str) -> str:
     return (
         f"{name} is missing: put it into the environment, or into a file .env beside config.json, "
         "and restart the bot."
+    )
+
+
+def _want_agent(name: str) -> str:
+    return (
+        f"{name!r} is no model: in `fallback_models`, agent:NAME stands for the model of an agent "
+        "in the configuration; /agent shows them all."
     )
 
 

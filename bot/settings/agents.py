@@ -38,6 +38,7 @@ IN_RUNTIME: Mapping[str, str] = {
 IN_AGENT: Mapping[str, str] = {
     "system_prompt": "system_prompt",
     "brain.model": "model",
+    "brain.fallback_models": "fallback_models",
     **{key: key for key in sorted(BRAIN)},
     **{f"brain.{key}": key for key in SETTINGS if key.startswith("context.")},
 }

@@ -5,12 +5,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from datetime import datetime, tzinfo
 
-from channels.language import _, number_of
+from channels.language import _, explain, number_of
 from memory.context.change import Change
 from memory.record.conversations import Standing
 from memory.turns import Turn
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.api import (
+    Action,
+    Ask,
+    Command,
+    CommandError,
+    Reply,
+    RestingModel,
+    command,
+    hookimpl,
+)
 from plugins.processes import describe
 from plugins.wording import clip, count, duration, literal
 
@@ -166,13 +176,23 @@ async def status(ask: Ask) -> Reply:
             plugins=", ".join(now.plugins),
         ),
         _("Data folder: `{data}`.", data=now.data),
+        *(_describe_rest(one, ask.bot.zone()) for one in model.resting),
         *now.problems,
     ]
-    data = asdict(now)
+    data = asdict(now) | {"resting": [asdict(one) for one in model.resting]}
     if ask.person.is_owner and (cluster := await ask.bot.processes.look()) is not None:
         lines.append(describe(cluster, time.time()))
         data["cluster"] = asdict(cluster)
     return Reply("\n\n".join(lines), data)
+
+
+def _describe_rest(model: RestingModel, zone: tzinfo) -> str:
+    return _(
+        "{name} is not asked until {time}, since it failed: {why}",
+        name=literal(model.name),
+        time=f"{datetime.fromtimestamp(model.until, zone):%H:%M:%S}",
+        why=explain(model.why),
+    )
 
 
 @command("whoami", "Show who the bot thinks you are")

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from agent.models.base import (
+    AccountRefused,
     ContextOverflow,
     ModelAnswerBroken,
     ModelError,
@@ -15,7 +16,7 @@ from agent.models.base import (
     ModelUnreachable,
 )
 from agent.models.embedded import EmbeddedModel
-from agent.models.selection import FallbackModel
+from agent.models.fallback import LONGEST_REST, FallbackModel, Rests, seconds_of_rest
 from tests.fakes.scripted_model import Fixed, ScriptedModel
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}
@@ -107,3 +108,109 @@ def test_it_is_free_only_if_all_its_models_are() -> None:
     free, paid = EmbeddedModel(), ScriptedModel([])
     assert FallbackModel([free, free], lambda *_: None).is_free
     assert not FallbackModel([free, paid], lambda *_: None).is_free
+
+
+# --- a model that failed is left in peace ---
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+DOWN = ModelUnreachable("Down.")
+
+
+async def test_a_model_that_failed_is_not_asked_until_it_has_rested() -> None:
+    clock = Clock()
+    first = ScriptedModel([DOWN, "One again."], name="one")
+    second = ScriptedModel(["Two.", "Two again."], name="two")
+    rests = Rests(clock)
+    model = FallbackModel([first, second], lambda *_: None, rests)
+    assert (await model.reply(HELLO, ignore)).text == "Two."
+    clock.now = 29.0
+    assert (await model.reply(HELLO, ignore)).text == "Two again."
+    rest = rests.of(first)
+    assert rest
+    assert (rest.why, rests.seconds_left(rest)) == ("Down.", 1.0)
+    clock.now = 30.0
+    assert (await model.reply(HELLO, ignore)).text == "One again."
+    assert rests.of(first) is None
+    await model.close()
+
+
+async def test_each_failure_in_a_row_means_a_longer_rest_and_an_answer_ends_the_row() -> None:
+    clock = Clock()
+    first = ScriptedModel([DOWN, DOWN, "One.", DOWN], name="one")
+    second = ScriptedModel(["Two."] * 3, name="two")
+    rests = Rests(clock)
+    model = FallbackModel([first, second], lambda *_: None, rests)
+    slept = []
+    for _ in range(4):
+        await model.reply(HELLO, ignore)
+        rest = rests.of(first)
+        slept.append(rests.seconds_left(rest) if rest else 0)
+        clock.now += slept[-1]
+    await model.close()
+    assert slept == [30, 60, 0, 30]
+
+
+async def test_where_all_rest_all_are_asked() -> None:
+    clock = Clock()
+    first = ScriptedModel([DOWN, "One."], name="one")
+    second = ScriptedModel([ModelUnreachable("Down too.")], name="two")
+    model = FallbackModel([first, second], lambda *_: None, Rests(clock))
+    with pytest.raises(ModelUnreachable, match="Down"):
+        await model.reply(HELLO, ignore)
+    assert (await model.reply(HELLO, ignore)).text == "One."
+    await model.close()
+
+
+async def test_who_rests_for_one_chain_rests_for_all() -> None:
+    rests = Rests(Clock())
+    first = ScriptedModel([DOWN], name="one")
+    second = ScriptedModel(["Two.", "Two again."], name="two")
+    for _ in range(2):
+        chain = FallbackModel([first, second], lambda *_: None, rests)
+        assert (await chain.reply(HELLO, ignore)).by is second
+    await chain.close()
+
+
+def _refused(kind: type[ModelError], status: int, wait: int = 0) -> ModelError:
+    error = kind("No.")
+    error.status, error.retry_after = status, wait
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "seconds"),
+    [
+        (DOWN, 1, 30.0),
+        (DOWN, 3, 120.0),
+        (DOWN, 10**6, LONGEST_REST),
+        (_refused(ModelUnreachable, 429, 5), 1, 30.0),
+        (_refused(ModelUnreachable, 429, 900), 1, 900.0),
+        (_refused(ModelUnreachable, 429, 99_999), 1, 3_600.0),
+        (_refused(AccountRefused, 401), 1, LONGEST_REST),
+        (_refused(ModelRefused, 404), 1, LONGEST_REST),
+        (_refused(ModelRefused, 400), 1, 0.0),
+        (ModelAnswerBroken("Half.", "Ha"), 1, 0.0),
+        (ContextOverflow("Too long.", 9), 1, 0.0),
+    ],
+)
+def test_how_long_a_model_rests_is_said_by_its_error(
+    error: ModelError, failures: int, seconds: float
+) -> None:
+    assert seconds_of_rest(error, failures) == seconds
+
+
+async def test_an_overflow_of_a_stand_in_is_told_apart() -> None:
+    model, _ = fallback(
+        ScriptedModel([DOWN], name="one"), ScriptedModel([ContextOverflow("Too long.", 9)])
+    )
+    with pytest.raises(ContextOverflow) as caught:
+        await model.reply(HELLO, ignore)
+    assert caught.value.is_of_stand_in
+    await model.close()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agent import pictures as sent
 from agent.models.base import ModelReply, ModelRequest, ModelUnreachable
 from agent.models.endpoint import Endpoint
+from agent.models.fallback import FallbackModel
 from agent.models.openai import OpenAIModel
-from agent.models.selection import FallbackModel
 from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, blind, count_dropped, too_many
 from memory.messages import PICTURE, Image, Message
 from tests.fakes.openai_server import Fail, OpenAIServer, Say

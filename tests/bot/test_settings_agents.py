@@ -240,8 +240,9 @@ def test_a_key_as_plain_text_is_refused_and_not_repeated(
         (
             {"provider": "deepsek", "model": "m"},
             "context.summary_brain.provider in config.json is 'deepsek'; it must be one of "
-            "anthropic, cerebras, deepseek, gemini, groq, mistral, ollama, openai, openrouter, "
-            "together, xai, or any name with a config.base_url; did you mean 'deepseek'?",
+            "anthropic, azure, bedrock, cerebras, deepseek, gemini, groq, llama.cpp, lmstudio, "
+            "mistral, ollama, openai, openrouter, together, vllm, xai, or any name with a "
+            "config.base_url; did you mean 'deepseek'?",
         ),
         (
             {"provider": "groq"},

@@ -8,7 +8,7 @@ import pytest
 
 from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS
-from agent.models.selection import place_of, protocol_of
+from agent.models.selection import Models, place_of, protocol_of
 from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import SettingsStore, load_layers
@@ -70,6 +70,18 @@ def test_the_brains_on_the_page_about_models_are_where_it_says(
     choice = choice_of(SettingsStore(layers).effective())
     place = place_of(choice.brain, credentials(layers))
     assert (choice.model, place.base_url, place.missing) == (model, url, "")
+
+
+def test_the_chain_on_the_page_ends_with_the_model_of_its_agent(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(example("models.md", "json chain"))
+    layers = load_layers(config, {})
+    book, models = SettingsStore(layers), Models(credentials(layers))
+    models.agent = lambda name: choice_of(book.with_agent(name)) if name in book.agents else None
+    chain = models.chain(choice_of(book.effective()))
+    assert [(one.model, one.brain.provider) for one in chain] == [
+        *(("gpt-5-mini", ""), ("gpt-4.1-mini", ""), ("mistral-small-latest", "mistral"))
+    ]
 
 
 def test_the_page_about_models_says_of_each_provider_what_its_key_is_called() -> None:

@@ -205,7 +205,7 @@ class OpenAIServer:
         app.router.add_get("/v1/models", self._list)
         app.router.add_post("/api/show", self._show)
         app.router.add_get("/api/ps", self._loaded)
-        app.router.add_get("/{place:.*}", self._find)
+        app.router.add_route("*", "/{place:.*}", self._find)
         return app
 
     def _next_answer(self, received: Received) -> Answer:

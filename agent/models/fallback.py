@@ -1,0 +1,167 @@
+"""Models that are asked in turn: where the first fails, the next one answers; and one that failed
+is left in peace for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from agent.models.base import (
+    AccountRefused,
+    ContextOverflow,
+    Model,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelRequest,
+    ModelUnreachable,
+    OnDelta,
+)
+from agent.pictures import blind
+
+OnFallback = Callable[[str, ModelError], None]
+"""Called with the name of the model that answered instead of the first, and the first's error."""
+
+FIRST_REST = 30.0
+"""Seconds for which a model that can't be reached is not asked; each time in a row it is double."""
+LONGEST_REST = 600.0
+"""Seconds; also for a key, an account or a name that is refused, which somebody has to mend."""
+LONGEST_WISH = 3_600.0
+"""Seconds that an endpoint may want to be left in peace."""
+
+
+def seconds_of_rest(error: ModelError, failures: int) -> float:
+    """For how long a model is not asked after this error, its so many-th in a row; 0 where the next
+    request may well be answered."""
+    if isinstance(error, AccountRefused) or (
+        isinstance(error, ModelRefused) and error.status == 404
+    ):
+        return LONGEST_REST
+    if not isinstance(error, ModelUnreachable):
+        return 0.0
+    grown: float = min(LONGEST_REST, FIRST_REST * 2.0 ** min(failures - 1, 10))
+    return min(LONGEST_WISH, max(grown, float(error.retry_after)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A model is not asked until `until`, by the clock of its `Rests`, since it failed so often in
+    a row; `why` is the sentence of its last error."""
+
+    why: str
+    until: float
+    failures: int
+
+
+class Rests:
+    """Which models rest, by their names and who serves them. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[tuple[str, str], Rest] = {}
+
+    def of(self, model: Model) -> Rest | None:
+        """The rest of a model; None: it may be asked."""
+        rest = self._known.get((model.name, model.provider))
+        return rest if rest and rest.until > self._clock() else None
+
+    def seconds_left(self, rest: Rest) -> float:
+        return max(0.0, rest.until - self._clock())
+
+    def fail(self, model: Model, error: ModelError) -> None:
+        """A model has failed."""
+        place = (model.name, model.provider)
+        before = self._known.get(place)
+        failures = before.failures + 1 if before else 1
+        if seconds := seconds_of_rest(error, failures):
+            self._known[place] = Rest(str(error), self._clock() + seconds, failures)
+
+    def recover(self, model: Model) -> None:
+        """A model has answered."""
+        self._known.pop((model.name, model.provider), None)
+
+
+class FallbackModel(Model):
+    """The first model that answers; name and window are those of the first of the list.
+
+    One that rests is not asked, unless all do. An error that another model would give too is raised
+    at once. When all fail, the error of the first that was asked is raised, since that is the one
+    that was wanted.
+    """
+
+    def __init__(
+        self, models: Sequence[Model], on_fallback: OnFallback, rests: Rests | None = None
+    ) -> None:
+        """`models` holds at least one."""
+        self.models = tuple(models)
+        self._on_fallback = on_fallback
+        self._rests = rests or Rests()
+
+    @property
+    def name(self) -> str:
+        return self.models[0].name
+
+    @property
+    def window(self) -> int:
+        return self.models[0].window
+
+    @property
+    def provider(self) -> str:
+        return self.models[0].provider
+
+    @property
+    def takes_tools(self) -> bool:
+        return self.models[0].takes_tools
+
+    @property
+    def sees(self) -> bool:
+        return any(model.sees for model in self.models)
+
+    @property
+    def is_free(self) -> bool:
+        return all(model.is_free for model in self.models)
+
+    async def ready(self) -> None:
+        await self.models[0].ready()
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        errors: list[ModelError] = []
+        awake = [model for model in self.models if not self._rests.of(model)]
+        for model in awake or self.models:
+            is_stand_in = model is not self.models[0]
+            fit = _fit_for(model, request)
+            try:
+                reply = await model.reply(
+                    _as_stand_in(model, fit) if is_stand_in else fit, on_delta
+                )
+            except ModelError as error:
+                self._rests.fail(model, error)
+                errors.append(error)
+                if isinstance(error, ContextOverflow):
+                    error.is_of_stand_in = is_stand_in
+                if not error.is_worth_another_model:
+                    raise
+            else:
+                self._rests.recover(model)
+                if errors:
+                    self._on_fallback(model.name, errors[0])
+                return replace(reply, by=model) if is_stand_in else reply
+        raise errors[0]
+
+    async def close(self) -> None:
+        for model in self.models:
+            await model.close()
+
+
+def _as_stand_in(model: Model, request: ModelRequest) -> ModelRequest:
+    """The request, whose answers, lost ones too, are this model's."""
+    return replace(request, on_lost=lambda lost: request.on_lost(replace(lost, by=model)))
+
+
+def _fit_for(model: Model, request: ModelRequest) -> ModelRequest:
+    """The request, without its tools for a model that takes none, and without its pictures for one
+    that can't see them."""
+    if not model.takes_tools:
+        request = replace(request, tools=(), tool_choice="auto")
+    return request if model.sees else replace(request, messages=blind(request.messages))

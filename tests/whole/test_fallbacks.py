@@ -1,0 +1,124 @@
+"""Models that stand in for others in a bot that runs: who rests, what it costs, and what is learned
+of whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent.models.base import Usage
+from agent.models.catalogue import cost_of
+from bot.received import key_of
+from channels.message import Address
+from memory.record import ledger
+from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, openai_overflow
+from tests.whole.house import House, living
+
+HERE = key_of(Address("pipe", "main"))
+OVERLOADED = Fail(500, {"message": "oops"}, {"Retry-After-Ms": "1"})
+SPARE = {"MISTRAL_API_KEY": "mistral-key"}
+
+
+class Flaky:
+    """An endpoint whose model `first` fails as long as it is down."""
+
+    is_down = True
+
+    def __call__(self, request: Received) -> Answer:
+        if request.body["model"] == "first" and self.is_down:
+            return OVERLOADED
+        return Say(f"This is {request.body['model']}.")
+
+
+def models_asked(server: OpenAIServer) -> list[str]:
+    return list(dict.fromkeys(one.body["model"] for one in server.requests))
+
+
+def in_an_hour(house: House) -> None:
+    """Let all that rests have rested."""
+    rests = house.app.config.models._rests
+    clock = rests._clock
+    rests._clock = lambda: clock() + 3_601
+
+
+async def test_a_model_that_failed_rests_and_status_says_why_and_until_when(tmp_path: Path) -> None:
+    script = Flaky()
+    settings = {"model": "first", "fallback_models": ["second"]}
+    async with living(tmp_path, script, settings) as house:
+        assert (await house.says("Anyone?")).text == "This is second."
+        house.server.requests.clear()
+        assert (await house.says("And now?")).text == "This is second."
+        assert models_asked(house.server) == ["second"], "the first is left in peace"
+        status = await house.says("/status")
+        assert "first is not asked until " in status.text
+        assert "since it failed: " in status.text
+        assert "failed with error 500" in status.text
+        assert status.data
+        assert [one["name"] for one in status.data["resting"]] == ["first"]
+        assert "resting" in ((await house.says("/model")).data or {})
+        script.is_down = False
+        in_an_hour(house)
+        assert (await house.says("Better?")).text == "This is first."
+        assert "is not asked until" not in (await house.says("/status")).text
+
+
+def with_spare(server: OpenAIServer, **more: Any) -> dict[str, Any]:
+    brain = {"provider": "mistral", "model": "mistral-small-latest"}
+    spare = {"id": "spare", "brain": {**brain, "config": {"base_url": server.base_url}}}
+    return {"model": "first", "fallback_models": ["agent:spare"], "agents": [spare], **more}
+
+
+async def test_the_model_of_an_agent_stands_in_at_its_own_place_and_price(tmp_path: Path) -> None:
+    async with OpenAIServer(lambda _: Say("Spare here."), key="mistral-key") as mistral:
+        async with living(tmp_path, Flaky(), with_spare(mistral), SPARE) as house:
+            assert (await house.says("Anyone?")).text == "Spare here."
+            ((_, _, bill),) = await house.app.store.read(ledger.bills_by_model)
+            ratios = house.app.conversations.models.ratios
+        assert mistral.requests[-1].body["model"] == "mistral-small-latest"
+    used = Usage(bill.prompt, bill.completion, bill.cached)
+    assert bill.cost == cost_of("mistral-small-latest", used, "mistral")
+    assert bill.cost
+    assert ratios == {}, "what one model counts says nothing of another"
+
+
+async def test_an_agent_has_fallbacks_of_its_own(tmp_path: Path) -> None:
+    agents = [{"id": "writer", "brain": {"model": "first", "fallback_models": ["third"]}}]
+    settings = {"model": "second", "agents": agents}
+    async with living(tmp_path, Flaky(), settings) as house:
+        await house.says("/agent writer")
+        assert (await house.says("Anyone?")).text == "This is third."
+        assert "If it fails: third." in (await house.says("/model")).text
+        await house.says("/agent default")
+        assert (await house.says("And you?")).text == "This is second."
+
+
+async def test_an_agent_that_is_none_is_told_where_it_would_stand_in(tmp_path: Path) -> None:
+    settings = {"model": "first", "fallback_models": ["agent:nobody"]}
+    async with living(tmp_path, Flaky(), settings) as house:
+        told = [(await house.says("Anyone?")).text for _ in range(2)]
+    assert "failed with error 500" in told[0], "the first was wanted"
+    assert told[1].startswith("('agent:nobody' is no model: ")
+
+
+async def test_what_is_too_long_for_a_stand_in_is_cut_for_it_and_nothing_is_learned_of_the_first(
+    tmp_path: Path,
+) -> None:
+    def spare(request: Received) -> Answer:
+        return openai_overflow(len(request.raw) // 4, 3_000) if len(request.raw) > 12_000 else Say()
+
+    def answer(request: Received) -> Answer:
+        found = spare(request)
+        return Say("Spare here.") if isinstance(found, Say) else found
+
+    script = Flaky()
+    script.is_down = False
+    async with OpenAIServer(answer, key="mistral-key") as mistral:
+        more = {"context": {"strategy": "full"}, "tools": {"offer": "lean"}}
+        async with living(tmp_path, script, with_spare(mistral, **more), SPARE) as house:
+            for number in range(8):
+                await house.says(f"Question {number}. " + "Well, what do you think of it? " * 60)
+            before = house.app.config.limits(HERE).window
+            script.is_down = True
+            assert (await house.says("And now?")).text.startswith("Spare here.")
+            assert house.app.conversations.models.windows == {}
+            assert house.app.config.limits(HERE).window == before
