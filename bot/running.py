@@ -111,6 +111,11 @@ class RunningBot:
         """Whether this person may talk to the bot."""
         return self.access.identify(address) is not None
 
+    def language_of(self, address: Address) -> str:
+        """The language of who is at this address."""
+        self.languages.hear(address)
+        return self.languages.of(address)
+
     async def command(self, address: Address, line: str) -> Reply:
         """Carry out a command line now."""
         self.languages.hear(address)

@@ -329,6 +329,10 @@ class Bot(Protocol):
         as fetching files. A stranger's message is submitted all the same, to be refused."""
         ...
 
+    def language_of(self, address: Address) -> str:
+        """The language of who is at this address, for what a channel says by itself."""
+        ...
+
     async def command(self, address: Address, line: str) -> Reply:
         """Carry out a command line ("/context") now and return what it answers. For controls and
         displays: neither inbox nor outbox knows of it."""

@@ -147,6 +147,9 @@ class GatewayBot:
     def admits(self, address: Address) -> bool:
         return self._app.bot.admits(address)
 
+    def language_of(self, address: Address) -> str:
+        return self._app.bot.language_of(address)
+
     async def command(self, address: Address, line: str) -> Reply:
         part = {"do": "command", "address": address, "line": line, "language": asked_in.get()}
         try:

@@ -15,6 +15,7 @@ from telegram import (
     Message,
 )
 
+from channels.language import _
 from channels.message import Action
 
 LONGEST_DATA = 64  # bytes that Telegram keeps with a button
@@ -49,8 +50,8 @@ def spelled_out(actions: Sequence[Action]) -> str:
 
 def confirmation(label: str, command: str) -> InlineKeyboardMarkup:
     """Yes and no."""
-    yes = InlineKeyboardButton(f"Yes, {label.lower()}", callback_data=command)
-    return InlineKeyboardMarkup([[yes, InlineKeyboardButton("No", callback_data=_NO)]])
+    yes = InlineKeyboardButton(_("Yes, {label}", label=label.lower()), callback_data=command)
+    return InlineKeyboardMarkup([[yes, InlineKeyboardButton(_("No"), callback_data=_NO)]])
 
 
 def is_confirmation(message: MaybeInaccessibleMessage) -> bool:

@@ -13,7 +13,7 @@ from telegram.error import TelegramError
 from telegram.ext import ExtBot
 
 from channels.base import Bot
-from channels.language import asked_in
+from channels.language import _, asked_in, speaking
 from channels.message import LARGEST_ATTACHMENT, Attachment, Inbound, Reply
 from channels.telegram import incoming
 from channels.telegram.buttons import Press, confirmation, is_confirmation, label_of, pressed
@@ -31,6 +31,8 @@ NOT_TAKEN = (
     "Something went wrong inside the bot, so this message was not taken; the log has the details "
     "(data/logs). Send it again, or put it in other words."
 )
+TOO_LARGE = "I did not get {name}: Telegram hands bots no files of more than {most} MB."
+NOT_FETCHED = "I did not get {name} from Telegram; please send it again."
 
 
 class Desk:
@@ -63,8 +65,11 @@ class Desk:
         if message is None or person is None:
             return
         place = incoming.place_at(message)
-        if self._bot.admits(incoming.address_of(place, self._scope(), person)):
-            await deliver(self._sdk, place, Reply(NOT_TAKEN))
+        asked_in.set(incoming.language_of(person))
+        address = incoming.address_of(place, self._scope(), person)
+        if self._bot.admits(address):
+            with speaking(self._bot.language_of(address)):
+                await deliver(self._sdk, place, Reply(_(NOT_TAKEN)))
 
     async def _take_group(self, group: Sequence[Update]) -> None:
         query = group[0].callback_query
@@ -92,7 +97,8 @@ class Desk:
             at=messages[0].date,
         )
         if self._bot.admits(inbound.address):
-            attachments = await self._fetched(heard, place)
+            with speaking(self._bot.language_of(inbound.address)):
+                attachments = await self._fetched(heard, place)
             if not heard.text and not attachments:
                 return  # all that it says was left out
             inbound = replace(inbound, attachments=attachments)
@@ -103,14 +109,13 @@ class Desk:
         attachments, sentences = [], [_sorry(heard.not_taken)] if heard.not_taken else []
         for file in heard.files:
             if file.size > LARGEST_ATTACHMENT:
-                most = f"Telegram hands bots no files of more than {_MEGABYTES} MB"
-                sentences.append(f"I did not get {file.name}: {most}.")
+                sentences.append(_(TOO_LARGE, name=file.name, most=_MEGABYTES))
                 continue
             try:
                 attachments.append(await self._fetch(file))
             except TelegramError as error:
                 log.warning("a file was not fetched: %s", error)
-                sentences.append(f"I did not get {file.name} from Telegram; please send it again.")
+                sentences.append(_(NOT_FETCHED, name=file.name))
         if sentences:
             with suppress(TelegramError):  # what can be taken is not lost over it
                 await deliver(self._sdk, place, Reply(" ".join(sentences)))
@@ -137,7 +142,8 @@ class Desk:
             address = incoming.address_of(place, self._scope(), query.from_user)
             if self._bot.admits(address):
                 inbound = Inbound(incoming.id_of(place, query.id), address, "")
-                await self._carry_out(label, pressed(query.data), place, inbound)
+                with speaking(self._bot.language_of(address)):
+                    await self._carry_out(label, pressed(query.data), place, inbound)
                 if not pressed(query.data).is_question:
                     await self._take_away(message, place)
         with suppress(TelegramError, Busy):  # it may be too late
@@ -159,12 +165,13 @@ class Desk:
 
     async def _ask_first(self, label: str, press: Press, place: ChatLocation) -> None:
         await self._sdk.send_message(
-            text=f"{label}: are you sure? ({press.command})",
+            text=_("{label}: are you sure? ({command})", label=label, command=press.command),
             reply_markup=confirmation(label, press.command),
             **destination(place),
         )
 
 
 def _sorry(left_out: Sequence[str]) -> str:
-    listed = " or ".join(filter(None, (", ".join(left_out[:-1]), left_out[-1])))
-    return f"I can't handle {listed} yet; please put it in words."
+    first, last = ", ".join(map(_, left_out[:-1])), _(left_out[-1])
+    listed = f" {_('or')} ".join(filter(None, (first, last)))
+    return _("I can't handle {what} yet; please put it in words.", what=listed)

@@ -15,7 +15,7 @@ Scope = Literal["topic", "chat", "user"]
 
 _LONGEST_NAME = 64  # characters
 _COMMAND = re.compile(r"/(\w+)(?:@(\w+))?(?!\S)")
-_NOT_TAKEN = {
+NOT_TAKEN = {
     "voice": "voice messages",
     "audio": "audio files",
     "video": "videos",
@@ -225,4 +225,4 @@ def _file(message: Message) -> File | None:
 
 
 def _kind_not_taken(message: Message) -> str:
-    return next((name for kind, name in _NOT_TAKEN.items() if getattr(message, kind)), "")
+    return next((name for kind, name in NOT_TAKEN.items() if getattr(message, kind)), "")

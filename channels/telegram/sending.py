@@ -14,6 +14,7 @@ from telegram import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 from telegram.error import BadRequest, ChatMigrated, Forbidden, TelegramError
 from telegram.ext import ExtBot
 
+from channels.language import _
 from channels.message import Reply
 from channels.telegram.buttons import keyboard, spelled_out
 from channels.telegram.incoming import ChatLocation
@@ -23,10 +24,11 @@ from channels.telegram.rendering import Rendered, beginning, messages, plain_mes
 log = logging.getLogger(__name__)
 
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
-_NOTHING = Rendered("(This reply has no text.)")
 _LONGEST_CAPTION = 1024  # UTF-16 units of what stands below a file
 _FILE = "answer.md"
-_IN_A_FILE = "This reply is too long for a message ({:,} characters), so it is in this file."
+_IN_A_FILE = (
+    "This reply is too long for a message ({characters:,} characters), so it is in this file."
+)
 _GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", "not enough rights")
 """What Telegram says of places where nothing can be written any more."""
 
@@ -38,7 +40,11 @@ async def deliver(
     Telegram has all of it, or says that nobody there can be reached any more."""
     text = "\n\n".join(filter(None, (reply.text, spelled_out(reply.actions))))
     read = plain_messages if is_plain else messages
-    parts = await asyncio.to_thread(read, text) if text.strip() else [_NOTHING]
+    parts = (
+        await asyncio.to_thread(read, text)
+        if text.strip()
+        else [Rendered(_("(This reply has no text.)"))]
+    )
     letter = _Letter(text, parts, keyboard(reply.actions), tuple(map(Path, reply.images)))
     try:
         await _deliver(bot, place, letter, draft)
@@ -89,7 +95,7 @@ async def _deliver(bot: ExtBot[str], place: ChatLocation, letter: _Letter, draft
 
 async def _send_file(bot: ExtBot[str], place: ChatLocation, letter: _Letter) -> None:
     """All of a text in one request, which says so and begins with its first words."""
-    said = _IN_A_FILE.format(len(letter.text))
+    said = _(_IN_A_FILE, characters=len(letter.text))
     caption = f"{said}\n\n{beginning(letter.text, _LONGEST_CAPTION - len(said) - 10)} …"
     where = {key: value for key, value in destination(place).items() if "preview" not in key}
     await bot.send_document(

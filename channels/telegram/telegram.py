@@ -13,6 +13,7 @@ from telegram.error import InvalidToken, TelegramError
 from telegram.ext import ExtBot
 
 from channels.base import Bot, ChannelError
+from channels.language import ENGLISH, LANGUAGES, _, speaking
 from channels.message import Outbound, Reply
 from channels.settings import TelegramSettings
 from channels.telegram.desk import Desk
@@ -73,11 +74,16 @@ class Telegram:
             await asyncio.gather(offering, return_exceptions=True)
 
     async def send(self, outbound: Outbound) -> None:
+        language = self._bot.language_of(outbound.address) if self._bot else ENGLISH
+        with speaking(language):
+            await self._send(outbound)
+
+    async def _send(self, outbound: Outbound) -> None:
         connection = await self._connected()
         draft = await connection.onlookers.settle(outbound.address, outbound.reply_to)
         reply = outbound.reply
         if outbound.is_resent:
-            reply = Reply(AGAIN + reply.text, reply.data, reply.actions, reply.images)
+            reply = Reply(_(AGAIN) + reply.text, reply.data, reply.actions, reply.images)
         place = place_of(outbound.address, outbound.reply_to)
         if outbound.part:
             place = replace(place, message=0)  # the first part has named what it answers
@@ -131,13 +137,13 @@ class _Connection:
 
 
 async def _offer_commands(sdk: ExtBot[str], bot: Bot) -> None:
-    """Let Telegram show the commands while a person types."""
-    offered = [
-        BotCommand(entry.name, entry.summary[:256])
-        for entry in bot.list_commands()
-        if _OFFERED.fullmatch(entry.name)
-    ]
+    """Let Telegram show the commands while a person types, in the language of their Telegram."""
+    offered = [one for one in bot.list_commands() if _OFFERED.fullmatch(one.name)][:100]
     try:
-        await sdk.set_my_commands(offered[:100])
+        for language in LANGUAGES:
+            with speaking(language):
+                named = [BotCommand(one.name, _(one.summary)[:256]) for one in offered]
+            code = None if language == ENGLISH else language
+            await sdk.set_my_commands(named, language_code=code)
     except TelegramError as error:
         log.warning("Telegram does not take the list of commands: %s", error)

@@ -20,6 +20,7 @@ from babel.messages.pofile import write_po
 
 from bot.settings.schema import SETTINGS
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
+from channels.telegram import incoming
 from channels.web.words import list_words
 from plugins import jobs, recurrence
 from plugins.api import HookContext
@@ -75,6 +76,7 @@ def _named() -> Iterator[str]:
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_commands.CHANGES.values():
         yield from (change.label, change.done, change.next)
+    yield from incoming.NOT_TAKEN.values()
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():
@@ -144,7 +146,7 @@ def _import(path: Path) -> ModuleType:
 
 # --- sentences of the rooms below -----------------------------------------------------------
 
-BELOW = ("memory", "agent", "bot", "plugins")
+BELOW = ("memory", "agent", "bot", "plugins", "channels")
 _PLACE = re.compile(r"\{[^{}]*\}")
 
 

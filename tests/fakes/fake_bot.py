@@ -34,6 +34,7 @@ from channels.base import (
     TurnStarted,
     WorkspaceFiles,
 )
+from channels.language import ENGLISH
 from channels.message import (
     Action,
     Address,
@@ -103,6 +104,7 @@ class FakeBot:
     def __init__(self, script: Script, *, finals: dict[str, str] | None = None, pace: float = 0):
         self.submitted: list[Inbound] = []
         self.commands: list[str] = []
+        self.language = ENGLISH
         self.channel: Channel | None = None
         self._script, self._finals, self._pace = script, finals or {}, pace
         self._watchers: set[asyncio.Queue[Activity]] = set()
@@ -135,6 +137,9 @@ class FakeBot:
         else:
             self._line.put_nowait(inbound)
         return Accepted(inbound.id, is_new=True)
+
+    def language_of(self, address: Address) -> str:
+        return self.language
 
     def admits(self, address: Address) -> bool:
         return True

@@ -100,6 +100,7 @@ class TelegramServer:
         self.takes_entities = True
         self.files: dict[str, bytes] = {}
         self.commands: list[Json] = []
+        self.translated: dict[str, list[Json]] = {}  # the same by language
         self.webhook: Json = {}
         self.confirmed = 0
         self._updates: list[Json] = []
@@ -268,7 +269,10 @@ class TelegramServer:
                 raise Refused("Bad Request: BOT_COMMAND_INVALID")
             if not 1 <= len(command["description"]) <= 256:
                 raise Refused("Bad Request: BOT_COMMAND_DESCRIPTION_INVALID")
-        self.commands = commands
+        if language := parameters.get("language_code"):
+            self.translated[language] = commands
+        else:
+            self.commands = commands
         return True
 
     async def _send_chat_action(self, parameters: Json) -> bool:

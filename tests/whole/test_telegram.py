@@ -225,6 +225,30 @@ async def test_a_forwarded_message_says_from_whom_and_is_no_command(tmp_path: Pa
         await house.telegram.shown("re: Forwarded from Bob:\n/stop it")
 
 
+async def test_telegram_says_its_own_words_in_the_language_of_the_person(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        await house.telegram.until(lambda: {"de", "zh"} <= house.telegram.translated.keys())
+        summaries = {c["command"]: c["description"] for c in house.telegram.translated["de"]}
+        assert "Erinnerungen" in summaries["jobs"]
+        house.ann.user["language_code"] = "de"
+        house.ann.sends(
+            house.ann.message(voice={"file_id": "v", "file_unique_id": "v", "duration": 3})
+        )
+        await house.telegram.shown("Mit Sprachnachrichten kann ich noch nichts anfangen")
+        house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
+        await house.telegram.shown("Ich habe big.iso nicht bekommen: Telegram gibt Bots keine")
+        house.ann.says("Hallo")
+        await house.telegram.shown("re: Hallo")
+        house.ann.says("/context")
+        bar = await house.telegram.shown("Token")
+        house.ann.presses(bar, "Leeren")
+        question = await house.telegram.shown("Leeren: Bist du sicher? (/context clear)")
+        assert [*question.buttons] == ["Ja, leeren", "Nein"]
+        assert [request.body["messages"][-1]["content"] for request in house.model.requests] == [
+            "Hallo"
+        ]
+
+
 async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, echo) as house:
         house.ann.sends(
