@@ -8,7 +8,7 @@ can't import this. Neither is anything translated that is stored, nor the name o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -24,7 +24,7 @@ LANGUAGES = (ENGLISH, "de", "zh")
 CATALOGUE = Path(__file__).parent / "catalogue"
 _TAG = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_][\w-]*)?\s*(?:;\s*q\s*=\s*([\d.]+))?\s*")
 
-_spoken: ContextVar[str] = ContextVar("spoken", default=ENGLISH)
+_spoken: ContextVar[str | Callable[[], str]] = ContextVar("spoken", default=ENGLISH)
 asked_in: ContextVar[str] = ContextVar("asked_in", default="")
 """The language that a platform or a browser says a person has, for what its channel asks of the bot
 in this context; "" where it says nothing."""
@@ -49,8 +49,8 @@ def _weigh(text: str | None) -> float:
 
 
 @contextmanager
-def speaking(language: str) -> Iterator[None]:
-    """What is said in here is said in this language."""
+def speaking(language: str | Callable[[], str]) -> Iterator[None]:
+    """What is said in here is said in this language; one that may change is asked for each time."""
     token = _spoken.set(language)
     try:
         yield
@@ -58,9 +58,14 @@ def speaking(language: str) -> Iterator[None]:
         _spoken.reset(token)
 
 
+def _language() -> str:
+    spoken = _spoken.get()
+    return spoken if isinstance(spoken, str) else spoken()
+
+
 def _(text: str, /, **values: Any) -> str:
     """A sentence in the language of whoever asked, with what stands in its places."""
-    language = _spoken.get()
+    language = _language()
     if language == ENGLISH:
         return text.format_map(values) if values else text
     text = words_of(language).get(text, text)
@@ -75,7 +80,7 @@ def number_of(number: int, one: str, many: str, /, **values: Any) -> str:
 def explain(said: str) -> str:
     """A sentence of a room below, which knows no language: recognised by its shape in the
     catalogue, and said with what stands in its places, which may be such sentences again."""
-    language = _spoken.get()
+    language = _language()
     if language == ENGLISH or not said:
         return said
     known = _below_of(language)
@@ -125,7 +130,7 @@ def _to_shape(text: str, often: str) -> re.Pattern[str]:
 
 def figure(text: str) -> str:
     """A number that is written as in English ("1,234.5"), as that language has it ("1.234,5")."""
-    return text.translate(_GERMAN) if _spoken.get() == "de" else text
+    return text.translate(_GERMAN) if _language() == "de" else text
 
 
 _GERMAN = str.maketrans(",.", ".,")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mimetypes import guess_type
 from pathlib import Path
 
+from channels.language import _
 from channels.message import LARGEST_ATTACHMENT, Attachment
 
 
@@ -17,11 +18,12 @@ def read_attachment(file: Path, name: str = "", media_type: str = "") -> Attachm
     LocalFileError."""
     try:
         if not file.is_file():  # a device or a pipe might never end
-            raise LocalFileError(f"There is no file {str(file)!r} to attach")
+            raise LocalFileError(_("There is no file {name!r} to attach", name=str(file)))
         with file.open("rb") as source:
             content = source.read(LARGEST_ATTACHMENT + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise LocalFileError(f"{str(file)!r} can't be read ({reason})") from None
+        said = _("{name!r} can't be read ({reason})", name=str(file), reason=reason)
+        raise LocalFileError(said) from None
     kind = media_type or guess_type(file.name)[0] or "application/octet-stream"
     return Attachment(name or file.name, kind, content)

@@ -11,6 +11,8 @@ from typing import Any
 
 from prompt_toolkit.history import FileHistory
 
+from channels.language import _, explain
+
 Item = Mapping[str, Any]
 Offer = tuple[str, str]
 """What may be typed, and what it means."""
@@ -95,19 +97,20 @@ def choices(line: str, vocabulary: Vocabulary) -> list[Suggestion]:
 
 
 def _commands(vocabulary: Vocabulary) -> Iterator[Offer]:
-    return ((_add_slash(command["name"]), command["summary"]) for command in vocabulary.commands)
+    return ((_add_slash(command["name"]), _(command["summary"])) for command in vocabulary.commands)
 
 
 def _subcommands(vocabulary: Vocabulary, name: str) -> Iterator[Offer]:
     for command in vocabulary.commands:
         if _add_slash(command["name"]) == name:
             for subcommand in command.get("subcommands") or ():
-                yield subcommand["name"], subcommand["summary"]
+                yield subcommand["name"], _(subcommand["summary"])
 
 
 def _settings(vocabulary: Vocabulary) -> Iterator[Offer]:
     for setting in vocabulary.settings:
-        yield setting["key"], f"{setting['meaning']} (now {_format_value(setting['value'])})"
+        now = _("now {value}", value=_format_value(setting["value"]))
+        yield setting["key"], f"{_(setting['meaning'])} ({now})"
 
 
 def _values(vocabulary: Vocabulary, key: str) -> Iterator[Offer]:
@@ -116,7 +119,7 @@ def _values(vocabulary: Vocabulary, key: str) -> Iterator[Offer]:
     for setting in vocabulary.settings:
         if setting["key"] == key:
             now = _format_value(setting["value"])
-            yield now, setting["wants"]
+            yield now, explain(setting["wants"])
             few = ("true", "false") if isinstance(setting["value"], bool) else ()
             for choice in setting.get("choices") or few:
                 if choice != now:
@@ -170,9 +173,9 @@ def offers_in(kind: str, listed: Iterable[Any]) -> list[Offer]:
 def _offer(kind: str, one: Any) -> Offer | None:
     match kind, one:
         case "days", str(day):
-            return day, "what was written on that day"
+            return day, _("what was written on that day")
         case "turns", {"turn": turn, "words": words, "state": state}:
-            return turn, f"{', '.join(state)} · {words}"
+            return turn, f"{', '.join(map(_, state))} · {words}"
         case "summaries", {"name": str(name), "turns": turns}:
             return name, ", ".join(turns)
         case "branches", {"number": number, "title": title}:
@@ -186,7 +189,8 @@ def _offer(kind: str, one: Any) -> Offer | None:
 
 def _describe_model(model: Mapping[str, Any]) -> str:
     window = model.get("window")
-    return f"a window of {window:,} tokens" if isinstance(window, int) and window else ""
+    is_known = isinstance(window, int) and window
+    return _("a window of {tokens:,} tokens", tokens=window) if is_known else ""
 
 
 class Lines(FileHistory):

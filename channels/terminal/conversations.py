@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from channels.base import Bot, Said, Session
+from channels.language import _
 from channels.message import Address
 from channels.terminal.display import one_line
 from channels.terminal.picker import PickerEntry
@@ -41,15 +42,15 @@ async def find(bot: Bot, words: str, here: str) -> list[PickerEntry]:
     entries = [_entry(session, here) for session in shown]
     name = clean_name(words)
     if name and name not in {session.chat for session in every}:
-        entries.append(PickerEntry(f"a new conversation, “{name}”", "", name))
+        entries.append(PickerEntry(_("a new conversation, “{name}”", name=name), "", name))
     return entries
 
 
 def _entry(session: Session, here: str) -> PickerEntry:
-    title = one_line(session.title) or "(nothing was said)"
+    title = one_line(session.title) or _("(nothing was said)")
     if session.snippet and session.snippet.text not in session.title:
         title += f" · {one_line(session.snippet.text)}"
-    is_here = " · here" if session.chat == here else ""
+    is_here = f" · {_('here')}" if session.chat == here else ""
     about = f"{one_line(session.chat)} · {_format_time(session.at)}{is_here}"
     return PickerEntry(title, about, session.chat)
 

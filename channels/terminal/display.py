@@ -18,6 +18,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from channels.base import ContextUsage
+from channels.language import _
 from channels.message import Action
 from channels.splitting import has_vast_table, split
 from channels.terminal import figures
@@ -107,7 +108,10 @@ def next_steps(actions: Sequence[Action], width: int) -> str:
     commands = [one_line(action.command) for action in actions[:_MOST_STEPS]]
     if len(actions) > _MOST_STEPS:
         commands.append("…")
-    return _render(Padding(Text(f"Next: {' · '.join(commands)}", "dim"), (0, 0, 0, 2)), width)
+    return _render(
+        Padding(Text(_("Next: {commands}", commands=" · ".join(commands)), "dim"), (0, 0, 0, 2)),
+        width,
+    )
 
 
 def note(text: str, width: int) -> str:
@@ -119,7 +123,7 @@ def question(text: str, width: int, *, is_waiting: bool = False) -> str:
     lines = without_controls(text[:_ECHO_CHARACTERS]).split("\n")[:_ECHO_LINES]
     shown = "\n  ".join(lines)
     if len(text) > _ECHO_CHARACTERS or len(lines) < text.count("\n") + 1:
-        shown += f"\n  … ({len(text):,} characters)"
+        shown += "\n  … " + _("({characters:,} characters)", characters=len(text))
     return _render(Text(f"› {shown}", "dim" if is_waiting else "bold cyan"), width)
 
 
@@ -127,8 +131,9 @@ def tool(name: str, arguments: str, outcome: str, width: int) -> str:
     """`⚙ read_file notes.txt … ok`, in one line at any width."""
     shown = f"⚙ {name[:_TOOL_SHOWN]} {_values(arguments)[:_TOOL_SHOWN]}"
     call = Text(one_line(shown), "dim")
-    call.truncate(max(1, width - len(outcome) - 3), overflow="ellipsis")
-    call.append(f" … {outcome}".rstrip(), "red" if outcome == "failed" else "dim")
+    said = _(outcome) if outcome else ""
+    call.truncate(max(1, width - cell_len(said) - 3), overflow="ellipsis")
+    call.append(f" … {said}".rstrip(), "red" if outcome == "failed" else "dim")
     return _render(call, width)
 
 
@@ -180,12 +185,12 @@ def bar_text(usage: ContextUsage, width: int) -> str:
     tokens = ("" if usage.is_measured else "~") + _of(usage.tokens, usage.max_tokens)
     meter = f"{tokens} {_meter(fullness(usage))}"
     model, turns, cost = one_line(usage.model), _of(usage.turns, usage.max_turns), _cost(usage)
-    noun = "turn" if turns == "1" else "turns"
+    said = _("{n} turn", n=turns) if turns == "1" else _("{n} turns", n=turns)
     forms = (
-        (model, meter, f"{turns} {noun}", cost),
-        (_shorten(model), meter, f"{turns} {noun}", cost),
-        (meter, f"{turns} {noun}", cost),
-        (tokens, f"{turns} {noun}", cost),
+        (model, meter, said, cost),
+        (_shorten(model), meter, said, cost),
+        (meter, said, cost),
+        (tokens, said, cost),
         (tokens, f"{turns}t"),
         (tokens,),
     )

@@ -18,6 +18,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.style import Style
 from rich.text import Text
 
+from channels.language import _, figure
+
 PARTS: Mapping[str, str] = {
     "system prompt": "magenta",
     "memory": "cyan",
@@ -88,10 +90,15 @@ def _block(data: Mapping[str, Any]) -> Block:
 
 def swatch(part: str) -> Text:
     """A square in a part's colour, for a legend; nothing for what is no part."""
-    name = max((one for one in PARTS if part.startswith(one)), key=len, default="")
+    called = {one: len(said) for one in PARTS for said in (one, _(one)) if part.startswith(said)}
+    name = max(called, key=lambda one: called[one], default="")
     if name:
         return Text().append(f"{_shade(name)} ", PARTS[name])
-    return Text().append("░ ", FREE) if part == "free" else Text()
+    return Text().append("░ ", FREE) if part in ("free", _("free")) else Text()
+
+
+def _part(name: str, size: int) -> str:
+    return f"{_(name)} {figure(f'{size:,}')}"
 
 
 def _shade(part: str) -> str:
@@ -137,16 +144,16 @@ class Map:
     figure: Figure
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        figure, width = self.figure, min(_WIDEST, options.max_width)
-        yield PartBar(figure)
-        entries = [swatch(name).append(f"{name} {size:,}") for name, size in figure.parts.items()]
-        yield from _flow([*entries, swatch("free").append(f"free {figure.free:,}")], width, "   ")
-        if figure.blocks:
+        drawn, width = self.figure, min(_WIDEST, options.max_width)
+        yield PartBar(drawn)
+        entries = [swatch(name).append(_part(name, size)) for name, size in drawn.parts.items()]
+        yield from _flow([*entries, swatch("free").append(_part("free", drawn.free))], width, "   ")
+        if drawn.blocks:
             yield Text()
-            yield from _flow([_draw(b, w) for b, w in _widths(figure.blocks, width)], width, " ")
+            yield from _flow([_draw(b, w) for b, w in _widths(drawn.blocks, width)], width, " ")
             yield Text()
-            seen = {state for block in figure.blocks for state in block.state}
-            legend = (_draw(Block(state, 0, (state,)), 0) for state in _STATES if state in seen)
+            seen = {state for block in drawn.blocks for state in block.state}
+            legend = (_draw(Block(_(state), 0, (state,)), 0) for state in _STATES if state in seen)
             yield from _flow([*legend], width, "  ")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from channels.language import _
+
 KEYS: Sequence[tuple[str, str]] = (
     ("Enter", "send; in a form, save"),
     ("Esc Enter", "a new line"),
@@ -38,8 +40,10 @@ HINT = "In the terminal, too: /resume for other conversations, /help keys, @file
 
 def table() -> str:
     """All of it, as Markdown."""
-    keys = "\n".join(f"| {key} | {what} |" for key, what in KEYS)
-    typed = "\n".join(f"| `{text}` | {what} |" for text, what in TYPED)
+    does = _("what it does")
+    keys = "\n".join(f"| {_(key)} | {_(what)} |" for key, what in KEYS)
+    typed = "\n".join(f"| `{_(text)}` | {_(what)} |" for text, what in TYPED)
     return (
-        f"| key | what it does |\n|---|---|\n{keys}\n\n| typed | what it does |\n|---|---|\n{typed}"
+        f"| {_('key')} | {does} |\n|---|---|\n{keys}\n\n"
+        f"| {_('typed')} | {does} |\n|---|---|\n{typed}"
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from rich.cells import cell_len, set_cell_size
 
+from channels.language import _
+
 _MOST = 10  # entries that are seen at once
 
 
@@ -60,7 +62,8 @@ class Picker:
             )
             lines += [("class:bar", f" {about}"), ("", "\n")]
         if len(self.found) > len(shown):
-            lines += [("class:bar", f"  {len(self.found)} in all; type to narrow them"), ("", "\n")]
+            narrow = _("{n} in all; type to narrow them", n=len(self.found))
+            lines += [("class:bar", f"  {narrow}"), ("", "\n")]
         if not self.found:
-            lines += [("class:bar", "  nothing found"), ("", "\n")]
+            lines += [("class:bar", f"  {_('nothing found')}"), ("", "\n")]
         return lines

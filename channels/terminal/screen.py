@@ -42,6 +42,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
+from channels.language import _
 from channels.message import Form
 from channels.terminal.dumb_screen import ScreenListener
 from channels.terminal.mentions import begun_mention, name_dropped, offer_files, paste_picture
@@ -234,7 +235,7 @@ class Screen:
         if path:
             self._input.insert_text(name_dropped(str(path)))
         else:
-            self._hint = _NO_PICTURE
+            self._hint = _(_NO_PICTURE)
             self._app.invalidate()
 
     def _move(self, by: int) -> None:
@@ -309,10 +310,10 @@ class Screen:
 
     def _bar(self) -> StyleAndTextTuples:
         if self._picker:
-            return [("class:bar.warm", _PICKER_HINT[: self.width])]
+            return [("class:bar.warm", _(_PICKER_HINT)[: self.width])]
         if self._form:
-            hint = f"{self._form.command} · {_FORM_HINT}"
-            hint = _LAST_QUESTION_HINT if self._is_last_question else hint
+            hint = f"{self._form.command} · {_(_FORM_HINT)}"
+            hint = _(_LAST_QUESTION_HINT) if self._is_last_question else hint
             return [("class:bar.warm", hint[: self.width])]
         return [("class:bar", self._hint) if self._hint else self._listener.bar(self.width)]
 
@@ -333,12 +334,12 @@ class Screen:
         @keys.add("<sigint>")
         def _interrupt(event: KeyPressEvent) -> None:
             if self._form or self._picker:
-                hint = _GIVEN_UP if self._form else ""
+                hint = _(_GIVEN_UP) if self._form else ""
                 self._end_form()
                 self._hint = hint
             elif not self._listener.on_interrupt():
                 self._input.reset()
-                self._hint = _HINT
+                self._hint = _(_HINT)
 
         @keys.add("c-d", filter=is_empty & ~is_searching)
         def _leave(event: KeyPressEvent) -> None:

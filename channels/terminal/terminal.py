@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from channels.base import (
     ToolStarted,
     TurnStarted,
 )
+from channels.language import ENGLISH, _, explain, speaking
 from channels.local_files import LocalFileError, read_attachment
 from channels.message import Attachment, Inbound, Outbound, Reply
 from channels.terminal import conversations, keys, mentions
@@ -79,6 +80,7 @@ class Terminal:
         """`chat` is the conversation to begin in; None: the one where something was said last."""
         self._history, self._greeting = history, greeting
         self._chat = chat
+        self._language: Callable[[], str] = lambda: ENGLISH
         self._address = conversations.address_of(chat or conversations.MAIN)
         self._watching = ExitStack()
         self._follower: asyncio.Task[None] | None = None
@@ -94,11 +96,12 @@ class Terminal:
 
     async def listen(self, bot: Bot) -> None:
         self._bot = bot
+        self._language = lambda: bot.language_of(self._address)
         self._history.touch(mode=0o600)
-        with patch_stdout(), self._watching:
+        with patch_stdout(), self._watching, speaking(self._language):
             async with asyncio.TaskGroup() as self._tasks:
                 if self._greeting:
-                    self._scroll.note(self._greeting)
+                    self._scroll.note("\n".join(map(explain, self._greeting.split("\n"))))
                 self._attend(self._chat or await conversations.newest(bot))
                 if self._chat != conversations.MAIN:
                     self._tasks.create_task(self._retell())
@@ -118,9 +121,14 @@ class Terminal:
         self._tasks.create_task(self._look())
 
     async def send(self, outbound: Outbound) -> None:
+        with speaking(self._language):
+            await self._send(outbound)
+
+    async def _send(self, outbound: Outbound) -> None:
         exchange = self._exchanges.get(outbound.reply_to)
         if outbound.address != self._address:
-            self._scroll.note(f"From the conversation “{one_line(outbound.address.chat)}”:")
+            name = one_line(outbound.address.chat)
+            self._scroll.note(_("From the conversation “{name}”:", name=name))
         if exchange and outbound.turn:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
@@ -135,7 +143,7 @@ class Terminal:
     def on_text(self, text: str) -> None:
         self._vocabulary = None
         said = text.strip()
-        command, _, rest = said.partition(" ")
+        command, _space, rest = said.partition(" ")
         if said in _LEAVING:
             self._screen.leave()
         elif command == "/resume":
@@ -166,7 +174,8 @@ class Terminal:
                 attachments.append(await asyncio.to_thread(read_attachment, file))
         except LocalFileError as error:
             self._exchanges.pop(identity).over.set()
-            self._scroll.note(f"{error}, so your message was not sent. ↑ brings it back.")
+            note = _("{why}, so your message was not sent. ↑ brings it back.", why=error)
+            self._scroll.note(note)
             return
         await self._bot.submit(Inbound(identity, address, text, attachments=tuple(attachments)))
         mentions.discard(files)
@@ -175,7 +184,7 @@ class Terminal:
         if text.strip():
             self.on_text(f"{command} {text}")
         else:
-            self._scroll.note("The text is empty, so nothing was changed.")
+            self._scroll.note(_("The text is empty, so nothing was changed."))
 
     def on_change_last(self) -> bool:
         """Let the person change their last question; False where there is none to change now."""
@@ -284,7 +293,7 @@ class Terminal:
 
     def _void(self, exchange: _Exchange) -> None:
         if exchange.answer.is_begun:
-            self._scroll.note("The model is being asked again; ignore the answer above.")
+            self._scroll.note(_("The model is being asked again; ignore the answer above."))
         exchange.answer = StreamedAnswer()
 
     def _settle(self, outbound: Outbound) -> None:
@@ -296,12 +305,12 @@ class Terminal:
             self._current = None
         self._draw()
         if outbound.is_resent:
-            self._scroll.note("(sent again after a restart)")
+            self._scroll.note(_("(sent again after a restart)"))
         if outbound.turn is None:
             self._scroll.answer(exchange.answer.take_all())
             self._scroll.command_reply(outbound.reply)
             if len((outbound.reply.data or {}).get("commands", ())) > 1:  # the list of all commands
-                self._scroll.note(keys.HINT)
+                self._scroll.note(_(keys.HINT))
         else:
             self._scroll.answer(self._rest(exchange, outbound.reply.text))
             self._has_asked = True
@@ -312,7 +321,7 @@ class Terminal:
     def _rest(self, exchange: _Exchange, final: str) -> str:
         rest = exchange.answer.rest_of(final)
         if rest is None:
-            self._scroll.note("The final answer:")
+            self._scroll.note(_("The final answer:"))
         return final if rest is None else rest
 
     # What the bot is asked.
@@ -328,7 +337,7 @@ class Terminal:
             if self._current:
                 self._scroll.answer(self._current.answer.take_all())
             self._scroll.note(
-                "You quit, so the running answer was stopped; what was done so far is kept."
+                _("You quit, so the running answer was stopped; what was done so far is kept.")
             )
         for exchange in self._exchanges.values():
             exchange.over.set()
@@ -340,7 +349,7 @@ class Terminal:
             model = self._usage.model
             if model not in ("", _AUTO) and model not in self._greeting:
                 self._greeting += model  # which is said once
-                self._scroll.note(f"{model} answers.")
+                self._scroll.note(_("{model} answers.", model=model))
             self._draw()
 
     async def _resume(self, words: str) -> None:
@@ -349,14 +358,14 @@ class Terminal:
         if words in names or words == conversations.MAIN:
             self._switch(words)
         elif isinstance(self._screen, Screen):
-            title = "Conversations of this terminal"
+            title = _("Conversations of this terminal")
             self._screen.pick(Picker(title, self._find_conversations, self._switch), words)
         elif name := conversations.clean_name(words):
             self._switch(name)
         else:
             found = await self._find_conversations("")
             lines = "\n".join(f"/resume {entry.value}: {entry.label}" for entry in found)
-            self._scroll.note(lines or "Nothing was said here yet; /resume NAME begins one.")
+            self._scroll.note(lines or _("Nothing was said here yet; /resume NAME begins one."))
 
     async def _find_conversations(self, words: str) -> Sequence[PickerEntry]:
         return await conversations.find(self._bot, words, self._address.chat)
@@ -378,7 +387,8 @@ class Terminal:
         """Show where one is, and what was said there last."""
         said = await self._bot.transcript(self._address, most=conversations.SHOWN)
         name = one_line(self._address.chat)
-        self._scroll.note(f"── {name}{'' if said else ' · nothing was said here yet'} ──")
+        nothing = "" if said else f" · {_('nothing was said here yet')}"
+        self._scroll.note(f"── {name}{nothing} ──")
         for who, text in conversations.retell(said):
             if who == "person":
                 self._scroll.question(text)
@@ -427,7 +437,8 @@ class Terminal:
             return ""
         frame = _SPINNER[int(monotonic() / _FRAME) % len(_SPINNER)]
         has_words = self._current and (self._current.answer.is_begun or self._current.answer.tail)
-        return f"{frame} {'answering' if has_words else 'thinking'}… · Ctrl-C stops"
+        doing = _("answering… · Ctrl-C stops") if has_words else _("thinking… · Ctrl-C stops")
+        return f"{frame} {doing}"
 
 
 def _is_command(text: str) -> bool:

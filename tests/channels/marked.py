@@ -21,6 +21,7 @@ from babel.messages.pofile import write_po
 from bot.settings.schema import SETTINGS
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.telegram import incoming
+from channels.terminal import keys
 from channels.web.words import list_words
 from plugins import jobs, recurrence
 from plugins.api import HookContext
@@ -40,11 +41,7 @@ PARTS = (
     *("system", "new", "changed", "gone", "pinned", "archived", "and", "or", "waiting"),
 )
 LAYERS = ("default", "file", "environment")
-FOR_PEOPLE = (
-    *("model", "context.strategy", "agent_max_context_turns", "agent_max_context_tokens"),
-    *("tools.approve", "spend_limit_total", "language", "timezone", "when_busy", "agent"),
-)
-"""Settings whose meaning is translated."""
+_A_KEY = re.compile(r"[/↑↓A-Z][\w↑↓-]*( (Ctrl-E|Enter|keys|↓))?")
 
 
 def collect() -> set[str]:
@@ -81,7 +78,10 @@ def _named() -> Iterator[str]:
         yield from (what, when)
     for setting in SETTINGS.values():
         yield from (setting.unit.replace("MB", ""), setting.holds)
-    yield from (SETTINGS[key].meaning for key in FOR_PEOPLE)
+        yield setting.meaning
+    yield from (what for _name, what in (*keys.KEYS, *keys.TYPED, *keys.COMMANDS))
+    yield from (name for name, _what in (*keys.KEYS, *keys.TYPED) if not _A_KEY.fullmatch(name))
+    yield from ("free", "ok", "stopped", "failed")  # channels/terminal
 
 
 def _in_file(path: Path) -> Iterator[str]:
@@ -156,7 +156,7 @@ def find_shapes() -> frozenset[str]:
     left out."""
     found: set[str] = set()
     for room in BELOW:
-        for path in (ROOT / room).rglob("*.py"):
+        for path in (*(ROOT / room).rglob("*.py"), ROOT / "main.py"):
             found.update(map(shape_of, _all_texts(ast.parse(path.read_text("utf-8")))))
     refused = {
         shape.replace("{} is {};", "{} can't be {};") for shape in found
