@@ -18,7 +18,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from channels.base import ContextUsage
-from channels.language import _
+from channels.language import _, figure
 from channels.message import Action
 from channels.splitting import has_vast_table, split
 from channels.terminal import figures
@@ -235,7 +235,8 @@ def _short(number: int) -> str:
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= 0.9995 * size:
             scaled = number / size
-            return f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0") + unit
+            short = f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0")
+            return figure(short) + unit
     return str(number)
 
 
@@ -245,7 +246,7 @@ def _cost(usage: ContextUsage) -> str:
         return ""
     if usage.cost == 0:
         return "$0" if usage.turns else ""
-    return f"${usage.cost:.2f}" if usage.cost >= 0.005 else "<$0.01"
+    return figure(f"${usage.cost:.2f}" if usage.cost >= 0.005 else "<$0.01")
 
 
 _SHORT = 2_000

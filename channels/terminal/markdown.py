@@ -15,6 +15,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from channels.language import _
 from channels.terminal.figures import swatch
 
 # No word of an answer is left out: HTML tags and link definitions are shown as the text they are.
@@ -95,7 +96,7 @@ class _WholeTable(TableElement):
 
 def _colour_parts(table: Table) -> None:
     """Let the names of parts stand behind their colours."""
-    if table.columns and str(table.columns[0].header) == "part":
+    if table.columns and str(table.columns[0].header) == _("part"):
         cells = [_as_text(cell) for cell in table.columns[0].cells]
         table.columns[0]._cells[:] = [swatch(cell.plain) + cell for cell in cells]
 

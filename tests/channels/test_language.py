@@ -9,6 +9,7 @@ from string import Formatter
 
 import pytest
 
+from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, choose, explain, number_of, speaking, words_of
 from plugins.api import HookContext
 from plugins.loader import load
@@ -73,6 +74,17 @@ def test_of_the_languages_that_somebody_wants_the_first_of_ours_is_chosen(
     wanted: str, language: str
 ) -> None:
     assert choose(wanted) == language
+
+
+@pytest.mark.parametrize("language", OTHERS)
+async def test_what_each_setting_means_is_said_in_every_language(
+    tmp_path: Path, language: str
+) -> None:
+    async with living(tmp_path, settings={"language": language}) as house:
+        for key, setting in SETTINGS.items():
+            told = (await house.says(f"/config {key}")).text
+            assert f"`{key}`" in told
+            assert setting.meaning not in told, key
 
 
 def test_what_is_not_translated_is_english() -> None:

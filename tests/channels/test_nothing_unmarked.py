@@ -11,6 +11,7 @@ import pytest
 
 from bot.commands import FAILED
 from bot.languages import Languages
+from bot.settings.schema import SETTINGS
 from channels import language
 from plugins.api import HookContext
 from plugins.loader import load
@@ -119,6 +120,7 @@ async def test_all_that_commands_say_is_marked(tmp_path: Path) -> None:
 
     found: dict[str, list[str]] = {}
     lines = [line for line in LINES.replace("\n", "|").split("|") if line]
+    lines += [f"/config {key}" for key in SETTINGS]
     async with living(tmp_path, echo, settings={"language": "auto"}) as house:
         for line in lines:
             said = await house.says(line)

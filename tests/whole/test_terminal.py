@@ -52,6 +52,33 @@ async def test_the_bottom_line_names_the_model_and_context_is_drawn(tmp_path: Pa
         assert await person.leaves() == 0
 
 
+async def test_the_terminal_speaks_the_language_that_is_set_and_changes_it_at_once(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text('{"model": "gpt-4o-mini", "language": "de"}')
+    async with (
+        OpenAIServer([Say("Hallo!")]) as endpoint,
+        sitting(tmp_path, endpoint) as person,
+    ):
+        await person.sees("Schreib einfach; /help zeigt die Befehle, Strg-D beendet.")
+        await person.sees("Es antwortet gpt-4o-mini.")
+        person.types("Hi\r")
+        await person.sees("Hallo!")
+        await person.sees("· 1/20 Runden · <$0,01")
+        person.types("/context\r")
+        await person.sees("▒ Werkzeuge (")
+        await person.sees("Weiter: /context ")
+        person.types("/resume\r")
+        await person.sees("Gespräche dieses Terminals")
+        await person.sees("tippen sucht · ↑ ↓ wählt · Enter öffnet · Strg-C verlässt")
+        person.types("\x03")
+        person.types("/config language zh\r")
+        await person.sees("1/20 轮")
+        person.types("/help keys\r")
+        await person.sees("按键")
+        assert await person.leaves() == 0
+
+
 async def test_a_map_is_made_of_blocks_where_pictures_are_not_shown(tmp_path: Path) -> None:
     install(tmp_path)
     async with (
