@@ -174,11 +174,13 @@ class Agent:
         pictures = await self.pictures.parts(named, self.model.sees)
         messages = put_in(named, pictures, self.model.sees)
         lost: list[ModelReply] = []
+        talk = self.surroundings.conversation
         request = ModelRequest(
             messages,
             tools,
             tool_choice if tools else "auto",
             beside=view.beside,
+            affinity=talk.affinity if talk else "",
             on_lost=lost.append,
             on_thought=output.thought,
         )

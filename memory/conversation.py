@@ -101,6 +101,7 @@ class Conversation:
     def __init__(self, services: MemoryServices, key: ConversationKey, shared: Shared) -> None:
         self.key = key
         self._services, self._shared = services, shared
+        self.affinity = ""  # of its requests, once it is restored
         self._writing_files = asyncio.Lock()
         self.calibration = Calibration(services.store, shared.models)
         self.context = ContextState(services, key, self.calibration)
@@ -128,13 +129,16 @@ class Conversation:
             row = conversations.find_or_create(db, self.key)
             jobs = summaries.list_open_jobs(db, row.id)
             events, bill = transcript.events_of(db, row.id), ledger.bill(db, row.id)
-            shared = branches.lineage(db, row.id)[:-1]
+            lineage = branches.lineage(db, row.id)
+            shared, affinity = lineage[:-1], conversations.affinity_of(db, lineage[0].conversation)
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
             last = max((link.event for link in shared), default=0)
             told = last, summaries.newest_reference(db, row.id), proposals.load(db, row.id)
-            return row, events, jobs, bill, caches, *told
+            return affinity, row, events, jobs, bill, caches, *told
 
-        row, events, jobs, bill, caches, *told = await self._services.store.write(read)
+        self.affinity, row, events, jobs, bill, caches, *told = await self._services.store.write(
+            read
+        )
         last, reference, pending = told
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)

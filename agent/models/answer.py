@@ -171,10 +171,13 @@ def _usage(fields: Mapping[str, Any]) -> Usage | None:
     if not fields:
         return None
     details = as_mapping(fields.get("prompt_tokens_details"))
+    said = as_mapping(fields.get("completion_tokens_details"))
     return Usage(
         prompt=count(fields, "prompt_tokens"),
         completion=count(fields, "completion_tokens"),
-        cached=count(details, "cached_tokens"),
+        cached=count(details, "cached_tokens") or count(fields, "prompt_cache_hit_tokens"),
+        written=count(details, "cache_write_tokens"),
+        reasoning=count(said, "reasoning_tokens"),
     )
 
 

@@ -12,12 +12,14 @@ from memory.messages import NOTHING_BESIDE, Beside, ToolCall
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that the provider counted. `cached` is the part of `prompt` that it had kept,
-    `written` the part that it keeps from now on, where that has a price of its own."""
+    `written` the part that it keeps from now on, where that has a price of its own; `reasoning` the
+    part of `completion` that was thought and not said."""
 
     prompt: int
     completion: int
     cached: int = 0
     written: int = 0
+    reasoning: int = 0
 
 
 OnLost = Callable[["ModelReply"], None]
@@ -47,10 +49,11 @@ class ModelRequest:
     `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
     `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
     empty answer, too, and its reason. `beside` is what the messages' shape has no place for;
-    `is_once` says that nothing of them will be sent again. `on_lost` hears of an answer that came
-    to nothing and is paid all the same, with what is known of it: it broke off, or whoever asked
-    has left. `on_sent` sees what goes out over the wire, `on_thought` each piece of what the model
-    thinks as it streams.
+    `is_once` says that nothing of them will be sent again; `affinity` is the same for all requests
+    of a conversation, and tells nothing of whose it is ("": it is in none). `on_lost` hears of an
+    answer that came to nothing and is paid all the same, with what is known of it: it broke off, or
+    whoever asked has left. `on_sent` sees what goes out over the wire, `on_thought` each piece of
+    what the model thinks as it streams.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -62,6 +65,7 @@ class ModelRequest:
     parameters: Mapping[str, Any] | None = None
     beside: Beside = NOTHING_BESIDE
     is_once: bool = False
+    affinity: str = ""
     on_lost: OnLost = field(default=_unheard, compare=False)
     on_sent: OnSent = field(default=_unseen, compare=False)
     on_thought: Callable[[str], None] = field(default=_unthought, compare=False)

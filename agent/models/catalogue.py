@@ -139,9 +139,10 @@ def input_price(model: str, provider: str = "") -> InputPrice | None:
     unknown."""
     fresh = cost_of(model, Usage(_SOME, 0), provider)
     cached = cost_of(model, Usage(_SOME, 0, _SOME), provider)
-    if fresh is None or cached is None:
+    written = cost_of(model, Usage(_SOME, 0, written=_SOME), provider)
+    if fresh is None or cached is None or written is None:
         return None
-    return InputPrice(fresh / _SOME, cached / _SOME)
+    return InputPrice(fresh / _SOME, cached / _SOME, written / _SOME)
 
 
 _SOME = 10_000  # tokens: some prices rise with the size of a prompt
@@ -159,4 +160,5 @@ def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> 
         cost=0.0 if model.is_free else cost_of(reply.model, usage, model.provider),
         is_reported=reply.usage is not None,
         written=usage.written,
+        reasoning=usage.reasoning,
     )

@@ -56,6 +56,8 @@ class OpenAIModel(EndpointModel):
         whole = wire_body(self.name, adapt_request(request, self._endpoint))
         if self._provider.call_ids:
             whole[CALL_IDS] = self._provider.call_ids
+        if self._provider.cache_key == "body" and request.affinity:
+            whole["prompt_cache_key"] = request.affinity
         while True:
             body = without(whole, self._unwanted)
             try:
@@ -76,7 +78,10 @@ class OpenAIModel(EndpointModel):
             request.on_sent(body, content)
             return content
 
-        return await self._ask(Answer(), make, on_delta, request)
+        name = self._provider.cache_key
+        is_header = name not in ("", "body") and request.affinity
+        headers = {name: request.affinity} if is_header else {}
+        return await self._ask(Answer(), make, on_delta, request, headers)
 
     def _open(self) -> SdkClient:
         from agent.models.openai_client import open_client  # noqa: PLC0415 - half a second
@@ -123,6 +128,7 @@ _REFUSALS = {
     "stream_options": "stream_options",
     "max_tokens": "max_completion_tokens",
     "temperature": "'temperature' does not support",
+    "prompt_cache_key": "prompt_cache_key",
 }
 _SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
 

@@ -123,13 +123,16 @@ class SdkClient:
             return await self._sdk.get(place, **more)
         return await self._sdk.post(place, content=orjson.dumps(body), **more)
 
-    async def chunks(self, encode: Encode, size: Callable[[], int]) -> AsyncGenerator[object, None]:
-        """The chunks of an answer, parsed but not checked. Raises ModelError.
+    async def chunks(
+        self, encode: Encode, size: Callable[[], int], headers: Mapping[str, str]
+    ) -> AsyncGenerator[object, None]:
+        """The chunks of an answer, parsed but not checked; `headers` go out with this request
+        alone. Raises ModelError.
 
         An answer that is one JSON object is one chunk. `size` says how much the chunks have made
         so far; where that does not grow for too long, the answer has broken off.
         """
-        async with await self._open(encode) as stream:
+        async with await self._open(encode, headers) as stream:
             response = stream.response
             progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
             try:
@@ -150,7 +153,8 @@ class SdkClient:
             except wire.TooMuch as error:
                 raise failures.too_much(self._endpoint, str(error)) from None
 
-    async def _open(self, encode: Encode) -> Any:
+    async def _open(self, encode: Encode, headers: Mapping[str, str]) -> Any:
+        more = {"options": self._kinds.request_options(headers=dict(headers))} if headers else {}
         try:
             stream = await self._sdk.post(
                 self._kinds.path,
@@ -158,6 +162,7 @@ class SdkClient:
                 cast_to=object,
                 stream=True,
                 stream_cls=self._kinds.stream,
+                **more,
             )
         except (self._kinds.error, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None

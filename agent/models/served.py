@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
 
 Encode = Callable[[], bytes]
+NO_HEADERS: Mapping[str, str] = {}
 
 
 class EndpointModel(Model):
@@ -92,12 +93,17 @@ class EndpointModel(Model):
         """Import the SDK and make its client, in a thread. Raises ModelRefused."""
 
     async def _ask(
-        self, answer: Answer, encode: Encode, on_delta: OnDelta, request: ModelRequest
+        self,
+        answer: Answer,
+        encode: Encode,
+        on_delta: OnDelta,
+        request: ModelRequest,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> ModelReply:
         """Send what `encode` makes, which is called once, and let the answer stream."""
         client = await self._connect()
         try:
-            async with aclosing(client.chunks(encode, lambda: answer.size)) as chunks:
+            async with aclosing(client.chunks(encode, lambda: answer.size, headers)) as chunks:
                 await _take_in(chunks, answer, on_delta, request.on_thought)
             may_be_empty = request.parameters is not None or answer.is_paused
             return finish_reply(self._endpoint, answer, may_be_empty)

@@ -16,10 +16,16 @@ _BARE = PromptPrefix("")
 
 @dataclass(frozen=True, slots=True)
 class InputPrice:
-    """US dollars for a token of a prompt: one that is read anew, and one from the cache."""
+    """US dollars for a token of a prompt: one that is read anew, one from the cache, and one that
+    is read anew and kept there from then on (None: the same as the first)."""
 
     fresh: float
     cached: float
+    written: float | None = None
+
+    @property
+    def kept(self) -> float:
+        return self.fresh if self.written is None else self.written
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +47,15 @@ def cut_cost(broken: int, anew: int, price: InputPrice | None, besides: int = 0)
 
     With c the price of a cached token as a share of a fresh one, the change costs once, in fresh
     tokens, (1 - c) anew + besides, since what could have come from the cache is read anew; and each
-    request from then on, the first included, saves c (broken - anew). So it has paid after
+    request from then on, the first included, saves c (broken - anew). Where what is read anew has a
+    price of its own, since it is kept, that takes the place of the 1. So it has paid after
     ((1 - c) anew + besides) / (c (broken - anew)) requests. (The project's field notes derive from
     the same terms the best distance between two cuts, sqrt(2 ((1 - c) A + F) / (c t)) turns, where
     A is what stays, F the summary, and t the tokens of a turn.)
     """
     if price is None:
         return CutCost(broken, anew)
-    once = (price.fresh - price.cached) * anew + price.fresh * besides
+    once = (price.kept - price.cached) * anew + price.fresh * besides
     saved = price.cached * (broken - anew)
     if once <= 0:
         return CutCost(broken, anew, 0.0, None if price.fresh <= 0 else 0.0)

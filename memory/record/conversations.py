@@ -3,6 +3,7 @@ hold some words."""
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,6 +53,15 @@ def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
         found = _find(database, key)
     ((row, last_seq, last_turn, person, framing, last_inbox),) = found
     return ConversationRow(row, last_seq, last_turn, person, _fingerprint(framing), last_inbox)
+
+
+def affinity_of(database: Database, row: int) -> str:
+    """What is the same for all requests of the conversation with this row, and of branches of it,
+    and says nothing of whose it is: made of when it began."""
+    columns = tables.Conversation
+    query = columns.select(columns.created_at).where(columns.id == row)
+    began = [str(at) for (at,) in query.tuples().execute(database)]
+    return hashlib.sha256("\0".join(["conversation", *began]).encode()).hexdigest()[:32]
 
 
 def _find(database: Database, key: ConversationKey) -> list[Any]:

@@ -18,7 +18,8 @@ from memory.record.database import Database
 class Spent:
     """One call to a model. Tokens as the provider reported them, or as counted by the meter
     (`is_reported` False); of the prompt, `cached` were read from a cache, and `written` into one
-    that has a price of its own; `cost` in US dollars, None where the price is unknown."""
+    that has a price of its own; of the completion, `reasoning` were thought and not said; `cost` in
+    US dollars, None where the price is unknown."""
 
     purpose: str
     model: str
@@ -28,6 +29,7 @@ class Spent:
     cost: float | None
     is_reported: bool = True
     written: int = 0
+    reasoning: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Bill:
     cost: float = 0.0
     unknown: int = 0
     written: int = 0
+    reasoning: int = 0
 
     def __add__(self, other: Bill) -> Bill:
         return Bill(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
@@ -54,6 +57,7 @@ class Bill:
             self.cost + (spent.cost or 0.0),
             self.unknown + (spent.cost is None),
             self.written + spent.written,
+            self.reasoning + spent.reasoning,
         )
 
 
@@ -66,6 +70,7 @@ _SUMS = (  # the columns of a Bill
     fn.COALESCE(fn.SUM(_USAGE.cost), 0.0),
     fn.COUNT(_USAGE.id) - fn.COUNT(_USAGE.cost),
     fn.COALESCE(fn.SUM(_USAGE.written), 0),
+    fn.COALESCE(fn.SUM(_USAGE.reasoning), 0),
 )
 
 
@@ -90,6 +95,7 @@ def insert(
         prompt=spent.prompt,
         cached=spent.cached,
         written=spent.written,
+        reasoning=spent.reasoning,
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,

@@ -497,6 +497,11 @@ def _hooks(database: Database) -> None:
         database.execute_sql(statement)
 
 
+def _reasoning(database: Database) -> None:
+    """Tokens of answers that were thought and not said."""
+    database.execute_sql("ALTER TABLE usage ADD COLUMN reasoning INTEGER NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -538,6 +543,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _scheduled_jobs,
     _cache_writes,
     _hooks,
+    _reasoning,
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -31,9 +31,10 @@ HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
     *("this chat, in all", "this month by chat", "by day"),
     *("this month by model", "all chats", "ever"),
 )
-HEADER = ("", "calls:", "prompt:", "cached:", "completion:", "cost:")
 WRITTEN = "into the cache:"
 """The column of what was written into a cache that charges for it; nobody else has it."""
+THOUGHT = "of it thought:"
+"""The column of what models thought and did not say; only where they did."""
 LIFT = Action("Lift the limit", "/usage lift")
 
 Bills = Mapping[str, Bill]
@@ -64,15 +65,14 @@ async def _show(ask: Ask) -> Reply:
         groups |= await _of_all(ask)
     branches = await ask.bot.branches.all(ask.conversation.key)
     names = _name_branches(ask.conversation.key, branches, groups.get(BY_CHAT, {}))
-    writes = any(bill.written for bills in groups.values() for bill in bills.values())
-    header = (*HEADER[:4], WRITTEN, *HEADER[4:]) if writes else HEADER
-    rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, writes)]
+    columns = _columns([bill for bills in groups.values() for bill in bills.values()])
+    rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, columns)]
     data: dict[str, Any] = {
         "limits": {account.setting: asdict(account) for account in shown},
         **{title or "chat": _data(bills) for title, bills in groups.items()},
     }
     is_stopped = any(account.is_used_up for account in shown)
-    text = "\n\n".join([*map(_limit, shown), table(header, rows)])
+    text = "\n\n".join([*map(_limit, shown), table(("", *columns), rows)])
     return Reply(text, data, (LIFT,) if is_stopped else ())
 
 
@@ -119,29 +119,38 @@ def _name_branches(
     return names | ({HERE: _("this branch, in all")} if branches[1:] else {})
 
 
+def _columns(bills: Sequence[Bill]) -> list[str]:
+    """The headings of what there is to show."""
+    absent = {
+        *((WRITTEN,) if not any(bill.written for bill in bills) else ()),
+        *((THOUGHT,) if not any(bill.reasoning for bill in bills) else ()),
+    }
+    return [name for name in _COLUMNS if name not in absent]
+
+
 def _rows(
-    title: str, bills: Bills, names: Mapping[str, str], writes: bool
+    title: str, bills: Bills, names: Mapping[str, str], columns: Sequence[str]
 ) -> Iterable[tuple[str, ...]]:
     if title and bills:
-        yield (f"**{_(title)}**", *[""] * (len(HEADER) - 1 + writes))
+        yield (f"**{_(title)}**", *[""] * len(columns))
     for name, bill in bills.items():
-        yield _row(cell(names.get(name, _(name))), bill, writes)
-
-
-def _row(name: str, bill: Bill, has_written: bool) -> tuple[str, ...]:
-    return (
-        name,
-        figure(f"{bill.calls:,}"),
-        amount(bill.prompt),
-        amount(bill.cached),
-        *((amount(bill.written),) if has_written else ()),
-        amount(bill.completion),
-        _cost(bill),
-    )
+        yield (cell(names.get(name, _(name))), *(_COLUMNS[column](bill) for column in columns))
 
 
 def _cost(bill: Bill) -> str:
     return _("unknown") if bill.unknown == bill.calls > 0 else money(bill.cost, bill.unknown)
+
+
+_COLUMNS: Mapping[str, Callable[[Bill], str]] = {
+    "calls:": lambda bill: figure(f"{bill.calls:,}"),
+    "prompt:": lambda bill: amount(bill.prompt),
+    "cached:": lambda bill: amount(bill.cached),
+    WRITTEN: lambda bill: amount(bill.written),
+    "completion:": lambda bill: amount(bill.completion),
+    THOUGHT: lambda bill: amount(bill.reasoning),
+    "cost:": _cost,
+}
+COLUMNS = tuple(_COLUMNS)
 
 
 def _limit(account: Account) -> str:

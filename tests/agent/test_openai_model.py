@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -94,6 +96,53 @@ async def test_limits_and_a_schema_are_sent_when_they_are_set() -> None:
     assert (body["max_tokens"], body["temperature"]) == (64, 0.0)
     assert body["response_format"]["type"] == "json_schema"
     assert body["response_format"]["json_schema"]["schema"] == schema
+
+
+async def test_usage_tells_what_was_thought_and_what_was_written_into_a_cache() -> None:
+    usage = {
+        "prompt_tokens": 70,
+        "completion_tokens": 30,
+        "prompt_tokens_details": {"cached_tokens": 10, "cache_write_tokens": 60},
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    }
+    answer = {"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}], "usage": usage}
+    async with conversation(Body(json.dumps(answer), "application/json")) as (_, model):
+        reply, _ = await ask(model)
+    assert reply.usage == Usage(70, 30, cached=10, written=60, reasoning=20)
+
+
+async def test_deepseek_tells_in_its_own_way_what_it_had_cached() -> None:
+    usage = {"prompt_tokens": 70, "completion_tokens": 3, "prompt_cache_hit_tokens": 64}
+    answer = {"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}], "usage": usage}
+    async with conversation(Body(json.dumps(answer), "application/json")) as (_, model):
+        reply, _ = await ask(model)
+    assert reply.usage == Usage(70, 3, cached=64)
+
+
+@pytest.mark.parametrize(
+    ("provider", "in_body", "in_header"),
+    [("openai", True, False), ("azure", True, False), ("xai", False, True), ("", False, False)],
+)
+async def test_a_provider_that_wants_to_know_is_told_which_conversation_it_is(
+    provider: str, in_body: bool, in_header: bool
+) -> None:
+    request = replace(HELLO, affinity="abc")
+    async with conversation(Say("Hi."), Say("Hi."), provider=provider) as (server, model):
+        await ask(model, request)
+        received = server.requests[-1]
+        assert received.body.get("prompt_cache_key") == ("abc" if in_body else None)
+        assert received.headers.get("x-grok-conv-id") == ("abc" if in_header else None)
+        await ask(model)
+        assert "prompt_cache_key" not in server.requests[-1].body
+
+
+async def test_an_endpoint_that_does_not_know_the_key_is_asked_without() -> None:
+    refused = Fail(400, {"message": "Unrecognized request argument supplied: prompt_cache_key"})
+    request = replace(HELLO, affinity="abc")
+    async with conversation(refused, Say("Hi."), Say("Hi."), provider="azure") as (server, model):
+        for _ in range(2):
+            assert (await ask(model, request))[0].text == "Hi."
+        assert ["prompt_cache_key" in one.body for one in server.requests] == [True, False, False]
 
 
 async def test_usage_tells_what_the_provider_had_cached() -> None:

@@ -7,7 +7,7 @@ from genai_prices import Usage as Billed
 from genai_prices.data_snapshot import get_snapshot
 
 from agent.models.base import Usage
-from agent.models.catalogue import cost_of
+from agent.models.catalogue import cost_of, input_price
 
 SIZES = ((0, 0, 0), (1, 0, 1), (999, 998, 7), (150_000, 10, 3), (300_001, 300_001, 64_000))
 
@@ -44,6 +44,14 @@ def test_what_is_written_into_the_cache_has_a_price_of_its_own(model: str) -> No
     assert fresh
     assert read == pytest.approx(fresh / 10)
     assert written == pytest.approx(fresh * 1.25)
+
+
+def test_the_price_of_a_prompt_has_what_keeping_it_costs() -> None:
+    claude, other = input_price("claude-sonnet-4-5", "anthropic"), input_price("gpt-4o-mini")
+    assert claude
+    assert other
+    assert claude.kept == pytest.approx(1.25 * claude.fresh)
+    assert other.kept == other.fresh
 
 
 def test_where_nothing_is_charged_for_writing_it_costs_what_is_fresh() -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from aiohttp import web
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 CACHE_FLOOR = 1024
 CACHE_STEP = 128
@@ -310,6 +311,7 @@ def _usage(answer: Say, counted: tuple[int, int]) -> Json:
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
         "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": len(answer.reasoning.encode()) // 4},
     }
 
 
@@ -331,7 +333,12 @@ def refusal(body: Json) -> str:
     return next((complaint for check in checks if (complaint := check(body))), "")
 
 
+_KNOWN = {*CompletionCreateParamsBase.__annotations__, "stream"}
+
+
 def _bad_frame(body: Json) -> str:
+    if unknown := body.keys() - _KNOWN:
+        return f"Unrecognized request argument supplied: {min(unknown)}"
     if not body.get("model"):
         return "you must provide a model parameter"
     if not body.get("messages"):

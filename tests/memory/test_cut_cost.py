@@ -17,14 +17,16 @@ PRICE = InputPrice(0.01, 0.001)
 def bill(sizes: list[int], kept: list[int], price: InputPrice) -> float:
     """What these requests cost, of each of which so many tokens come from the cache."""
     pairs = zip(sizes, kept, strict=True)
-    return sum(price.fresh * (size - kept) + price.cached * kept for size, kept in pairs)
+    return sum(price.kept * (size - kept) + price.cached * kept for size, kept in pairs)
 
 
-@given(TOKENS, TOKENS, TOKENS, st.integers(0, 50_000), st.floats(0.01, 1))
+@given(
+    TOKENS, TOKENS, TOKENS, st.integers(0, 50_000), st.floats(0.01, 1), st.sampled_from([1, 1.25])
+)
 def test_after_as_many_requests_as_it_says_a_cut_is_cheaper_and_not_before(
-    kept: int, broken: int, anew: int, besides: int, share: float
+    kept: int, broken: int, anew: int, besides: int, share: float, written: float
 ) -> None:
-    price = InputPrice(1.0, share)
+    price = InputPrice(1.0, share, written)
     before, after = kept + broken, kept + anew
     cost = cut_cost(broken, anew, price, besides)
     assert (cost.broken, cost.anew) == (broken, anew)
@@ -40,6 +42,11 @@ def test_after_as_many_requests_as_it_says_a_cut_is_cheaper_and_not_before(
 
 def test_a_cut_that_frees_nothing_never_pays() -> None:
     assert cut_cost(8_000, 8_000, PRICE).requests == math.inf
+
+
+def test_what_is_kept_from_then_on_costs_what_writing_it_costs() -> None:
+    claude = InputPrice(3.0, 0.3, 3.75)
+    assert cut_cost(8_000, 2_000, claude, besides=100).dollars == (3.75 - 0.3) * 2_000 + 300
 
 
 def test_where_the_price_is_unknown_only_tokens_are_told() -> None:

@@ -1,0 +1,73 @@
+"""A whole bot whose model is OpenAI's: what the provider is told of a conversation, and what it
+counts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.whole.house import House, running
+
+KEYS = {"OPENAI_API_KEY": "sk-test"}
+
+
+def settings(server: OpenAIServer, **more: Any) -> dict[str, Any]:
+    brain = {"provider": "openai", "config": {"base_url": server.base_url}}
+    return {"model": "gpt-5-mini", "brain": brain, **more}
+
+
+def keys_of(server: OpenAIServer) -> list[str]:
+    return [str(one.body.get("prompt_cache_key", "")) for one in server.requests]
+
+
+async def test_each_conversation_has_a_key_of_its_own_that_outlives_a_restart(
+    tmp_path: Path,
+) -> None:
+    def answer(received: Received) -> Say:
+        return Say("Yes.")
+
+    async with OpenAIServer(answer) as server:
+        for start in range(2):
+            house = House()
+            house.count = 10 * start  # each message has an id of its own
+            async with running(tmp_path, house, settings(server), KEYS):
+                for chat in ("ann", "bob"):
+                    await house.says("Hi", chat=chat)
+        ann, bob, *later = keys_of(server)
+    assert ann != bob
+    assert later == [ann, bob]
+    assert re.fullmatch("[0-9a-f]{32}", ann), "nothing of whose it is"
+
+
+async def test_a_branch_has_the_key_of_what_it_shares_its_beginning_with(tmp_path: Path) -> None:
+    async with OpenAIServer([Say("Yes.")] * 2) as server:
+        house = House()
+        async with running(tmp_path, house, settings(server), KEYS):
+            await house.says("Hi")
+            await house.says("/fork t1")
+            await house.says("And now?")
+            shown = (await house.says("/context request r1 json")).data
+        here, there = keys_of(server)
+    assert here == there
+    assert shown
+
+
+async def test_what_was_thought_is_in_the_ledger(tmp_path: Path) -> None:
+    async with OpenAIServer([Say("42.", reasoning="Six times seven. " * 40)]) as server:
+        house = House()
+        async with running(tmp_path, house, settings(server), KEYS):
+            await house.says("Six times seven?")
+            usage = await house.says("/usage")
+    assert usage.data
+    assert usage.data["chat"]["this chat, in all"]["reasoning"] == 170
+    assert "| of it thought |" in usage.text
+
+
+async def test_nobody_who_thought_nothing_has_a_column_for_it(tmp_path: Path) -> None:
+    async with OpenAIServer([Say("42.")]) as server:
+        house = House()
+        async with running(tmp_path, house, settings(server), KEYS):
+            await house.says("Six times seven?")
+            assert "of it thought" not in (await house.says("/usage")).text
