@@ -189,7 +189,7 @@ async def assemble(
     hook_desk = HookDesk(job_runner, turns, layers.secrets)
     jobs = Jobs(job_runner, conversations)
     job_orders = JobOrders(job_runner, conversations, hook_desk.has_secret)
-    turns.runs = JobTurns(job_runner, delivery, alerts.job_failed)
+    job_turns = JobTurns(job_runner, delivery, alerts.job_failed)
     turns.list_made = job_orders.list_made
 
     logins = Logins(store, access)
@@ -267,6 +267,7 @@ async def assemble(
         config.folder, config.workspace, lambda key: config.settings(key).tools.files_quota
     )
     commands = CommandRunner(ports, conversations, delivery, access, forms, links, languages)
+    turns.runs = commands.runs = job_turns
     bot = RunningBot(
         Intake(access, delivery, turns, forms, workspaces, commands.takes_files),
         commands,
@@ -285,6 +286,7 @@ async def assemble(
         hook_desk,
         alerts.channel_unreachable,
     )
+    job_runner.dispatch = bot.dispatch
     for problem in problems:
         log.warning("%s", problem)
     return App(

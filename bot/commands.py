@@ -16,6 +16,7 @@ from bot.languages import Languages
 from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received
+from bot.turns import JobRuns, NoRuns
 from channels.base import CommandEntry
 from channels.language import _, explain, speaking
 from channels.message import Address, Reply
@@ -59,6 +60,7 @@ class CommandRunner:
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
         self._leading = Counter[str]()
+        self.runs: JobRuns = NoRuns()
 
     @property
     def offered(self) -> list[CommandEntry]:
@@ -136,11 +138,21 @@ class CommandRunner:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
             files = tuple(file.path for file in received.files)
-            reply = await self.run(received.address, line, received.speaker, files)
+            reply = await self._run_unless_gone(received, line, files)
             reply = await self._ask_for_form(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])
-        await self._delivery.answer(received, reply)
+        if received.run:
+            await self.runs.answer(received, reply)
+        else:
+            await self._delivery.answer(received, reply)
+
+    async def _run_unless_gone(
+        self, received: Received, line: CommandLine, files: tuple[str, ...]
+    ) -> Reply:
+        if received.run and (refusal := await self.runs.refusal(received)):
+            return Reply(refusal, problem="refused")
+        return await self.run(received.address, line, received.speaker, files)
 
     async def _ask_for_form(self, address: Address, reply: Reply) -> Reply:
         try:

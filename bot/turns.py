@@ -101,7 +101,7 @@ class JobRuns(Protocol):
         ...
 
 
-class _NoRuns:
+class NoRuns:
     """There are no jobs."""
 
     async def refusal(self, received: Received) -> str:
@@ -179,7 +179,7 @@ class Turns:
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
-        self.runs: JobRuns = _NoRuns()
+        self.runs: JobRuns = NoRuns()
         self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
 
     def lead(self, address: Address) -> ConversationKey:

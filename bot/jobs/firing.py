@@ -13,6 +13,7 @@ from bot.jobs.plans import (
     describe_lateness,
     is_doubtful,
     plan_after,
+    quiet_hours_of,
     to_reminder,
 )
 from bot.jobs.runner import JobRunner
@@ -61,9 +62,7 @@ class Jobs:
             return
         if is_doubtful(job, now, self._runner.rules.believed()):
             return
-        quiet = (
-            self._runner.rules.settings(key).quiet_hours if job.rule or job.kind == "prompt" else ""
-        )
+        quiet = quiet_hours_of(job, self._runner.rules.settings(key))
         later = postpone(now, quiet, ZoneInfo(job.zone))
         address = address_of(job.place)
         if later > now and not job.retry_at:
@@ -72,6 +71,8 @@ class Jobs:
             await self._runner.pause(job, SHUT_OUT)
         elif job.kind == "reminder":
             await self._remind(job, address, now, quiet)
+        elif now - job.due > CATCH_UP and job.kind == "command":
+            await self._runner.move(job, plan_after(job, now))
         elif now - job.due > CATCH_UP and not job.retry_at:
             await self._pass_over(job, address, now, quiet)
         else:

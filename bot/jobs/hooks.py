@@ -161,7 +161,7 @@ class HookDesk:
         with self._turns.expect(key):
             row = await runner.store.write(work)
         if row is not None:
-            self._turns.put(to_received(row, key, None), call.text)
+            runner.dispatch(to_received(row, key, None))
         return row is not None
 
 

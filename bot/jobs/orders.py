@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from agent.tools import ToolError
 from bot.delivery import columns_of
 from bot.jobs.hooks import secret_name
-from bot.jobs.plans import to_reminder
+from bot.jobs.plans import quiet_hours_of, to_reminder
 from bot.jobs.runner import JobRunner
 from bot.sending import address_of
 from bot.settings.jobs import JobSettings
@@ -105,14 +105,15 @@ class JobOrders:
     async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:
         most = self._runner.rules.settings(key).most
 
-        def work(db: Database) -> int:
-            if rows.find_hook(db, job.hook) is not None:
-                raise CommandError(
-                    _("There is a hook {hook} already; choose another name.", hook=job.hook)
-                )
-            return rows.insert(db, job, most)
+        def work(db: Database) -> int | None:
+            is_taken = rows.find_hook(db, job.hook) is not None
+            return None if is_taken else rows.insert(db, job, most)
 
         number = await self._runner.store.write(work)
+        if number is None:
+            raise CommandError(
+                _("There is a hook {hook} already; choose another name.", hook=job.hook)
+            )
         if not number:
             raise CommandError(
                 _(
@@ -219,8 +220,7 @@ def _to_view(db: Database, job: JobRow) -> JobView:
 
 def _first_time(new: NewJob, settings: JobSettings, now: float) -> float:
     zone = ZoneInfo(new.zone)
-    quiet = settings.quiet_hours if new.rule or new.kind == "prompt" else ""
-    at = postpone(next_time(new.rule, new.anchor, now, zone), quiet, zone)
+    at = postpone(next_time(new.rule, new.anchor, now, zone), quiet_hours_of(new, settings), zone)
     if not at:
         raise CommandError(_("{at} has passed already.", at=format_time(new.anchor, zone)))
     return at

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
+from bot.settings.jobs import JobSettings
 from bot.turns import INTERRUPTED
 from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Problem, Reply
 from memory.messages import Mark
-from memory.record.jobs import JobRow, Outcome, RunRow
+from memory.record.jobs import JobRow, Kind, NewJob, Outcome, RunRow
 from plugins.jobs import describe_rule
 from plugins.recurrence import format_time, next_time, postpone
 
@@ -40,6 +41,13 @@ def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
     return replace(job, next_at=at, planned_at=now, state=state, attempts=0, retry_at=0.0)
 
 
+def quiet_hours_of(job: JobRow | NewJob, settings: JobSettings) -> str:
+    """The hours in which a job is held back: not what was asked for at one time, nor what is told
+    to nobody."""
+    is_held = job.kind == "prompt" or (job.kind == "reminder" and job.rule != "")
+    return settings.quiet_hours if is_held else ""
+
+
 def is_doubtful(job: JobRow, now: float, believed: float) -> bool:
     """Whether a job is due by a clock alone that is not believed: planned before it jumped, for a
     time that may not have come."""
@@ -58,9 +66,11 @@ def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
     return failed
 
 
-def to_prompt(job: JobRow) -> str:
-    """What the model reads of a prompt that runs by the clock. It never begins with a slash, which
-    would make it a command."""
+def to_message(job: JobRow) -> str:
+    """What goes into the inbox for a run: a command with its budget, or what the model reads of a
+    prompt that runs by the clock. That never begins with a slash, which would make it a command."""
+    if job.kind == "command":
+        return f"{job.text} --budget {job.run_budget:g}" if job.run_budget else job.text
     with speaking(ENGLISH):
         when = format_time(job.due, ZoneInfo(job.zone)) if job.due else "now"
         rule = describe_rule(job)
@@ -92,11 +102,11 @@ class RunEnding:
     is_worth_again: bool = False
 
 
-def judge(reply: Reply, mark: Mark) -> RunEnding:
+def judge(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
     if mark == "stopped":
         return RunEnding("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
-    if not reply.problem:
-        return RunEnding("done")
+    if not reply.problem:  # what a command says is told nowhere else
+        return RunEnding("done", reply.text.partition("\n")[0][:300] if kind == "command" else "")
     why = " ".join(reply.text.split())[:300]
     outcome: Outcome = "refused" if reply.problem in ("refused", "spent") else "failed"
     return RunEnding(outcome, why, reply.problem in _WORTH_AGAIN)

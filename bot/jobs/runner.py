@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from bot.access import Access
 from bot.delivery import Delivery, to_received
-from bot.jobs.plans import to_prompt
-from bot.received import key_of
+from bot.jobs.plans import to_message
+from bot.received import Received, command_line, key_of
 from bot.sending import address_of
 from bot.settings.jobs import JobSettings
 from bot.turns import Turns
@@ -39,8 +39,9 @@ class JobRules:
 
 
 class JobRunner:
-    """Moves jobs on, and lets them happen. `wake_at` is told when the next is due; `clock` gives
-    seconds since 1970."""
+    """Moves jobs on, and lets them happen. `wake_at` is told when the next is due, and
+    `dispatch` sends a message that is on disk where it belongs; `clock` gives seconds since
+    1970."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class JobRunner:
         self._delivery, self._turns = delivery, turns
         self.clock = clock
         self.wake_at: Callable[[float], None] = lambda at: None
+        self.dispatch: Callable[[Received], None] = lambda received: None
 
     def lead(self, job: JobRow) -> ConversationKey:
         """The conversation that a job belongs to now."""
@@ -102,7 +104,7 @@ class JobRunner:
     ) -> bool:
         """Put a prompt into the inbox and its conversation's line, unless an earlier run of it is
         still under way; says whether it was."""
-        address, text = address_of(job.place), to_prompt(job)
+        address, text = address_of(job.place), to_message(job)
 
         def work(db: Database) -> InboxRow | None:
             if not rows.claim(db, job, after) or rows.is_running(db, job.id):
@@ -115,5 +117,6 @@ class JobRunner:
 
         row = await self.store.write(work)
         if row is not None:
-            self._turns.put(to_received(row, key, None), text)
+            line = command_line(text) if job.kind == "command" else None
+            self.dispatch(to_received(row, key, line))
         return row is not None

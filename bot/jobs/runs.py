@@ -18,6 +18,7 @@ from channels.message import Address, Reply
 from memory.conversation import Conversation
 from memory.messages import Mark
 from memory.record import jobs as rows
+from memory.record import mailbox
 from memory.record.database import Database
 from memory.record.jobs import JobRow, RunRow
 
@@ -36,15 +37,8 @@ class JobTurns:
 
     async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
         """What a run is answered with: within its budget, and with nobody there to be asked."""
-        midnight = self._runner.rules.midnight()
-
-        def look(db: Database) -> tuple[JobRow | None, float, float]:
-            run = rows.find_run(db, received.run)
-            job = rows.find(db, run.job) if run else None
-            earlier = rows.spent_since(db, job.id, midnight) if job else 0.0
-            return job, rows.cost_of(db, received.run), earlier
-
-        job, before, earlier = await self._runner.store.read(look)
+        _run, job, earlier = await self._look(received)
+        before = await self._runner.store.read(lambda db: rows.cost_of(db, received.run))
         if job is None:
             raise RuntimeError(f"the job of run {received.run} was deleted just now")
         context = conversation.context
@@ -68,37 +62,53 @@ class JobTurns:
 
     async def refusal(self, received: Received) -> str:
         """Why a run that waited does not begin; "": it does."""
-        run = await self._runner.store.read(lambda db: rows.find_run(db, received.run))
-        return "" if run is not None else _("The job was deleted before its turn came.")
+        run, job, earlier = await self._look(received)
+        if run is None or job is None:
+            return _("The job was deleted before its turn came.")
+        is_spent = job.kind == "command" and 0 < job.day_budget <= earlier
+        return _("This job has spent what it may on one day.") if is_spent else ""
+
+    async def _look(self, received: Received) -> tuple[RunRow | None, JobRow | None, float]:
+        """A run, its job, and what the job's runs of this day have cost."""
+        midnight = self._runner.rules.midnight()
+
+        def look(db: Database) -> tuple[RunRow | None, JobRow | None, float]:
+            run = rows.find_run(db, received.run)
+            job = rows.find(db, run.job) if run else None
+            return run, job, rows.spent_since(db, job.id, midnight) if job else 0.0
+
+        return await self._runner.store.read(look)
 
     async def answer(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
     ) -> None:
-        """Keep what came of a run, in one transaction with its reply."""
-
-        def look(db: Database) -> tuple[RunRow, JobRow] | None:
-            run = rows.find_run(db, received.run)
-            job = rows.find(db, run.job) if run else None
-            return (run, job) if run and job else None
-
-        found = await self._runner.store.read(look)
-        if found is None:
+        """Keep what came of a run, in one transaction with its reply, if it is told."""
+        run, job, _earlier = await self._look(received)
+        if run is None or job is None:
             await self._delivery.answer(received, reply, turn)
             return
-        run, job = found
-        ending = judge(reply, mark)
+        ending = judge(reply, mark, job.kind)
         after = plan_ended(job, run, ending, self._runner.clock())
-        note = describe_run(job, after, run, ending)
-        said = replace(reply, text=f"{reply.text}\n\n({note})")
+        cost = float((reply.data or {}).get("cost") or 0.0) if job.kind == "command" else 0.0
 
         def also(db: Database, ids: Sequence[int]) -> None:
-            rows.end_run(db, run.id, ending.outcome, ending.why, ids)
+            rows.end_run(db, run.id, ending.outcome, ending.why, ids, cost)
             if (now := rows.find(db, job.id)) is not None:
                 rows.claim(db, now, plan_ended(now, run, ending, self._runner.clock()))
 
-        await self._delivery.answer(received, said, turn, also)
+        def close(db: Database) -> None:
+            mailbox.close(db, received.row)
+            also(db, ())
+
+        has_failed = ending.outcome == "failed" and not after.retry_at
+        if job.kind == "command" and not has_failed:
+            await self._runner.store.write(close)
+        else:
+            note = describe_run(job, after, run, ending)
+            said = replace(reply, text=f"{reply.text}\n\n({note})")
+            await self._delivery.answer(received, said, turn, also)
         await self._runner.wake()
-        if ending.outcome == "failed" and not after.retry_at:
+        if has_failed:
             sentence = f"Job {job.id} failed: {ending.why}"
             await self._on_failure(job.id, sentence, received.address)
 

@@ -20,7 +20,8 @@ from memory.record import mailbox, tables
 from memory.record.database import Database
 from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 
-Kind = Literal["reminder", "prompt"]
+Kind = Literal["reminder", "prompt", "command"]
+"""What is told, what runs as a turn, and what is carried out without a word."""
 State = Literal["active", "paused", "done"]
 Outcome = Literal["", "done", "failed", "stopped", "refused", "told"]
 """What came of a run; "": it waits, or is under way."""
@@ -32,7 +33,8 @@ KEPT_FOR = 2 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A reminder, whose `text` is told at its `place`, or a prompt, which runs as a turn there.
+    """A reminder, whose `text` is told at its `place`, a prompt, which runs as a turn there, or a
+    command ("/memory distill"), whose answer is told to nobody.
 
     Times are in seconds since 1970. `rule` says when it comes again ("": never; see
     `plugins/recurrence.py`), in the time zone `zone`, counted from `anchor`; `next_at` is when it
@@ -273,9 +275,14 @@ def put_out(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[in
 
 
 def end_run(
-    database: Database, run: int, outcome: Outcome, why: str, outbox: Sequence[int] = ()
+    database: Database,
+    run: int,
+    outcome: Outcome,
+    why: str,
+    outbox: Sequence[int] = (),
+    cost: float = 0.0,
 ) -> None:
-    """Keep what came of a run, with what it has cost."""
+    """Keep what came of a run, with what it has cost: what its turn has, and `cost` besides."""
     tables.update(
         database,
         tables.JobRun,
@@ -283,7 +290,7 @@ def end_run(
         outcome=outcome,
         why=why,
         outbox=" ".join(map(str, outbox)),
-        cost=cost_of(database, run),
+        cost=cost_of(database, run) + cost,
         ended=time.time(),
     )
 

@@ -119,6 +119,8 @@ def _describe_bounds(view: JobView) -> list[str]:
     )
     most = format_list([budget for budget in budgets if budget])
     costs = _("may cost {budgets}", budgets=most) if most else _("has no budget")
+    if job.kind == "command":
+        return [_("It {costs}.", costs=costs)]
     granted = ", ".join(job.grants.split())
     tools = (
         _("may use {tools} without asking", tools=granted)

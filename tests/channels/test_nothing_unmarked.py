@@ -38,6 +38,7 @@ Hello|Hello again|More|And more|/context|/context detail|/context turns|/context
 /fork|/fork Other|/fork 5|/branches|/branches 1|/branches 9|/branches Other
 /regenerate t1|/regenerate t1 a b|/edit t1 Something else|/edit|/btw|/btw What?
 /memory|/memory yesterday|/memory status|/memory pending|/memory approve 7|/memory search hello
+/memory nightly|/memory nightly on|/memory nightly on|/memory nightly x|/memory nightly off
 /memory search|/memory list|/remember Ann likes tea|/remember|/memory list|/memory why 1
 /memory why|/memory why zebra|/memory diff|/memory edit|/cancel|/memory history|/memory undo
 /memory redo|/memory redo|/memory distill|/memory nonsense|/shell|/shell ls|/link|/link XXXX
@@ -48,7 +49,8 @@ Hello|Hello again|More|And more|/context|/context detail|/context turns|/context
 /jobs add|/jobs add every day 8:00|/jobs add --allow web_fetch --budget 0.5 every weekday 8:00 tea
 /jobs add --nonsense 3 every day 8:00 tea|/jobs add --branch 9 every day 8:00 tea|/jobs 1|/jobs 99
 /jobs add every 3 days 8:00 tea|/jobs pause 1|/jobs pause 1|/jobs 1|/jobs resume 1|/jobs resume 1
-/jobs run 1|/jobs run 2|/jobs|/jobs delete 1|/jobs delete|/jobs nonsense|/jobs x 1|/status
+/jobs run 1|/jobs run 2|/jobs|/jobs delete 1|/jobs delete|/jobs nonsense|/jobs x 1
+/jobs hook|/jobs hook door tea|/jobs hook door tea|/jobs|/status
 /logins|/logins end 9|/logins x|/forget|/forget t1|/forget yes|/forget chat
 """
 NAMES = re.compile(

@@ -11,6 +11,7 @@ from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
 from plugins.builtin.memory import long_term
 from plugins.builtin.memory.days import day_of
+from plugins.builtin.memory.nightly import nightly
 from plugins.builtin.memory.search import as_data, memory_search, search
 from plugins.wording import count, literal, weekday
 
@@ -24,13 +25,14 @@ SUBS = (
     ("pending", "what tools brought in from outside, waiting for review"),
     ("approve", "accept one of these into the memory (approve 3)"),
     ("reject", "delete one of these (reject 3)"),
+    ("nightly", "distill each night what is new (nightly on, off)"),
     *((name, about) for name, (_, about) in long_term.COMMANDS.items()),
 )
 LONGEST = 6_000
 """Characters of a day that are shown, the newest."""
 
 
-USAGE = "[DAY|search WORDS|status|pending|approve N|reject N|list|distill|diff|edit|why|history]"
+USAGE = "[DAY|search WORDS|status|pending|approve N|reject N|list|distill|nightly|diff|edit|why]"
 
 
 @command("memory", "Show and change what is remembered", USAGE, SUBS, slow=("distill",))
@@ -41,6 +43,8 @@ async def memory(ask: Ask) -> Reply:
         return await long_term.COMMANDS[verb.lower()][0](ask, rest)
     if verb.lower() == "search":
         return await search(ask, rest)
+    if verb.lower() == "nightly":
+        return await nightly(ask, rest)
     if verb.lower() == "status":
         return await _status(ask)
     if verb.lower() == "pending":

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from channels.language import _, number_of
-from channels.message import LONGEST_FORM
+from channels.message import LONGEST_FORM, Problem
 from memory.long_term.distiller import Distilled, DistillProgress, Order
 from memory.long_term.distilling import strip_invisible
 from memory.long_term.document import (
@@ -173,10 +173,21 @@ async def edit(ask: Ask, rest: str) -> Reply:
 # --- what a model proposes -------------------------------------------------------------------
 
 
+_BUDGET = re.compile(r"--budget\s+(\d{1,3}(?:\.\d+)?)(?:\s+|$)")
+
+
+def _read_budget(text: str) -> tuple[float, str]:
+    """What a distillation may cost, in US dollars (0: as much as it takes), and the rest."""
+    found = _BUDGET.match(text.strip())
+    return (float(found[1]), text.strip()[found.end() :]) if found else (0.0, text.strip())
+
+
 async def distill(ask: Ask, rest: str) -> Reply:
-    """`/memory distill`: what was not distilled yet; `/memory distill DAY`: a day, again."""
+    """`/memory distill`: what was not distilled yet; `/memory distill DAY`: a day, again; with
+    `--budget 0.25` for no more than that."""
     today = datetime.now(ask.bot.zone()).date()
-    days = (day_of(rest.strip().lower(), today),) if rest.strip() else ()
+    budget, rest = _read_budget(rest)
+    days = (day_of(rest.lower(), today),) if rest else ()
     key = ask.conversation.key
     is_auto = ask.bot.settings.describe("memory.approve", key.id).value == "auto"
 
@@ -190,7 +201,7 @@ async def distill(ask: Ask, rest: str) -> Reply:
             ask.bot.notify(key, said)
 
     before = await ask.conversation.long_term.read()
-    order = Order(days, is_auto=is_auto, person=ask.person.limited)
+    order = Order(days, budget=budget, is_auto=is_auto, person=ask.person.limited)
     done = await ask.conversation.distillation(order).run(tell)
     after = await ask.conversation.long_term.read()
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
@@ -199,7 +210,8 @@ async def distill(ask: Ask, rest: str) -> Reply:
     said = _summary(done, has_changes=bool(changes))
     text = "\n\n".join(filter(None, (said, to_block(changes), _describe_left_out(done))))
     if not changes:
-        return Reply(text, data, (LIST,))
+        problem: Problem = "unavailable" if done.fault and not done.done else ""
+        return Reply(text, data, (LIST,), problem=problem)
     if is_auto:
         return Reply(_("{read}\n\nThis is in force.", read=text), data, (LIST, EDIT, UNDO))
     waits = _("Nothing of this is in force before somebody here approves it.")
