@@ -21,7 +21,7 @@ from agent.tools.allowance import PICTURES, refusal
 from agent.tools.documents import is_document
 from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile
-from channels.language import _
+from channels.language import _, explain
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
 from memory.messages import ENDINGS, PICTURE, Image, Message
 from memory.record.offload import LocalWorkspace, data_file, is_saved
@@ -68,7 +68,7 @@ async def store(
                 _(
                     "Your message was not taken, because {why}. Delete some files, or ask the "
                     "bot's owner; then send it again.",
-                    why=why,
+                    why=explain(why),
                 )
             )
         return tuple([await _store_one(workspace, attachment) for attachment in attachments])

@@ -86,11 +86,27 @@ def explain(said: str) -> str:
     known = _below_of(language)
     if said in known:
         return known[said]
+    if _FIGURE.fullmatch(said):
+        return figure(said)
     for shape, translated in _shapes_of(language):
         if found := shape.fullmatch(said):
-            values = {name: explain(value) for name, value in found.groupdict().items()}
-            return translated.format_map(values)
+            places = found.groupdict().items()
+            return translated.format_map({name: _fill(name, value) for name, value in places})
     return said
+
+
+_FIGURE = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|<?\$[\d,]*\d(\.\d+)?")
+_AS_IT_IS = frozenset({"lines", "url", "tool", "fact", "value", "name", "path"})
+"""Places of what somebody wrote, or what a tool will do with it: it is shown as it is."""
+
+
+def _fill(place: str, value: str) -> str:
+    """What stands in a place of a sentence, by the place's name."""
+    if place in _AS_IT_IS:
+        return value
+    if place == "parts":
+        return _(", and ").join(map(explain, value.split(", and ")))
+    return explain(value).replace(" to ", _(" to ")) if place == "turns" else explain(value)
 
 
 FROM_BELOW = "from a room below"

@@ -29,13 +29,13 @@ _LONGEST_PATH = 2000  # bytes; Linux takes 4096 with the root in front
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _REASONS = {
-    errno.ENOENT: "does not exist",
-    errno.ENOTDIR: "has a file where a folder is needed",
-    errno.EISDIR: "is a folder, not a file",
-    errno.ELOOP: "is a symbolic link, and links are not followed",
-    errno.EACCES: "can't be opened: the system denies access",
-    errno.ENOSPC: "can't be written: the disk is full",
-    errno.EDQUOT: "can't be written: the disk quota is used up",
+    errno.ENOENT: "{path} does not exist.",
+    errno.ENOTDIR: "{path} has a file where a folder is needed.",
+    errno.EISDIR: "{path} is a folder, not a file.",
+    errno.ELOOP: "{path} is a symbolic link, and links are not followed.",
+    errno.EACCES: "{path} can't be opened: the system denies access.",
+    errno.ENOSPC: "{path} can't be written: the disk is full.",
+    errno.EDQUOT: "{path} can't be written: the disk quota is used up.",
 }
 
 
@@ -48,7 +48,7 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
     and with `must_write` for all that is not in `files/`.
     """
     if complaint := _complaint(path):
-        raise ToolError(f"{quote(path)} {complaint}.")
+        raise ToolError(complaint)
     parts = PurePosixPath(path).parts
     place = _to_write(path, parts) if must_write else _to_read(root, parts)
     target = root.joinpath(*place)
@@ -59,24 +59,24 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
 
 
 def _complaint(path: str) -> str:
-    """What makes the text of a path unacceptable, or ""."""
-    parts = PurePosixPath(path).parts
+    """What makes the text of a path unacceptable, as a sentence, or ""."""
+    parts, what = PurePosixPath(path).parts, quote(path)
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in path):
-        return "holds characters that no file name should have"
+        return f"{what} holds characters that no file name should have."
     if "\\" in path:
-        return "has a backslash: write / between folders"
+        return f"{what} has a backslash: write / between folders."
     if path.startswith(("/", "~")) or ".." in parts:
-        return "leads out of the workspace; paths look like 'files/notes.txt'"
-    return _excess(path, parts)
+        return f"{what} leads out of the workspace; paths look like 'files/notes.txt'."
+    return _excess(path, parts, what)
 
 
-def _excess(path: str, parts: tuple[str, ...]) -> str:
+def _excess(path: str, parts: tuple[str, ...], what: str) -> str:
     if len(parts) > _DEEPEST:
-        return f"is too deep: at most {_DEEPEST} folders inside each other"
+        return f"{what} is too deep: at most {_DEEPEST} folders inside each other."
     if len(path.encode()) > _LONGEST_PATH:
-        return f"is too long: at most {_LONGEST_PATH:,} bytes"
+        return f"{what} is too long: at most {_LONGEST_PATH:,} bytes."
     if any(len(part.encode()) > _LONGEST_NAME for part in parts):
-        return f"contains a name that is too long: at most {_LONGEST_NAME} bytes each"
+        return f"{what} contains a name that is too long: at most {_LONGEST_NAME} bytes each."
     return ""
 
 
@@ -105,8 +105,10 @@ def plain_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, f"can't be used: {error.strerror or error}")
-        raise ToolError(f"{quote(path)} {reason}.") from error
+        what = quote(path)
+        if reason := _REASONS.get(error.errno or 0):
+            raise ToolError(reason.replace("{path}", what)) from error
+        raise ToolError(f"{what} can't be used: {error.strerror or error}.") from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from channels.base import KeyHolder, Login, LoginsPort
 from channels.web.guard import COOKIE, HOLDER, LOGIN, TokenAuth, peer_of, refuse_locked_out
-from channels.web.operations import Operation, Problem, as_json, body
+from channels.web.operations import Operation, Problem, as_json, body, in_their_language
 from channels.web.shapes import (
     Invitation,
     NameAndPassword,
@@ -234,7 +234,8 @@ def _browser(request: Request) -> str:
 
 def _locked_out(seconds: float) -> Response:
     refused = refuse_locked_out(seconds)
-    return as_json(failure(refused.sentence, refused.kind), 429, refused.headers)
+    said = in_their_language(refused.sentence)
+    return as_json(failure(said, refused.kind), 429, refused.headers)
 
 
 def _with_cookie(request: Request, secret: str) -> Response:

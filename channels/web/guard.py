@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channels.base import KeyHolder, Login, LoginsPort
 from channels.language import asked_in
+from channels.web.operations import in_their_language
 from channels.web.shapes import failure
 from channels.web.throttle import Throttle
 
@@ -329,4 +330,5 @@ class AuthMiddleware:
 
 
 def _make_refusal(refused: Refused) -> ASGIApp:
-    return JSONResponse(failure(refused.sentence, refused.kind), refused.status, refused.headers)
+    said = in_their_language(refused.sentence)
+    return JSONResponse(failure(said, refused.kind), refused.status, refused.headers)

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from channels.language import ENGLISH, asked_in, choose, explain, speaking
 from channels.web.shapes import Failure, failure
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Problem(Exception):
     def data(self) -> Mapping[str, Any]:
         """The error as OpenAI's protocol has it."""
         kind = "server_error" if self.status >= 500 else _KINDS.get(self.status, _USUAL)
-        return failure(str(self), kind, self.code, self.param)
+        return failure(in_their_language(str(self)), kind, self.code, self.param)
 
     def response(self) -> Response:
         response = as_json(self.data, self.status)
@@ -81,6 +82,13 @@ def make_problem(problem: str, sentence: str, retry_after: int = 0) -> Problem:
     """The problem of a request that has no answer."""
     code, param = _CODES.get(problem, (None, None))
     return Problem(STATUS.get(problem, 500), sentence, code, param or None, retry_after)
+
+
+def in_their_language(sentence: str) -> str:
+    """A sentence for who makes this request, in the language of their browser; to a program, which
+    asks for none, it is English."""
+    with speaking(choose(asked_in.get()) or ENGLISH):
+        return explain(sentence)
 
 
 @dataclass(frozen=True, slots=True)

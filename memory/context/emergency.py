@@ -112,7 +112,7 @@ def describe(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int)
         if (True, "user") in clipped
         else "",
         "long tool results were shortened" if (True, "tool") in clipped else "",
-        "the model's own tool calls were too long, and were shortened"
+        "the model's own tool calls were too long and were shortened"
         if (True, "assistant") in clipped
         else "",
         "long texts of earlier turns were shortened" if any(not now for now, _ in clipped) else "",

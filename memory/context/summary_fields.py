@@ -74,8 +74,8 @@ def template_error(template: str, schema_text: str) -> str:
     fields = list(schema(schema_text)["properties"])
     places = _PLACE.findall(template)
     known = ", ".join(f"{{{name}}}" for name in fields)
-    if unknown := [place for place in places if place not in fields]:
-        return f"context.summary_template names {{{unknown[0]}}}; the fields are {known}."
+    if unknown := [f"{{{place}}}" for place in places if place not in fields]:
+        return f"context.summary_template names {unknown[0]}; the fields are {known}."
     if not places:
         return f"context.summary_template shows no field of the summary; name some of {known}."
     return ""

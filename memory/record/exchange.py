@@ -205,7 +205,8 @@ def _complaint(error: ValidationError, name: str) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     place = f"at {path.removeprefix('.')}: " if path else ""
-    return f"It is not a {name} of Parley's: {place}{first['msg'][:1].lower()}{first['msg'][1:]}."
+    said = f"{place}{first['msg'][:1].lower()}{first['msg'][1:]}"
+    return f"It is not a {name} of Parley's: {said}."
 
 
 def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:

@@ -8,9 +8,14 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
+from peewee import OperationalError
 
 from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, choose, explain, number_of, speaking, words_of
+from memory.calibration import CutPrompt
+from memory.record.engines.postgresql import PostgresqlEngine
+from memory.record.engines.sqlite import SqliteEngine
+from memory.turn_log import describe_cut_prompt
 from plugins.api import HookContext
 from plugins.loader import load
 from plugins.wording import amount, money
@@ -175,6 +180,83 @@ def test_what_a_room_below_says_is_recognised_by_its_shape() -> None:
         assert said == "21 Runden waren über der Grenze von 20"
         assert explain("Nobody knows this one.") == "Nobody knows this one."
     assert explain("21 turns were over the limit of 20") == "21 turns were over the limit of 20"
+
+
+def test_what_a_tool_will_do_is_shown_as_it_is_whatever_it_reads_like() -> None:
+    with speaking("de"):
+        said = explain("Run `shell` with exactly this:\n\n```\nsaid no\n```")
+    assert "\nsaid no\n" in said
+    assert said.startswith("`shell` mit genau diesen Angaben ausführen")
+
+
+def test_joined_parts_turns_and_figures_in_a_sentence_from_below_are_translated_too() -> None:
+    heard = (
+        "(This request was too long for the model's window of 12,000 tokens: t1 to t3 left the "
+        "context, and long tool results were shortened. Nothing is deleted. Once there is room for "
+        "it, with a larger window (`context.max_tokens`) or another model, `/context undo`{times} "
+        "brings it back.)"
+    )
+    with speaking("de"):
+        said = explain(heard.format(times=" (2 times)"))
+        assert "12.000 Token: den Kontext verlassen hat t1 bis t3, und lange Werkz" in said
+        assert "bringt `/context undo` (2-mal) es zurück.)" in said
+        assert "bringt `/context undo` es zurück.)" in explain(heard.format(times=""))
+        assert "4.096 der 10.000 gesendeten Token" in explain(
+            describe_cut_prompt("qwen3", CutPrompt(sent=10_000, read=4_096))
+        )
+
+
+@pytest.mark.parametrize(
+    ("engine", "error", "said"),
+    [
+        (
+            SqliteEngine(Path("parley.db")),
+            OperationalError("database or disk is full"),
+            "Das konnte nicht gespeichert werden: die Platte ist voll; schaffe Platz (nichts, was "
+            "bestätigt wurde, ist verloren) (database or disk is full).",
+        ),
+        (
+            PostgresqlEngine("postgresql://127.0.0.1/parley"),
+            OperationalError("connection refused"),
+            "Das konnte nicht gespeichert werden: der PostgreSQL-Server ist nicht zu erreichen; "
+            "starte ihn, oder berichtige `database` (connection refused).",
+        ),
+    ],
+)
+def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_the_database(
+    engine: PostgresqlEngine | SqliteEngine, error: Exception, said: str
+) -> None:
+    with speaking("de"):
+        assert explain(str(engine.explain(error))) == said
+
+
+async def test_what_is_wrong_with_a_file_or_with_settings_together_is_said_in_the_language(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, settings=GERMAN) as house:
+        said = (await house.says("/context import ../x")).text
+        assert "führt aus dem Arbeitsordner hinaus" in said
+        await house.says("/config context.reserve_ratio 0.5")
+        said = (await house.says("/config context.trigger_ratio 0.4")).text
+        assert "es muss kleiner sein als context.trigger_ratio, also als 0.4" in said
+        lines = '{"format": "parley-context", "version": 1, "conversation": "x", "exported": "", '
+        mine = tmp_path / "data/audiences/pipe-main/files"
+        mine.mkdir(parents=True, exist_ok=True)
+        said_last = '"messages": [{"turnId": "t1", "role": "user", "content": "Hi"}]}'
+        (mine / "x.json").write_text(lines + said_last)
+        said = (await house.says("/context import x.json")).text
+        assert "Runde 't1' endet nicht mit einer Antwort des Modells." in said
+
+
+async def test_what_the_page_refuses_is_said_in_the_language_of_the_browser(tmp_path: Path) -> None:
+    given = {"name": "ann", "password": "wrong"}
+    async with serving(tmp_path, echo) as site:
+        for headers, said in (
+            ({"Accept-Language": "de"}, "Mit diesem Namen und Passwort wird niemand eingelassen."),
+            ({}, "No one is let in with this name and password."),
+        ):
+            status, body = await site.post("/api/login", given, headers=headers)
+            assert (status, body["error"]["message"]) == (401, said)
 
 
 def test_each_sentence_of_the_rooms_below_that_is_translated_is_still_said() -> None:

@@ -33,7 +33,9 @@ Hello|Hello again|More|And more|/context|/context detail|/context turns|/context
 /undo|/undo x|/undo 99|/retry|/retry x|/approve|/approve XXXX|/deny|/version
 /config|/config context|/config context.strategy|/config context.strategy slim --here
 /config context.strategy --unset --here|/config agent_max_steps many|/config nonsense|/config --here
-/config hooks|/config log_level|/config tools.approve
+/config hooks|/config context.reserve_ratio 0.5|/config context.trigger_ratio 0.4
+/config context.summary_template {x}|/context import ../x|/config context.reserve_ratio --unset
+/config log_level|/config tools.approve
 /model|/model list|/model --here|/agent|/agent x|/agent a b|/usage|/usage lift|/usage x
 /fork|/fork Other|/fork 5|/branches|/branches 1|/branches 9|/branches Other
 /regenerate t1|/regenerate t1 a b|/edit t1 Something else|/edit|/btw|/btw What?

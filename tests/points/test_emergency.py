@@ -230,7 +230,7 @@ async def test_a_call_that_is_longer_than_the_window_is_run_and_shortened(
         shown = [call for m in steps(house)[-1] for call in m.get("tool_calls", ())]
         assert await talk(house, "and now?") == "Written."
     assert heard.startswith("Written.")
-    assert "the model's own tool calls were too long, and were shortened" in heard
+    assert "the model's own tool calls were too long and were shortened" in heard
     assert len(shown) == calls
     arguments = [json.loads(call["function"]["arguments"]) for call in shown]
     assert all("left out here" in one["shortened"] for one in arguments)

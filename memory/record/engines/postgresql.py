@@ -434,14 +434,16 @@ def _may_pass(error: OperationalError) -> bool:
 
 _REASONS = {
     "53100": "the disk of the PostgreSQL server is full; free some space there (nothing that was "
-    "confirmed is lost)",
-    "53300": "the PostgreSQL server takes no more connections; raise its max_connections",
+    "confirmed is lost) ({said})",
+    "53300": "the PostgreSQL server takes no more connections; raise its max_connections ({said})",
     "42501": "the PostgreSQL server does not allow it; make the bot's role the owner of its "
-    "database",
-    "25006": "the PostgreSQL server takes no writes; name the one that does in `database`",
-    "42P01": "tables are missing in the PostgreSQL database; restore a backup",
-    "42703": "the tables of the PostgreSQL database are not Parley's; name an empty database",
-    "42P07": "the tables of the PostgreSQL database are not Parley's; name an empty database",
+    "database ({said})",
+    "25006": "the PostgreSQL server takes no writes; name the one that does in `database` ({said})",
+    "42P01": "tables are missing in the PostgreSQL database; restore a backup ({said})",
+    "42703": "the tables of the PostgreSQL database are not Parley's; name an empty database "
+    "({said})",
+    "42P07": "the tables of the PostgreSQL database are not Parley's; name an empty database "
+    "({said})",
 }
 
 
@@ -449,7 +451,7 @@ def _reason(error: BaseException) -> str:
     """What the server's words mean, and what to do."""
     text = " ".join(str(error).split())
     if meaning := _REASONS.get(_state(error)):
-        return f"{meaning} ({text})"
+        return meaning.replace("{said}", text)
     if "newer Parley" in text:
         return f"{text}; install that version"
     if isinstance(error, OperationalError):

@@ -267,14 +267,17 @@ def _is_damaged(error: BaseException) -> bool:
 def _reason(text: str) -> str:
     """What SQLite's words mean, and what to do."""
     reasons = {
-        "full": "the disk is full; free some space (nothing that was confirmed is lost)",
-        "locked": "another process holds the database; stop it and try again",
-        "readonly": "the database can't be written; check the permissions of the data folder",
-        "disk I/O": "the disk reports an error; check it, and keep a copy of the data folder",
-        "unable to open": "the file can't be opened; check the permissions of the data folder",
+        "full": f"the disk is full; free some space (nothing that was confirmed is lost) ({text})",
+        "locked": f"another process holds the database; stop it and try again ({text})",
+        "readonly": "the database can't be written; check the permissions of the data folder "
+        f"({text})",
+        "disk I/O": "the disk reports an error; check it, and keep a copy of the data folder "
+        f"({text})",
+        "unable to open": "the file can't be opened; check the permissions of the data folder "
+        f"({text})",
     }
     meaning = next((sentence for sign, sentence in reasons.items() if sign in text), "")
-    return f"{meaning} ({text})" if meaning else f"the database says {text!r}"
+    return meaning or f"the database says {text!r}"
 
 
 def _explain_opening(path: Path, error: Exception) -> StoreError:

@@ -121,7 +121,7 @@ def headline(overview: Overview) -> str:
 def cut_prompt(overview: Overview) -> str:
     """That the model does not read all that is sent to it, and what to do; "" where it does."""
     cut = overview.cut_prompt
-    return describe_cut_prompt(overview.limits.model, cut) if cut else ""
+    return explain(describe_cut_prompt(overview.limits.model, cut)) if cut else ""
 
 
 def sizes(overview: Overview) -> str:
