@@ -58,6 +58,7 @@ from bot.ports import (
 )
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
+from bot.saving import Saving
 from bot.schedule import Retention, Schedule
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
@@ -126,6 +127,12 @@ async def assemble(
         lambda address: links.key_of(address).id,
     )
     meter = Meter()
+    saving = Saving(
+        book,
+        models,
+        lambda key, user: spending.accounts(key, user),
+        lambda scope, text: spending.note_once(scope, text),
+    )
     config = RuntimeConfig(
         book,
         models,
@@ -137,6 +144,8 @@ async def assemble(
         plugins.offloader,
         MemoryPrompts(data, meter),
         lambda key, address, new: job_orders.add_for_model(key, address, new),
+        saving,
+        lambda address: access.find_limited_user(address),
     )
 
     spending = Spending(
@@ -174,6 +183,9 @@ async def assemble(
     conversations = Conversations(services)
     turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access, links)
     sender.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
+    turns.tell_saving = lambda conversation: saving.tell(
+        conversation.key, lambda: usage_of(conversation.context).tokens
+    )
     sender.on_aside = alerts.reply_put_aside
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
@@ -234,14 +246,14 @@ async def assemble(
             tuple(plugins.names),
             lambda key: (
                 *problems,
-                *filter(None, [models.advise(choice_of(book.effective(key.id)))]),
+                *filter(None, [models.advise(config.choice(key))]),
                 *config.skills.describe_left_out(config.folder(key)),
             ),
             data,
             time.monotonic(),
         ),
         processes=processes,
-        models=ChosenModels(book, models),
+        models=ChosenModels(book, models, config.choice, saving.describe),
         agents=ConfiguredAgents(book, models),
         ledger=StoredLedger(store),
         spending=spending,

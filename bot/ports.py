@@ -164,12 +164,21 @@ def own_window(model: Model) -> int:
 class ChosenModels:
     """The model in force for a conversation."""
 
-    def __init__(self, book: SettingsStore, models: Models) -> None:
+    def __init__(
+        self,
+        book: SettingsStore,
+        models: Models,
+        choose: Callable[[ConversationKey], ModelChoice],
+        describe_saving: Callable[[ConversationKey], str],
+    ) -> None:
+        """`choose` says which model answers, and `describe_saving` why it is another than the one
+        that is set."""
         self._book, self._models = book, models
+        self._choose, self._describe_saving = choose, describe_saving
 
     def about(self, key: ConversationKey) -> ModelInfo:
         settings = self._book.effective(key.id)
-        choice = choice_of(settings)
+        choice = self._choose(key)
         model = self._models.of(choice)
         window = window_in_force(settings, model)
         where = self._models.where(choice)
@@ -182,7 +191,7 @@ class ChosenModels:
             where,
             price,
             long_context_of(model.name),
-            self._models.advise(choice),
+            "\n\n".join(filter(None, (self._describe_saving(key), self._models.advise(choice)))),
             tuple(
                 RestingModel(name, why, time.time() + seconds)
                 for name, why, seconds in self._models.resting(choice)
@@ -191,7 +200,7 @@ class ChosenModels:
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
         """The models that the endpoint lists, those that are set before them."""
-        choice = choice_of(self._book.effective(key.id))
+        choice = self._choose(key)
         own = [self._models.of(one) for one in self._models.chain(choice)]
         listed, why_not = list[ListedModel](), ""
         if not self._models.uses_embedded(choice):

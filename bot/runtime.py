@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.loop import Agent
 from agent.models.answer import MOST_CALLS
 from agent.models.base import Model, Wishes
-from agent.models.selection import Models
+from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone
 from agent.skills import Library, Skill, format_skills
@@ -31,6 +31,7 @@ from bot.ports import (
     summary_window,
     window_in_force,
 )
+from bot.saving import Saving
 from bot.settings import Settings, SettingsStore
 from bot.spending import SpendingLimits
 from bot.turns import TurnRules
@@ -56,7 +57,7 @@ KeepJobFor = Callable[[ConversationKey, Address, NewJob], Awaitable[str]]
 @dataclass(frozen=True, slots=True)
 class TurnConfig:
     """What holds for a conversation at one step. `version` is that of the settings, `known_window`
-    what the model said of its own window, when it was made."""
+    what the model said of its own window, when it was made; `choice` is who answers."""
 
     version: int
     settings: Settings
@@ -64,6 +65,7 @@ class TurnConfig:
     known_window: int
     limits: Limits
     toolbox: Toolbox
+    choice: ModelChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class RuntimeConfig:
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
     keep_job: KeepJobFor | None = None
+    saving: Saving | None = None
+    limited_user: Callable[[Address], str] = lambda address: ""
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
@@ -91,10 +95,11 @@ class RuntimeConfig:
             and known.version == self.book.version
             and known.known_window == known.model.window
             and known.limits.model == known.model.name
+            and not (known.settings.spend_soft_model and known.choice != self.choice(key))
         ):
             return known
-        settings = self.book.effective(key.id)
-        model = self.models.of(choice_of(settings))
+        settings, choice = self.book.effective(key.id), self.choice(key)
+        model = self.models.of(choice)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
@@ -106,8 +111,16 @@ class RuntimeConfig:
             model.window,
             limits_of(settings, window, model.name, model.sees),
             self.toolbox.select(settings.tools),
+            choice,
         )
         return made
+
+    def choice(self, key: ConversationKey) -> ModelChoice:
+        """Which model answers: the one that is set, or a cheaper one where money is short."""
+        settings = self.book.effective(key.id)
+        if settings.spend_soft_model and self.saving:
+            return self.saving.choice(key, settings)
+        return choice_of(settings)
 
     def settings(self, key: ConversationKey) -> Settings:
         return self.book.effective(key.id)
@@ -116,11 +129,16 @@ class RuntimeConfig:
         return self.at(key).limits
 
     def summary_model(self, key: ConversationKey) -> Model:
-        return self.models.of(summary_choice_of(self.settings(key)))
+        return self.models.of(self._summary_choice(key))
+
+    def _summary_choice(self, key: ConversationKey) -> ModelChoice:
+        settings = self.settings(key)
+        has_own = settings.context.summary_brain.model
+        return summary_choice_of(settings) if has_own else self.choice(key)
 
     def model_for_distilling(self, key: ConversationKey, name: str = "") -> Model:
         """The model of this name where summaries are written, or the one that writes them."""
-        choice = summary_choice_of(self.settings(key))
+        choice = self._summary_choice(key)
         return self.models.of(replace(choice, model=name, fallbacks=()) if name else choice)
 
     def window_for_distilling(self, key: ConversationKey, name: str = "") -> int:
@@ -161,6 +179,8 @@ class RuntimeConfig:
     def agent(self, conversation: Conversation, address: Address) -> Agent:
         """What the next turn of a conversation is answered with; who asks is at an address."""
         key = conversation.key
+        if self.saving:
+            self.saving.settle(key, self.limited_user(address))
         workspace, now = self.workspace(key), self.at(key)
         return Agent(
             model=now.model,
@@ -184,6 +204,8 @@ class RuntimeConfig:
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
         """What a request that stands by itself is answered with: the client's tools, or those of
         the bot's own that need no conversation; and nobody who could be asked."""
+        if self.saving:
+            self.saving.settle(key)
         now, workspace = self.at(key), self.workspace(key)
         settings, model = now.settings, now.model
         toolbox = now.toolbox.alone() if request.tools is None else Toolbox(())

@@ -58,7 +58,7 @@ def format_warning(account: Account) -> str:
     return _(
         "(Spending: {so_far}. At 100% I stop. `{setting}` sets the limit; /usage shows what the "
         "money went on.)",
-        so_far=_so_far(account),
+        so_far=describe_spent(account),
         setting=account.setting,
     )
 
@@ -69,7 +69,7 @@ def refusal(account: Account) -> str:
         "Your message was not sent to the model: {so_far}. An owner can lift the limit for the "
         "rest of the month with {lift}, or raise it with /config {setting} {limit:g}. The "
         "embedded model is free: /config model embedded. Then send your message again.",
-        so_far=_so_far(account),
+        so_far=describe_spent(account),
         lift=_lift_command(account),
         setting=account.setting,
         limit=account.limit * 2,
@@ -88,7 +88,7 @@ _WHOSE = {
 }
 
 
-def _so_far(account: Account) -> str:
+def describe_spent(account: Account) -> str:
     """What was spent, as a part of a sentence."""
     unknown = account.bill.unknown
     besides = (
@@ -188,6 +188,14 @@ class Spending:
         for account in due:
             await self._note(account.scope, note_of(account))
         return [format_warning(account) for account in due]
+
+    async def note_once(self, scope: str, text: str) -> bool:
+        """Keep that something was said this month; False: it was before."""
+        self._turn_the_page()
+        is_new = (scope, text) not in self._notes
+        if is_new:
+            await self._note(scope, text)
+        return is_new
 
     async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
         """Let the limits that are used up rest until the month ends; returns which."""

@@ -157,7 +157,8 @@ class _Ending:
 
 class Turns:
     """Carries turns out. `on_trouble` hears of what only an owner can mend, and in which chat it
-    was told; `list_made` says what a turn has made for a later time."""
+    was told; `list_made` says what a turn has made for a later time, `tell_saving` that a cheaper
+    model answers now."""
 
     def __init__(
         self,
@@ -181,6 +182,7 @@ class Turns:
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
         self.runs: JobRuns = NoRuns()
         self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
+        self.tell_saving: Callable[[Conversation], Awaitable[list[str]]] = _not_saving
 
     def lead(self, address: Address) -> ConversationKey:
         """The conversation that an address leads to now: one of the branches of its own, or of the
@@ -387,7 +389,9 @@ class Turns:
         )
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
-        return await self._spending.warnings(key, self._access.find_limited_user(received.address))
+        user = self._access.find_limited_user(received.address)
+        saving = await self.tell_saving(await self._conversations.get(key))
+        return [*saving, *await self._spending.warnings(key, user)]
 
     async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> Problem:
         """Let the agent answer; whatever happens, the turn is over afterwards. Returns what kept it
@@ -434,6 +438,11 @@ class Turns:
 def _in_words(reply: Message) -> str:
     """The reply as the person is told it, in their language but for what the model said."""
     return replace(reply, notice=explain(reply.notice)).told
+
+
+async def _not_saving(conversation: Conversation) -> list[str]:
+    """Nothing is to be said."""
+    return []
 
 
 async def _unheard(sentence: str, address: Address) -> None:

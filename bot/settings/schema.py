@@ -211,6 +211,23 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         description="What all chats together may cost in a calendar month.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
+    spend_soft_limit: int = Field(
+        default=80,
+        ge=1,
+        le=100,
+        description="From which part of a spending limit on the cheaper model answers that "
+        "spend_soft_model names.",
+        json_schema_extra={"unit": "percent", "holds": "from the next turn on"},
+    )
+    spend_soft_model: Annotated[
+        str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
+    ] = Field(
+        default="",
+        description="The model that answers once a spending limit is nearly reached, until the "
+        "month ends; agent:NAME is that of an agent in the configuration, embedded costs nothing. "
+        "Empty: no other one does.",
+        json_schema_extra={"wants": "a model's name", "holds": "from the next turn on"},
+    )
     jobs: JobSettings = JobSettings()
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),

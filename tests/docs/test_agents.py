@@ -84,6 +84,13 @@ def test_the_chain_on_the_page_ends_with_the_model_of_its_agent(tmp_path: Path) 
     ]
 
 
+def test_the_settings_for_when_money_is_short_are_taken_as_they_stand(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(example("models.md", "json saving"))
+    settings = SettingsStore(load_layers(config, {})).effective()
+    assert (settings.spend_soft_model, settings.spend_soft_limit) == ("gpt-5-nano", 80)
+
+
 def test_the_page_about_models_says_of_each_provider_what_its_key_is_called() -> None:
     page = (ROOT / "docs" / "models.md").read_text("utf-8")
     for name, known in PROVIDERS.items():

@@ -1,0 +1,129 @@
+"""A budget that is nearly spent: a cheaper model answers until the month ends, and it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from agent.models.base import Model
+from agent.models.selection import ModelChoice, Models
+from bot.ports import choice_of, price
+from bot.settings import Settings, SettingsStore
+from bot.settings.schema import NO_AGENT
+from bot.spending import describe_spent
+from channels.language import _
+from memory.keys import ConversationKey
+from plugins.api import Account
+from plugins.wording import literal, money
+
+HERE = "--here"
+_MOST_KNOWN = 1_000  # conversations
+
+IsNew = Callable[[str, str], Awaitable[bool]]
+Accounts = Callable[[ConversationKey, str], Sequence[Account]]
+
+
+def find_nearly_spent(accounts: Sequence[Account], percent: int) -> Account | None:
+    """The first account of which so much is spent; None where there is money."""
+    near = (a for a in accounts if a.is_in_force and a.bill.cost * 100 >= percent * a.limit)
+    return next(near, None)
+
+
+class Saving:
+    """Whose model gives way to the cheaper one, `spend_soft_model`. That is found out when a turn
+    begins, and holds for all of it.
+
+    It does where the chat's budget, that of all, or that of the user who speaks is nearly spent,
+    and the model that is set costs more; not where a person chose a model for this conversation.
+    """
+
+    def __init__(
+        self, book: SettingsStore, models: Models, accounts: Accounts, is_new: IsNew
+    ) -> None:
+        """`is_new` notes that something was said in a chat this month, and says whether it was not
+        before."""
+        self._book, self._models = book, models
+        self._accounts, self._is_new = accounts, is_new
+        self._near: dict[str, Account | None] = {}
+
+    def settle(self, key: ConversationKey, user: str = "") -> None:
+        """A turn begins; `user` is who speaks, unless they are an owner."""
+        settings = self._book.effective(key.id)
+        if settings.spend_soft_model:
+            if len(self._near) > _MOST_KNOWN:
+                self._near.clear()
+            accounts = self._accounts(key, user)
+            self._near[key.id] = find_nearly_spent(accounts, settings.spend_soft_limit)
+
+    def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice:
+        """The model that answers in a conversation with these settings."""
+        usual = choice_of(settings)
+        if not settings.spend_soft_model:
+            return usual
+        if key.id not in self._near:
+            self.settle(key)
+        if self._near[key.id] is None or self._book.describe("model", key.id).layer == HERE:
+            return usual
+        cheaper = self._cheaper(settings.spend_soft_model)
+        return cheaper if is_cheaper(self._models.of(cheaper), self._models.of(usual)) else usual
+
+    def _cheaper(self, name: str) -> ModelChoice:
+        """The cheaper model, which is served where the usual one of all conversations is."""
+        base = replace(choice_of(self._book.with_agent(NO_AGENT)), fallbacks=(name,))
+        return self._models.chain(base)[-1]
+
+    async def tell(self, key: ConversationKey, count: Callable[[], int]) -> list[str]:
+        """What is to be said now, once: the line under the first answer of the cheaper model.
+        `count` says how many tokens the conversation holds."""
+        account = self._near.get(key.id)
+        if account is None or not self.describe(key):
+            return []
+        is_new = await self._is_new(key.home, f"saving at {account.limit:g}")
+        return [f"({self.describe(key, count())})"] if is_new else []
+
+    def describe(self, key: ConversationKey, tokens: int = 0) -> str:
+        """What is said where the cheaper model answers; "" where it does not. `tokens` are what the
+        conversation holds."""
+        settings = self._book.effective(key.id)
+        usual, now = choice_of(settings), self.choice(key, settings)
+        account = self._near.get(key.id) if settings.spend_soft_model else None
+        if usual == now or account is None:
+            return ""
+        cheaper, dear = self._models.of(now), self._models.of(usual)
+        return _(
+            "Spending: {so_far}. So {cheaper} answers here in the place of {usual}, until the "
+            "month ends or there is money again{price}. `/model NAME --here` keeps a model of "
+            "your own.",
+            so_far=describe_spent(account),
+            cheaper=literal(cheaper.name),
+            usual=literal(dear.name),
+            price=_describe_price(cheaper, dear, tokens),
+        )
+
+
+def is_cheaper(one: Model, other: Model) -> bool:
+    """Whether a model costs less than another, as far as is known of both."""
+    if one.is_free or other.is_free:
+        return not other.is_free
+    costs, others = price(one.name, one.provider), price(other.name, other.provider)
+    return costs is None or others is None or sum(costs) < sum(others)
+
+
+def _describe_price(cheaper: Model, dear: Model, tokens: int) -> str:
+    """What that saves, and what it costs that the other model has none of this in its cache."""
+    costs = (0.0, 0.0) if cheaper.is_free else price(cheaper.name, cheaper.provider)
+    others = price(dear.name, dear.provider)
+    if costs is None or others is None:
+        return ""
+    told = _(
+        ". A million tokens cost {read} to read and {written} to write instead of {dear_read} and "
+        "{dear_written}",
+        read=money(costs[0]),
+        written=money(costs[1]),
+        dear_read=money(others[0]),
+        dear_written=money(others[1]),
+    )
+    once = tokens * costs[0] / 1e6
+    if not once:
+        return told
+    return told + _("; to read this conversation anew costs {once} once", once=money(once))

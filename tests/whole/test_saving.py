@@ -1,0 +1,197 @@
+"""A budget that is nearly spent: a cheaper model answers, which is said once, until there is money
+again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.models.endpoint import Endpoint
+from agent.models.openai import OpenAIModel
+from bot.received import key_of
+from bot.saving import find_nearly_spent, is_cheaper
+from channels.message import Address
+from memory.record.ledger import Bill
+from plugins.api import Account
+from tests.fakes.openai_server import Received, Say
+from tests.whole.house import House, living
+
+DEAR, CHEAP = "gpt-4", "gpt-4o-mini"  # gpt-4 has no cheaper tokens in a cache
+HERE = key_of(Address("pipe", "main"))
+SOFT = {"model": DEAR, "spend_soft_model": CHEAP, "spend_soft_limit": 20, "timezone": "UTC"}
+
+
+def echo(request: Received) -> Say:
+    return Say("Yes.")
+
+
+def last_asked(house: House) -> str:
+    return str(house.server.requests[-1].body["model"])
+
+
+async def spend_most(house: House, setting: str = "spend_limit_chat") -> None:
+    """Say something, and set a limit of which that is a quarter."""
+    await house.says("One")
+    data = (await house.says("/usage")).data
+    assert data
+    cost = data["limits"]["spend_limit_chat"]["bill"]["cost"]
+    await house.says(f"/config {setting} {cost * 4:.9f}")
+
+
+@pytest.mark.parametrize("setting", ["spend_limit_chat", "spend_limit_total"])
+async def test_a_cheaper_model_answers_once_a_limit_is_nearly_reached_and_that_is_said_once(
+    tmp_path: Path, setting: str
+) -> None:
+    async with living(tmp_path, echo, SOFT) as house:
+        await spend_most(house, setting)
+        told = (await house.says("Two")).text
+        assert last_asked(house) == CHEAP
+        assert "So gpt-4o-mini answers here in the place of gpt-4, until the month ends" in told
+        assert "cost $0.15 to read and $0.60 to write instead of $30.00 and $60.00" in told
+        assert "; to read this conversation anew costs $0.00" in told
+        again = (await house.says("Three")).text
+        assert "answers here in the place" not in again
+        assert last_asked(house) == CHEAP
+        shown = (await house.says("/model")).text
+        assert shown.startswith("gpt-4o-mini (")
+        assert "in the place of gpt-4" in shown
+
+
+async def test_when_the_month_ends_the_usual_model_is_back(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    async with living(tmp_path, echo, SOFT) as house:
+        await spend_most(house)
+        await house.says("Two")
+        assert last_asked(house) == CHEAP
+        house.app.spending._clock = lambda: (now + timedelta(days=32)).timestamp()
+        await house.says("Three")
+        assert last_asked(house) == DEAR
+
+
+async def test_a_raised_or_a_lifted_limit_brings_the_usual_model_back(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, SOFT) as house:
+        await spend_most(house)
+        await house.says("Two")
+        await house.says("/config spend_limit_chat 100")
+        await house.says("Three")
+        assert last_asked(house) == DEAR
+
+
+async def test_a_restart_does_not_say_it_again(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, SOFT) as house:
+        await spend_most(house)
+        assert "in the place of" in (await house.says("Two")).text
+    async with living(tmp_path, echo, SOFT) as house:
+        house.count = 100
+        assert (await house.says("/model")).text.startswith("gpt-4o-mini (")
+        assert "in the place of" not in (await house.says("Three")).text
+        assert last_asked(house) == CHEAP
+
+
+async def test_a_model_that_a_person_chose_for_this_conversation_stays(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, SOFT) as house:
+        await spend_most(house, "spend_limit_total")
+        await house.says("/model gpt-4-turbo --here")
+        assert "in the place of" not in (await house.says("Two")).text
+        assert last_asked(house) == "gpt-4-turbo"
+        await house.says("Two", chat="other")
+        assert last_asked(house) == CHEAP
+        told = (await house.says("/model gpt-4o", chat="other")).text
+        assert "in the place of gpt-4o" in told, "chosen for everybody, it gives way as well"
+
+
+async def test_an_agents_own_model_gives_way_where_it_is_dearer_and_stays_where_not(
+    tmp_path: Path,
+) -> None:
+    agents = [
+        {"id": "poet", "brain": {"model": "gpt-4-turbo"}},
+        {"id": "clerk", "brain": {"model": "gpt-5-nano"}},
+    ]
+    async with living(tmp_path, echo, {**SOFT, "agents": agents}) as house:
+        await spend_most(house, "spend_limit_total")
+        for agent, asked in (("poet", CHEAP), ("clerk", "gpt-5-nano")):
+            await house.says(f"/agent {agent}", chat=agent)
+            await house.says("Two", chat=agent)
+            assert last_asked(house) == asked
+
+
+async def test_a_running_turn_keeps_its_model(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, SOFT) as house:
+        await house.says("One")
+        before = house.app.config.at(HERE)
+        data = (await house.says("/usage")).data
+        assert data
+        cost = data["limits"]["spend_limit_chat"]["bill"]["cost"]
+        await house.says(f"/config spend_limit_chat {cost * 4:.9f}")
+        assert house.app.config.at(HERE).model is before.model, "until the next turn begins"
+        await house.says("Two")
+        assert house.app.config.at(HERE).model.name == CHEAP
+
+
+async def test_summaries_are_the_cheaper_models_too_and_those_of_another_brain_stay(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo, SOFT) as house:
+        await spend_most(house)
+        await house.says("Two")
+        assert house.app.config.summary_model(HERE).name == CHEAP
+        own: dict[str, Any] = {"context": {"summary_brain": {"model": "gpt-4-turbo"}}}
+    async with living(tmp_path, echo, {**SOFT, **own}) as house:
+        house.count = 100
+        await house.says("Three")
+        assert last_asked(house) == CHEAP
+        assert house.app.config.summary_model(HERE).name == "gpt-4-turbo"
+
+
+async def test_a_job_runs_with_the_cheaper_model_too(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, SOFT) as house:
+        await spend_most(house, "spend_limit_total")
+        house.server.requests.clear()
+        made = await house.says("/jobs add every day 8:00 Say hello")
+        assert made.data
+        await house.says("/jobs run 1")
+        await house.app.idle()
+        assert last_asked(house) == CHEAP
+
+
+async def test_the_embedded_model_answers_for_free_where_that_is_named(tmp_path: Path) -> None:
+    settings = {**SOFT, "spend_soft_model": "embedded"}
+    async with living(tmp_path, echo, settings) as house:
+        await spend_most(house)
+        house.app.config.saving.settle(HERE)  # type: ignore[union-attr]
+        assert house.app.config.at(HERE).model.is_free
+        assert house.app.spending.refusal(HERE) == ""
+
+
+@pytest.mark.parametrize(
+    ("cost", "limit", "is_near"), [(7.9, 10, False), (8, 10, True), (12, 10, True), (5, 0, False)]
+)
+def test_a_limit_is_nearly_reached_from_the_share_on_that_is_set(
+    cost: float, limit: float, is_near: bool
+) -> None:
+    account = Account("pipe/main", Bill(cost=cost), limit)
+    assert (find_nearly_spent([account], 80) is not None) is is_near
+    assert find_nearly_spent([Account("x", Bill(cost=cost), limit, is_lifted=True)], 80) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "cheaper"),
+    [
+        ("gpt-4o-mini", "gpt-4", True),
+        ("gpt-4", "gpt-4o-mini", False),
+        ("gpt-4", "gpt-4", False),
+        ("nobody-knows-me", "gpt-4", True),
+        ("gpt-4", "nobody-knows-me", True),
+    ],
+)
+def test_a_model_is_cheaper_as_far_as_is_known(one: str, other: str, cheaper: bool) -> None:
+    assert is_cheaper(OpenAIModel(Endpoint(one)), OpenAIModel(Endpoint(other))) is cheaper
+
+
+def test_nothing_is_cheaper_than_what_is_free() -> None:
+    free, paid = OpenAIModel(Endpoint("a", is_free=True)), OpenAIModel(Endpoint(CHEAP))
+    assert is_cheaper(free, paid)
+    assert not is_cheaper(paid, free)
