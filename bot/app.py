@@ -169,6 +169,7 @@ class App:
 
     async def idle(self) -> None:
         """Wait until nothing is left to do."""
+        await self.jobs.idle()
         for queues in self._work:
             await queues.idle()
         await self.conversations.settle()
@@ -212,6 +213,7 @@ class App:
     async def abandon(self) -> None:
         """End what runs, and write nothing: others have taken everything over."""
         await self.schedule.stop()
+        await self.jobs.stop()
         for queues in self._work:
             await queues.close()
         await self.conversations.abandon()
@@ -224,6 +226,7 @@ class App:
     async def close(self, farewell: Callable[[], Awaitable[None]] = _unspoken) -> None:
         """End what runs, and close; `farewell` is the last that may write."""
         await self.schedule.stop()
+        await self.jobs.stop()
         for queues in self._work:
             await queues.close()
         await self.delivery.excuse(self.conversations.is_ours)

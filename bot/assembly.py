@@ -32,6 +32,7 @@ from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
+from bot.jobs.conditions import JobConditions
 from bot.jobs.firing import Jobs
 from bot.jobs.hooks import HookDesk
 from bot.jobs.orders import JobOrders
@@ -199,8 +200,9 @@ async def assemble(
     )
     job_runner = JobRunner(store, delivery, turns, access, job_rules)
     hook_desk = HookDesk(job_runner, turns, layers.secrets)
-    jobs = Jobs(job_runner, conversations)
-    job_orders = JobOrders(job_runner, conversations, hook_desk.has_secret)
+    conditions = JobConditions(job_runner, conversations, config.agent, alerts.job_failed)
+    jobs = Jobs(job_runner, conversations, conditions)
+    job_orders = JobOrders(job_runner, conversations, hook_desk.has_secret, conditions.look)
     job_turns = JobTurns(job_runner, delivery, alerts.job_failed)
     turns.list_made = job_orders.list_made
 

@@ -409,6 +409,10 @@ class OfferedTools:
 
     agent: Callable[[Conversation, Address], Agent]
 
+    def takes_text(self, ask: Ask, name: str) -> bool:
+        agent = self.agent(ask.conversation, ask.address)
+        return bool(agent.toolbox.find_text_argument(name))
+
     async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
         agent = self.agent(ask.conversation, ask.address)
         if not agent.toolbox.has(name):

@@ -394,6 +394,10 @@ class ToolRun:
 
 
 class ToolsPort(Protocol):
+    def takes_text(self, ask: Ask, name: str) -> bool:
+        """Whether a tool is offered there that needs a text and nothing else."""
+        ...
+
     async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
         """Run a tool for who asks, as the model would: in its box, and when it has been allowed.
         Raises CommandError where the tool is not offered there."""

@@ -75,7 +75,10 @@ def describe_when(view: JobView) -> str:
     if not job.next_at:
         return rule
     at = format_time(job.next_at, zone)
-    return _("{rule}, next on {at}", rule=rule, at=at) if job.rule else _("on {at}", at=at)
+    when = _("{rule}, next on {at}", rule=rule, at=at) if job.rule else _("on {at}", at=at)
+    if job.condition:
+        when = _("{when}, if `{condition}` finds anything new", when=when, condition=job.condition)
+    return when
 
 
 def describe_made(view: JobView) -> str:

@@ -60,6 +60,16 @@ class Toolbox:
         """Whether there is a tool of this name."""
         return name in self._own
 
+    def find_text_argument(self, name: str) -> str:
+        """The argument of a tool that a single text is for: the first that it needs, where that is
+        a text and all; "" where there is no such tool."""
+        tool = self._own.get(name)
+        needed = tool.parameters.get("required", []) if tool else []
+        if tool is None or len(needed) != 1:
+            return ""
+        is_text = tool.parameters["properties"][needed[0]].get("type") == "string"
+        return str(needed[0]) if is_text else ""
+
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
         tools = (t for t in self._own.values() if t.name != name)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
+from bot.jobs.conditions import JobConditions
 from bot.jobs.plans import (
     CATCH_UP,
+    GRACE,
     SHUT_OUT,
     describe_lateness,
     is_doubtful,
+    list_late,
     plan_after,
     quiet_hours_of,
     to_reminder,
@@ -19,81 +24,140 @@ from bot.jobs.plans import (
 from bot.jobs.runner import JobRunner
 from bot.sending import address_of
 from channels.language import _
-from channels.message import Address, Reply
+from channels.message import Reply
 from memory.conversations import Conversations
 from memory.record import jobs as rows
 from memory.record.jobs import JobRow
+from memory.record.mailbox import AddressColumns
 from memory.record.store import StoreError
 from plugins.recurrence import count_missed, format_time, postpone
 
 log = logging.getLogger(__name__)
 
+TOGETHER = 10
+"""Late reminders that are told in one message."""
+
 
 class Jobs:
     """All jobs, those that other processes own too, of which it fires its own."""
 
-    def __init__(self, runner: JobRunner, conversations: Conversations) -> None:
+    def __init__(
+        self, runner: JobRunner, conversations: Conversations, conditions: JobConditions
+    ) -> None:
         self._runner, self._conversations = runner, conversations
+        self._conditions = conditions
         self._ticking = asyncio.Lock()
 
     async def tick(self) -> None:
         """Fire what is due, and have this happen again when something is."""
         async with self._ticking:
             try:
-                for job in await self._runner.store.read(
-                    lambda db: rows.list_due(db, self._runner.clock())
-                ):
-                    await self._try_to_fire(job)
+                now = self._runner.clock()
+                due = await self._runner.store.read(lambda db: rows.list_due(db, now))
+                may = [job for job in due if await self._may_happen(job, now)]
+                late, others = _part_late(may, now)
+                for jobs in late:
+                    await self._try(jobs[0], self._remind_late(jobs, now))
+                for job in others:
+                    await self._try(job, self._fire(job, now))
                 await self._runner.wake()
             except StoreError:
                 log.exception("what is due could not be looked up; it is tried again in a minute")
 
-    async def _try_to_fire(self, job: JobRow) -> None:
+    async def idle(self) -> None:
+        """Wait until none looks whether it has to run."""
+        await self._conditions.tasks.idle()
+
+    async def stop(self) -> None:
+        """None looks any more; who did looks again at the next start."""
+        await self._conditions.tasks.close()
+
+    async def _try(self, job: JobRow, work: Awaitable[None]) -> None:
         try:
-            await self._fire(job)
+            await work
         except StoreError as error:
             log.warning("job %d was not fired, and is tried again in a minute: %s", job.id, error)
         except Exception:  # one row must not hold up the others
             log.exception("job %d could not be fired", job.id)
 
-    async def _fire(self, job: JobRow) -> None:
-        now, key = self._runner.clock(), self._runner.lead(job)
-        if not self._conversations.is_ours(key.id):
-            return
-        if is_doubtful(job, now, self._runner.rules.believed()):
-            return
-        quiet = quiet_hours_of(job, self._runner.rules.settings(key))
-        later = postpone(now, quiet, ZoneInfo(job.zone))
-        address = address_of(job.place)
-        if later > now and not job.retry_at:
-            await self._runner.move(job, replace(job, next_at=later))
-        elif self._runner.access.identify(address) is None:
-            await self._runner.pause(job, SHUT_OUT)
-        elif job.kind == "reminder":
-            await self._remind(job, address, now, quiet)
-        elif now - job.due > CATCH_UP and job.kind == "command":
-            await self._runner.move(job, plan_after(job, now))
-        elif now - job.due > CATCH_UP and not job.retry_at:
-            await self._pass_over(job, address, now, quiet)
-        else:
-            await self._runner.run(job, key, plan_after(job, now, quiet), now)
+    async def _may_happen(self, job: JobRow, now: float) -> bool:
+        """Whether a job that is due is to happen here and now; it is put off, or rests, where it is
+        not for good reasons."""
+        try:
+            key = self._runner.lead(job)
+            if not self._conversations.is_ours(key.id):
+                return False
+            if is_doubtful(job, now, self._runner.rules.believed()):
+                return False
+            later = postpone(now, self._quiet(job), ZoneInfo(job.zone))
+            if later > now and not job.retry_at:
+                await self._runner.move(job, replace(job, next_at=later))
+            elif self._runner.access.identify(address_of(job.place)) is None:
+                await self._runner.pause(job, SHUT_OUT)
+            else:
+                return True
+        except Exception:  # one row must not hold up the others
+            log.exception("job %d could not be fired", job.id)
+        return False
 
-    async def _remind(self, job: JobRow, address: Address, now: float, quiet: str) -> None:
-        zone = ZoneInfo(job.zone)
-        missed = count_missed(job.rule, job.anchor, job.due, now, zone)
+    def _quiet(self, job: JobRow) -> str:
+        return quiet_hours_of(job, self._runner.rules.settings(self._runner.lead(job)))
+
+    async def _fire(self, job: JobRow, now: float) -> None:
+        quiet, is_late = self._quiet(job), now - job.due > CATCH_UP
+        if job.kind == "reminder":
+            await self._remind(job, now, quiet)
+        elif job.condition:
+            self._conditions.look(job, self._runner.lead(job), quiet)
+        elif is_late and job.kind == "command":
+            await self._runner.move(job, plan_after(job, now))
+        elif is_late and not job.retry_at:
+            await self._pass_over(job, now, quiet)
+        else:
+            await self._runner.run(job, self._runner.lead(job), plan_after(job, now, quiet), now)
+
+    async def _remind(self, job: JobRow, now: float, quiet: str) -> None:
         with self._runner.speaking_to(job):
-            late = describe_lateness(job.due, now, zone, missed)
+            late = describe_lateness(job.due, now, ZoneInfo(job.zone), _count_missed(job, now))
             reply = to_reminder(job, late)
         await self._runner.tell_run(job, plan_after(job, now, quiet), reply, "told", now)
 
-    async def _pass_over(self, job: JobRow, address: Address, now: float, quiet: str) -> None:
+    async def _remind_late(self, jobs: Sequence[JobRow], now: float) -> None:
+        """Tell the reminders of one place that are late in one message."""
+        with self._runner.speaking_to(jobs[0]):
+            reply = list_late([(job, _count_missed(job, now)) for job in jobs])
+        moved = [(job, plan_after(job, now, self._quiet(job))) for job in jobs]
+        await self._runner.tell_together(moved, reply, now)
+
+    async def _pass_over(self, job: JobRow, now: float, quiet: str) -> None:
         """Say that a prompt was not run, since that would have been too late."""
-        zone = ZoneInfo(job.zone)
         with self._runner.speaking_to(job):
             text = _(
                 "Job {n} was due on {due}, when I was not running. That is over a day ago, so it "
                 "was not run. `/jobs run {n}` runs it now.",
                 n=job.id,
-                due=format_time(job.due, zone),
+                due=format_time(job.due, ZoneInfo(job.zone)),
             )
-        await self._runner.tell_run(job, plan_after(job, now, quiet), Reply(text), "refused", now)
+        after, why = plan_after(job, now, quiet), "it was due over a day before"
+        await self._runner.tell_run(job, after, Reply(text), "refused", now, why)
+
+
+def _count_missed(job: JobRow, now: float) -> int:
+    return count_missed(job.rule, job.anchor, job.due, now, ZoneInfo(job.zone))
+
+
+def _part_late(jobs: Sequence[JobRow], now: float) -> tuple[list[list[JobRow]], list[JobRow]]:
+    """Late reminders of which a place has several, by place, as many as fit in a message; and all
+    others."""
+    by_place = defaultdict[AddressColumns, list[JobRow]](list)
+    for job in jobs:
+        if job.kind == "reminder" and now - job.due > GRACE:
+            by_place[job.place].append(job)
+    parts = [
+        group[at : at + TOGETHER]
+        for group in by_place.values()
+        for at in range(0, len(group), TOGETHER)
+    ]
+    together = [part for part in parts if len(part) > 1]
+    told = {job.id for group in together for job in group}
+    return together, [job for job in jobs if job.id not in told]

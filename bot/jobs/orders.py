@@ -37,10 +37,14 @@ class JobOrders:
     """Makes jobs, shows and changes them."""
 
     def __init__(
-        self, runner: JobRunner, conversations: Conversations, has_secret: Callable[[str], bool]
+        self,
+        runner: JobRunner,
+        conversations: Conversations,
+        has_secret: Callable[[str], bool],
+        look: Callable[[JobRow, ConversationKey], None],
     ) -> None:
         self._runner, self._conversations = runner, conversations
-        self._has_secret = has_secret
+        self._has_secret, self._look = has_secret, look
         self._made: defaultdict[tuple[str, int], list[JobView]] = defaultdict(list)
 
     def list_made(self, turn: OpenTurn) -> list[str]:
@@ -100,6 +104,7 @@ class JobOrders:
             day_budget=settings.day_budget,
             branch=new.branch,
             hook=new.hook,
+            condition=new.condition,
         )
 
     async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:
@@ -123,7 +128,10 @@ class JobOrders:
                 )
             )
         await self._runner.wake()
-        return JobView(replace(job, id=number))
+        kept = replace(job, id=number)
+        if kept.condition:
+            self._look(kept, self._runner.lead(kept))
+        return JobView(kept)
 
     async def all(self, address: Address) -> list[JobView]:
         """The jobs of the chat that an address leads to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
@@ -87,6 +88,23 @@ def describe_lateness(due: float, now: float, zone: ZoneInfo, missed: int = 0) -
         else _("Late: this was due on {at}.", at=at)
     )
     return f"\n\n({late})"
+
+
+def list_late(late: Sequence[tuple[JobRow, int]]) -> Reply:
+    """Reminders of one chat that are late, in one message; each with how often it was missed since
+    it was due."""
+    lines = [
+        _("- {at}, and {n} more times since: {text}", at=_due(job), n=missed, text=job.text)
+        if missed
+        else _("- {at}: {text}", at=_due(job), text=job.text)
+        for job, missed in late
+    ]
+    head = _("**Reminders that were due when I was not running:**")
+    return Reply("\n".join((head, "", *lines)))
+
+
+def _due(job: JobRow) -> str:
+    return format_time(job.due, ZoneInfo(job.zone))
 
 
 def to_reminder(job: JobRow, late: str = "") -> Reply:

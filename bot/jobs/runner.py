@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
@@ -22,7 +22,7 @@ from memory.record import jobs as rows
 from memory.record.database import Database
 from memory.record.jobs import JobRow, Outcome, RunRow
 from memory.record.mailbox import InboxRow, OutboxRow
-from memory.record.store import Store
+from memory.record.store import Store, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,34 +85,82 @@ class JobRunner:
         """Let a job rest."""
         await self.move(job, replace(job, state="paused", why=why, retry_at=0.0))
 
+    async def note_run(
+        self, job: JobRow, after: JobRow, outcome: Outcome, why: str, now: float
+    ) -> None:
+        """Keep what came of a run of which nothing is said."""
+
+        def work(db: Database) -> None:
+            if rows.claim(db, job, after):
+                rows.begin_run(db, RunRow(job.id, job.due, now, outcome, why, ended=now))
+
+        await self.store.write(work)
+
     async def tell_run(
-        self, job: JobRow, after: JobRow, reply: Reply, outcome: Outcome, now: float
+        self,
+        job: JobRow,
+        after: JobRow,
+        reply: Reply,
+        outcome: Outcome,
+        now: float,
+        why: str = "",
     ) -> None:
         """Say something of a job in its chat, which is all that there is to this run."""
 
         def put(db: Database, parts: list[OutboxRow]) -> list[int]:
             if not rows.claim(db, job, after):
                 return []
-            why = "" if outcome == "told" else "it was due over a day before"
             run = rows.begin_run(db, RunRow(job.id, job.due, now, outcome, why, ended=now))
             return rows.put_out(db, run, parts)
 
         await self._delivery.tell_if(address_of(job.place), reply, put)
 
+    async def tell_together(
+        self, moved: Sequence[tuple[JobRow, JobRow]], reply: Reply, now: float
+    ) -> None:
+        """Say one thing that several reminders of a place have to say, each with what comes after
+        it. Raises StoreError where one of them was changed meanwhile, and tells none."""
+
+        def put(db: Database, parts: list[OutboxRow]) -> list[int]:
+            ids: list[int] = []
+            for job, after in moved:
+                if not rows.claim(db, job, after):
+                    raise StoreError(f"job {job.id} was changed just now")
+                run = rows.begin_run(db, RunRow(job.id, job.due, now, "told", ended=now))
+                if ids:
+                    rows.note_told(db, run, ids)
+                else:
+                    ids = rows.put_out(db, run, parts)
+            return ids
+
+        await self._delivery.tell_if(address_of(moved[0][0].place), reply, put)
+
     async def run(
-        self, job: JobRow, key: ConversationKey, after: JobRow, now: float, due: float = 0.0
+        self,
+        job: JobRow,
+        key: ConversationKey,
+        after: JobRow,
+        now: float,
+        due: float = 0.0,
+        found: str = "",
     ) -> bool:
         """Put a prompt into the inbox and its conversation's line, unless an earlier run of it is
-        still under way; says whether it was."""
-        address, text = address_of(job.place), to_message(job)
+        still under way; says whether it was. What its condition has `found` is text from
+        outside."""
+        address = address_of(job.place)
+        text = "\n\n".join(filter(None, (to_message(job), found)))
 
         def work(db: Database) -> InboxRow | None:
-            if not rows.claim(db, job, after) or rows.is_running(db, job.id):
+            if rows.is_running(db, job.id):
+                rows.claim(db, job, replace(after, found=job.found))
+                return None
+            if not rows.claim(db, job, after):
                 return None
             run = rows.begin_run(db, RunRow(job.id, due or job.due, now))
             branch = key.id if key.id != key_of(address).id else ""
             name = f"job-{job.id}-{run}"
             message = InboxRow(0, job.place, name, text, "", now, branch=branch)
+            message = replace(message, is_outside=bool(found))
             return rows.put_in(db, run, message, hashlib.sha256(text.encode()).hexdigest()[:32])
 
         row = await self.store.write(work)

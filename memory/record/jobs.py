@@ -48,6 +48,10 @@ class JobRow:
 
     A prompt with a `hook` is due when it is called by that name over HTTP, and at no time. Of the
     calls in that name, `forged` had not its secret, the last of them at `forged_at`.
+
+    A prompt with a `condition` ("web_fetch:https://example.org") has that tool called when it is
+    due, and runs only where the result is another than before, whose digest is `found` ("": none
+    yet). That was done last at `looked_at`.
     """
 
     home: str
@@ -76,6 +80,9 @@ class JobRow:
     hook: str = ""
     forged: int = 0
     forged_at: float = 0.0
+    condition: str = ""
+    found: str = ""
+    looked_at: float = 0.0
 
     @property
     def due(self) -> float:
@@ -87,7 +94,7 @@ class JobRow:
 class NewJob:
     """A job that somebody wants: its `rule` counts from `anchor` (seconds since 1970), which for
     what happens once is its time; `budget` is what a run may cost, in US dollars (None: what is
-    set), `branch` and `hook` as in `JobRow`."""
+    set), `branch`, `hook` and `condition` as in `JobRow`."""
 
     kind: Kind
     text: str
@@ -98,6 +105,7 @@ class NewJob:
     budget: float | None = None
     branch: int = 0
     hook: str = ""
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +216,8 @@ def claim(database: Database, before: JobRow, after: JobRow) -> bool:
         "retry_due": after.retry_due,
         "attempts": after.attempts,
         "failures": after.failures,
+        "found": after.found,
+        "looked_at": after.looked_at,
     }
     return bool(columns.update(**new).where(is_it).execute(database))
 
@@ -270,8 +280,13 @@ def count_forged(database: Database, hook: str, calls: int, at: float) -> None:
 def put_out(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[int]:
     """Put what a reminder says into the outbox; returns the ids."""
     ids = [mailbox.put_out(database, part) for part in parts]
-    tables.update(database, tables.JobRun, run, outbox=" ".join(map(str, ids)))
+    note_told(database, run, ids)
     return ids
+
+
+def note_told(database: Database, run: int, outbox: Sequence[int]) -> None:
+    """What was said of a run is in these rows of the outbox."""
+    tables.update(database, tables.JobRun, run, outbox=" ".join(map(str, outbox)))
 
 
 def end_run(

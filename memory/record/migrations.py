@@ -502,6 +502,16 @@ def _reasoning(database: Database) -> None:
     database.execute_sql("ALTER TABLE usage ADD COLUMN reasoning INTEGER NOT NULL DEFAULT 0")
 
 
+def _conditions(database: Database) -> None:
+    """What a job looks at before it asks a model."""
+    for column in (
+        "condition TEXT NOT NULL DEFAULT ''",
+        "found TEXT NOT NULL DEFAULT ''",
+        "looked_at REAL NOT NULL DEFAULT 0",
+    ):
+        database.execute_sql(f"ALTER TABLE scheduled_job ADD COLUMN {column}")
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -544,6 +554,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _cache_writes,
     _hooks,
     _reasoning,
+    _conditions,
 ]
 
 

@@ -38,7 +38,7 @@ SHOWN = 20
 """Jobs that are listed."""
 SHORTEST_FOR_MODEL = 900
 """Seconds between two runs of a job that the model makes."""
-_OPTION = re.compile(r"--(\w+)\s+(\S+)\s*")
+_OPTION = re.compile(r"--(\w+)\s+(?:\"([^\"]*)\"|(\S+))\s*")
 
 
 async def _read(text: str, zone: ZoneInfo) -> When:
@@ -81,6 +81,8 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
     for name, value in options.items():
         if name == "allow":
             new = replace(new, grants=tuple(value.split(",")))
+        elif name == "if":
+            new = replace(new, condition=value)
         elif name == "budget" and _is_amount(value):
             new = replace(new, budget=float(value))
         elif name == "branch" and value.isdecimal():
@@ -88,8 +90,8 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
         else:
             raise CommandError(
                 _(
-                    "/jobs does not know “{option}”. It takes --allow TOOL,TOOL, --budget DOLLARS "
-                    "and --branch N, before anything else.",
+                    "/jobs does not know “{option}”. It takes --allow TOOL,TOOL, --budget DOLLARS, "
+                    "--branch N and --if TOOL:TEXT, before anything else.",
                     option=f"--{literal(name)} {literal(clip(value))}",
                 )
             )
@@ -246,7 +248,7 @@ async def _add_hook(ask: Ask, text: str) -> Reply:
     name, _space, rest = text.partition(" ")
     options, prompt = await _read_options(ask, rest.strip())
     found = _HOOK.fullmatch(f"{name} {prompt}")
-    if found is None:
+    if found is None or "if" in options:
         raise CommandError(
             _(
                 "Say a name of small letters, digits and -, and what to do: /jobs hook github Say "
@@ -291,7 +293,7 @@ async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
     """The options that a text begins with, and the rest of it. Raises CommandError."""
     options = {}
     while found := _OPTION.match(text):
-        options[found[1].lower()] = found[2]
+        options[found[1].lower()] = found[2] or found[3] or ""
         text = text[found.end() :]
     if number := options.get("branch"):
         known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
@@ -302,7 +304,18 @@ async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
                     number=literal(clip(number)),
                 )
             )
-    if "allow" in options and not ask.person.is_owner and not ask.address.is_private:
+    tool = options.get("if", "").partition(":")[0]
+    if "if" in options and not ask.bot.tools.takes_text(ask, tool):
+        raise CommandError(
+            _(
+                "No tool {name} is offered here that takes a text. Write --if "
+                "web_fetch:https://example.org, --if read_file:files/list.md or --if "
+                '"shell:cat log | tail -1".',
+                name=literal(clip(tool)),
+            )
+        )
+    is_grant = bool({"allow", "if"} & {*options})
+    if is_grant and not ask.person.is_owner and not ask.address.is_private:
         raise CommandError(_("In a group only an owner may allow a job's tools beforehand."))
     return options, text
 

@@ -52,7 +52,8 @@ Hello|Hello again|More|And more|/context|/context detail|/context turns|/context
 /jobs add --nonsense 3 every day 8:00 tea|/jobs add --branch 9 every day 8:00 tea|/jobs 1|/jobs 99
 /jobs add every 3 days 8:00 tea|/jobs pause 1|/jobs pause 1|/jobs 1|/jobs resume 1|/jobs resume 1
 /jobs run 1|/jobs run 2|/jobs|/jobs delete 1|/jobs delete|/jobs nonsense|/jobs x 1
-/jobs hook|/jobs hook door tea|/jobs hook door tea|/jobs|/status
+/jobs hook|/jobs hook door tea|/jobs hook door tea
+/jobs add --if x every hour tea|/jobs add --if read_file:files/a.md every hour tea|/jobs|/status
 /logins|/logins end 9|/logins x|/forget|/forget t1|/forget yes|/forget chat
 """
 NAMES = re.compile(

@@ -27,8 +27,17 @@ async def test_an_example_is_understood(tmp_path: Path, line: str) -> None:
             assert "(Europe/Berlin)" in answer
 
 
+@pytest.mark.parametrize("line", example("jobs.md", "plain").splitlines())
+async def test_an_example_of_looking_is_understood(tmp_path: Path, line: str) -> None:
+    settings = {"tools": {"web_fetch": True, "shell": True}}
+    async with living(tmp_path, settings=settings) as house:
+        answer = (await house.says(line)).text
+        assert " 1 is set: " in answer
+        assert "finds anything new" in answer
+
+
 async def test_the_webhook_is_called_as_the_page_says(tmp_path: Path) -> None:
-    made, call = example("jobs.md", "plain").strip(), shlex.split(example("jobs.md", "bash"))
+    made, call = example("jobs.md", "ini").strip(), shlex.split(example("jobs.md", "bash"))
     secret = "a-long-random-text-0123456789"
     (tmp_path / ".env").write_text(f"PARLEY_HOOK_SECRET_GITHUB={secret}\n")
     async with serving(tmp_path, [Say("Hello."), Say("Ann mended it.")]) as site:

@@ -113,11 +113,30 @@ async def test_what_was_due_while_the_bot_was_down_is_told_late_once_and_marked(
     async with living(tmp_path, settings=SETTINGS) as house:
         await tick_at(house, clock, NOON + timedelta(days=3))
         await tick_at(house, clock, NOON + timedelta(days=3, minutes=2))
-        assert sorted(unasked(house)) == [
-            "**Reminder:** Call Mom\n\n(Late: this was due on Tue 24 Nov 2026, 09:00 (UTC).)",
-            "**Reminder:** Water\n\n(Late: this was due on Tue 24 Nov 2026, 10:00 (UTC), and 2 "
-            "more times since.)",
+        assert unasked(house) == [
+            "**Reminders that were due when I was not running:**\n\n"
+            "- Tue 24 Nov 2026, 09:00 (UTC): Call Mom\n"
+            "- Tue 24 Nov 2026, 10:00 (UTC), and 2 more times since: Water"
         ]
+        assert (await house.says("/jobs")).text.count("told; its message was sent") == 2
+
+
+async def test_what_is_late_of_each_chat_is_told_there_and_ten_at_a_time(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, settings=SETTINGS) as house:
+        for number in range(1, 13):
+            await house.says(f"/remind tomorrow {number}:00 Thing {number}.")
+        await house.says("/remind tomorrow 9:00 Elsewhere", "other")
+        await tick_at(house, clock, NOON + timedelta(days=2))
+        here = [o.reply.text for o in house.sent if not o.reply_to and o.address.chat == "main"]
+        there = [o.reply.text for o in house.sent if not o.reply_to and o.address.chat == "other"]
+        assert [text.count("Thing") for text in here] == [10, 2]
+        assert there == [
+            "**Reminder:** Elsewhere\n\n(Late: this was due on Tue 24 Nov 2026, 09:00 (UTC).)"
+        ]
+        await tick_at(house, clock, NOON + timedelta(days=2, minutes=1))
+        assert len(unasked(house)) == 3
 
 
 async def test_a_prompt_that_was_due_days_ago_is_not_run_and_that_is_said(
