@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
+from agent.mcp.settings import McpSettings
 from agent.models.providers import PROVIDERS
 
 TURN: JsonDict = {"holds": "from the next turn on"}
@@ -152,12 +153,22 @@ class ToolSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    offer: Literal["all", "lean"] = Field(
-        default="all",
+    offer: Literal["auto", "all", "lean"] = Field(
+        default="auto",
         description="How the model is told of its tools. all: with how each is called, in every "
         "request. lean: by their names; it looks up the rest when it needs one, which takes less "
-        "of a small window, and sometimes one more step.",
+        "of a small window, and sometimes one more step. auto: all, unless that takes more of the "
+        "window than tools.share. Those of MCP servers are always looked up.",
         json_schema_extra={"here": True, **TURN},
+    )
+    share: float = Field(
+        default=0.25,
+        ge=0.01,
+        le=1,
+        allow_inf_nan=False,
+        description="The share of the window that the tools may take before tools.offer auto only "
+        "lists them.",
+        json_schema_extra={"wants": "a number from 0.01 to 1", "here": True, **TURN},
     )
     shell: bool = Field(
         default=False,
@@ -272,3 +283,4 @@ class AgentSettings(BaseModel):
     )
     brain: Brain = Brain()
     tools: ToolSettings = ToolSettings()
+    mcp: McpSettings = McpSettings()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from agent.mcp.servers import Servers
 from agent.models import catalogue
 from agent.models.base import ModelError
 from bot.access import Access
@@ -77,6 +78,7 @@ class App:
     forms: Forms
     shared: SharedChanges
     processes: Processes
+    servers: Servers
 
     async def run(self, until: str = "") -> None:
         """Take up what was left, listen until the channels end (or the one that `until` names) or a
@@ -220,6 +222,7 @@ class App:
         for channel in self.channels.values():
             if isinstance(channel, Closing):
                 await channel.close()
+        await self.servers.close()
         await self.config.models.close()
         await self.store.close()
 
@@ -239,6 +242,7 @@ class App:
         with suppress(StoreError):
             await self.clock.look()  # it counts for how long the bot ran
         await farewell()
+        await self.servers.close()
         await self.config.models.close()
         await self.store.close()
 

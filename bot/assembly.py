@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.distiller import ModelDistiller
+from agent.mcp.servers import ServerPorts, Servers
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
 from agent.prompt import Prompt
@@ -62,6 +63,7 @@ from bot.runtime import RuntimeConfig
 from bot.saving import Saving
 from bot.schedule import Retention, Schedule
 from bot.sending import Sender
+from bot.servers import ServerOffers, SetServers, fill_secrets
 from bot.settings import Layers, SettingsStore
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turns import Turns
@@ -127,6 +129,15 @@ async def assemble(
         lambda key: config.settings(key).tools.approve == "ask",
         lambda address: links.key_of(address).id,
     )
+    servers = Servers(
+        store,
+        ServerPorts(
+            lambda: book.effective().mcp,
+            fill_secrets(layers.secrets),
+            lambda server, why: alerts.server_down(server, why),
+            lambda server, what: alerts.server_changed(server, what),
+        ),
+    )
     meter = Meter()
     saving = Saving(
         book,
@@ -147,12 +158,14 @@ async def assemble(
         lambda key, address, new: job_orders.add_for_model(key, address, new),
         saving,
         lambda address: access.find_limited_user(address),
+        lambda key, address: offers.offer(key, address),
     )
 
     spending = Spending(
         store, config.get_spending_limits, config.zone, lambda key: config.at(key).model.is_free
     )
     access = Access(store, config.rules)
+    offers = ServerOffers(servers, lambda: book.effective().mcp, access)
     alerts = Alerts(store, delivery, access)
     summarizer = ModelSummarizer(
         config.summary_model,
@@ -216,6 +229,7 @@ async def assemble(
 
     def on_setting_change(key: str) -> None:
         shared.on_change()
+        servers.settle()
         if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
         for conversation in conversations.list_loaded():
@@ -269,6 +283,7 @@ async def assemble(
         approvals=approvals,
         forms=forms,
         jobs=job_orders,
+        mcp=SetServers(servers, offers, meter.count, config.workspace, config.zone),
         commands=plugins.commands,
         workspace=config.workspace,
         zone=config.zone,
@@ -324,6 +339,7 @@ async def assemble(
         forms=forms,
         shared=shared,
         processes=processes,
+        servers=servers,
     )
 
 

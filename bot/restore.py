@@ -36,7 +36,7 @@ from memory.record.store import StoreError
 SET_ASIDE = "set-aside"
 """The folder in the data folder for what a backup brought along and nobody agreed to."""
 POWERFUL = (
-    *("hooks", "owners", "plugins_dir", "tools.", "users_may_set"),
+    *("hooks", "mcp.", "owners", "plugins_dir", "tools.", "users_may_set"),
     *(
         "telegram.base_url",
         "telegram.webhook",

@@ -19,6 +19,7 @@ from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone
 from agent.skills import Library, Skill, format_skills
 from agent.tools.base import Approve, ToolContext, grant_permission, refuse_permission
+from agent.tools.remote import RemoteTools
 from agent.tools.toolbox import Toolbox
 from bot.access import Rules
 from bot.approvals import Approvals
@@ -51,6 +52,9 @@ MEMORY_SHARE = 16
 """What of the window `MEMORY.md` may take in the prompt: a sixteenth."""
 
 
+RemoteFor = Callable[[ConversationKey, Address | None], RemoteTools | None]
+"""The tools that others have for a conversation, and, where an address is given, for who asks
+there; equal as long as nothing has changed."""
 KeepJobFor = Callable[[ConversationKey, Address, NewJob], Awaitable[str]]
 
 
@@ -66,6 +70,7 @@ class TurnConfig:
     limits: Limits
     toolbox: Toolbox
     choice: ModelChoice
+    remote: RemoteTools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +89,16 @@ class RuntimeConfig:
     keep_job: KeepJobFor | None = None
     saving: Saving | None = None
     limited_user: Callable[[Address], str] = lambda address: ""
+    remote_for: RemoteFor = lambda key, address: None
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
     def at(self, key: ConversationKey) -> TurnConfig:
         """What holds now; made when something has changed, so asking costs next to nothing."""
-        known = self._known.get(key.id)
+        known, remote = self._known.get(key.id), self.remote_for(key, None)
         if (
             known
+            and known.remote == remote
             and known.version == self.book.version
             and known.known_window == known.model.window
             and known.limits.model == known.model.name
@@ -110,8 +117,9 @@ class RuntimeConfig:
             model,
             model.window,
             limits_of(settings, window, model.name, model.sees),
-            self.toolbox.select(settings.tools),
+            self.toolbox.select(settings.tools, window).beside(remote),
             choice,
+            remote,
         )
         return made
 
@@ -185,7 +193,7 @@ class RuntimeConfig:
         return Agent(
             model=now.model,
             prefix=self.prefix(key),
-            toolbox=now.toolbox,
+            toolbox=now.toolbox.beside(now.remote and self.remote_for(key, address)),
             surroundings=ToolContext(
                 key,
                 workspace,

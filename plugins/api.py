@@ -42,6 +42,7 @@ from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry, Turn
 from plugins.jobs import JobsPort
+from plugins.mcp import McpPort
 from plugins.processes import ProcessesPort
 from plugins.rules import Rule
 
@@ -540,6 +541,7 @@ class Ports:
     approvals: ApprovalsPort
     forms: FormsPort
     jobs: JobsPort
+    mcp: McpPort
     commands: Mapping[str, Command]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]

@@ -18,7 +18,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agent.tools import ToolError
-from agent.tools.base import Tool
+from agent.tools.base import Tool, ToolContext
+from agent.tools.remote import RemoteTools
 from agent.tools.schema import tool
 from memory.messages import TOOL_SEARCH, USE_TOOL, ToolCall
 
@@ -30,29 +31,41 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORD = re.compile(r"\w+")
 _FOUND = 8
 """Tools whose schemas one search returns."""
+_MORE = 100
+"""Tools that it names besides."""
 _DETAILED = 8
 """Tools of a group up to which their parameters are named, too."""
 _NAMED = 25
 """Tools of a group that are named."""
 
 
-def make_lean_tools(tools: Mapping[str, Tool]) -> tuple[Tool, Tool]:
-    """The two that stand for all of these."""
+def make_lean_tools(
+    tools: Mapping[str, Tool], remote: RemoteTools | None = None
+) -> tuple[Tool, Tool]:
+    """The two that stand for all of these, and for those that others have."""
 
     @tool
-    def tool_search(query: Annotated[str, Field(max_length=200)]) -> str:
+    async def tool_search(
+        query: Annotated[str, Field(max_length=200)], context: ToolContext
+    ) -> str:
         """Say how tools are called.
 
         Args:
             query: A tool, a group, or words.
         """
-        found = find_tools(tools.values(), query)
+        theirs, wrong = await remote.all(context) if remote else ((), "")
+        found = find_tools([*tools.values(), *theirs], query)
+        if wrong or any(remote and remote.owns(one.name) for one in found):
+            context.from_outside()  # strangers wrote what is said of them
         shown = [
             json.dumps(one.to_wire()["function"], ensure_ascii=False) for one in found[:_FOUND]
         ]
         if len(found) > _FOUND:
-            shown.append(f"More: {', '.join(one.name for one in found[_FOUND:])}")
-        return "\n".join(shown) or f"No tool fits {query!r}. Groups:\n{list_groups(tools.values())}"
+            shown.append(_name_more([one.name for one in found[_FOUND:]]))
+        listed = (list_groups(tools.values()), remote.listed if remote else "")
+        groups = "\n".join(filter(None, listed))
+        nothing = f"No tool fits {query!r}. Groups:\n{groups}"
+        return "\n".join(filter(None, ("\n".join(shown) or nothing, wrong)))
 
     @tool
     def use_tool(name: str, arguments: dict[str, Any]) -> str:
@@ -63,6 +76,11 @@ def make_lean_tools(tools: Mapping[str, Tool]) -> tuple[Tool, Tool]:
         )
 
     return tool_search, use_tool
+
+
+def _name_more(names: list[str]) -> str:
+    left = len(names) - _MORE
+    return f"More: {', '.join(names[:_MORE])}{f' and {left} others' if left > 0 else ''}"
 
 
 def find_tools(tools: Iterable[Tool], query: str) -> list[Tool]:

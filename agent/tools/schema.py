@@ -105,7 +105,7 @@ def _from_function(function: Callable[..., Any], kind: _Kind) -> Tool:
     if strangers := sorted(notes.keys() - hints.keys()):
         raise TypeError(f"the docstring of {name} describes {strangers}, which it doesn't take")
     adapter = _adapter(function, hints)
-    parameters = _add_descriptions(_shorten(adapter.json_schema()), notes)
+    parameters = _add_descriptions(shorten_schema(adapter.json_schema()), notes)
     return Tool(
         name=name,
         description=description,
@@ -156,18 +156,18 @@ def _default(parameter: inspect.Parameter) -> Any:
     return field() if parameter.default is parameter.empty else field(default=parameter.default)
 
 
-def _shorten(node: Any) -> Any:
+def shorten_schema(node: Any) -> Any:
     """A schema without what tells a model nothing, since every request pays for it; arguments are
     checked by all of it when they come. A property that is named like a keyword stays: its value is
     a schema. What may be left out is not called nullable besides."""
     if isinstance(node, list):
-        return [_shorten(item) for item in node]
+        return [shorten_schema(item) for item in node]
     if not isinstance(node, dict):
         return node
     match node:
         case {"anyOf": [dict(kind), {"type": "null"}], "default": None}:
             node = {**kind, **{key: value for key, value in node.items() if key != "anyOf"}}
-    return {key: _shorten(value) for key, value in node.items() if not _is_untold(key, value)}
+    return {key: shorten_schema(value) for key, value in node.items() if not _is_untold(key, value)}
 
 
 def _is_untold(keyword: str, value: Any) -> bool:

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from pydantic_core import to_json
@@ -16,6 +17,7 @@ from agent.settings import ToolSettings
 from agent.tools import ToolError
 from agent.tools.base import Approve, Permission, Tool, ToolContext
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
+from agent.tools.remote import RemoteTools
 from agent.tools.schema import takes
 from memory.messages import ToolCall
 
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_QUESTION = 10_000
 """Characters of what a person is asked to allow."""
+_PER_TOKEN = 4  # characters of JSON in English
 _TICKS = re.compile("`+")
 
 Begin = Callable[[bool], Awaitable[None]]
@@ -36,23 +39,32 @@ async def _keep_nothing(is_once: bool) -> None:
 class Toolbox:
     """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model.
     `hide` takes out of results what nobody shall read there. A lean one sends the schemas of two
-    tools by which all others are found and called; `listed` is what the prompt says of these."""
+    tools by which all others are found and called, as are those of others, which are `remote`;
+    `listed` is what the prompt says of these."""
 
     def __init__(
-        self, tools: Iterable[Tool], hide: Callable[[str], str] = str, is_lean: bool = False
+        self,
+        tools: Iterable[Tool],
+        hide: Callable[[str], str] = str,
+        is_lean: bool = False,
+        remote: RemoteTools | None = None,
     ) -> None:
         """Raises ValueError where two tools have one name."""
         ordered = sorted(tools, key=lambda tool: tool.name)
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:
                 raise ValueError(f"two tools are named {one.name!r}")
-        self._hide = hide
+        self._hide, self._remote = hide, remote
         self._is_lean = is_lean and bool(ordered)
         self._own = {tool.name: tool for tool in ordered}
-        lean = make_lean_tools(self._own) if self._is_lean else ()
+        named = self._own if self._is_lean else {}
+        lean = make_lean_tools(named, remote) if named or remote else ()
         self._tools = self._own | {tool.name: tool for tool in lean}
-        self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in lean or ordered)
-        self.listed = f"{GUIDE}\n{list_groups(ordered)}" if lean else ""
+        sent = (*(() if named else ordered), *lean)
+        self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in sent)
+        own = f"{GUIDE}\n{list_groups(ordered)}" if named else ""
+        parts = (own, remote.listed if remote else "")
+        self.listed = "\n\n".join(filter(None, parts))
         self._offered: dict[tuple[frozenset[str], bool], Toolbox] = {}
         self._alone: Toolbox | None = None
 
@@ -73,7 +85,13 @@ class Toolbox:
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
         tools = (t for t in self._own.values() if t.name != name)
-        return Toolbox(tools, self._hide, self._is_lean)
+        return Toolbox(tools, self._hide, self._is_lean, self._remote)
+
+    def beside(self, remote: RemoteTools | None) -> Toolbox:
+        """These tools, and those that others have."""
+        if remote is self._remote:
+            return self
+        return Toolbox(self._own.values(), self._hide, self._is_lean, remote)
 
     def alone(self) -> Toolbox:
         """Those of these tools that need no conversation, with all their schemas: what a client
@@ -83,19 +101,32 @@ class Toolbox:
             self._alone = Toolbox(tools, self._hide)
         return self._alone
 
-    def select(self, settings: ToolSettings) -> Toolbox:
-        """Those of these tools that the settings offer to the model; made once, since it is asked
-        at every step."""
-        tools, is_lean = self._own.values(), settings.offer == "lean"
+    def select(self, settings: ToolSettings, window: int = 0) -> Toolbox:
+        """Those of these tools that the settings offer to the model, whose window has so many
+        tokens (0: nobody knows); made once, since it is asked at every step."""
+        tools = self._own.values()
         off = frozenset(t.name for t in tools if t.switch and not getattr(settings, t.switch))
+        if settings.offer != "auto":
+            return self._offer(off, is_lean=settings.offer == "lean")
+        whole = self._offer(off, is_lean=False)
+        is_much = bool(window) and whole.size > settings.share * window
+        return self._offer(off, is_lean=True) if is_much else whole
+
+    def _offer(self, off: frozenset[str], *, is_lean: bool) -> Toolbox:
         if (off, is_lean) not in self._offered:
-            chosen = (t for t in tools if t.name not in off)
+            chosen = (t for t in self._own.values() if t.name not in off)
             self._offered[off, is_lean] = Toolbox(chosen, self._hide, is_lean)
         return self._offered[off, is_lean]
 
+    @cached_property
+    def size(self) -> int:
+        """About how many tokens the schemas take: what a tokenizer would say does not matter."""
+        return len(to_json(list(self.wire))) // _PER_TOKEN
+
     def unwrap(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
         """The calls that a model means by these."""
-        return tuple(map(unwrap_call, calls)) if self._is_lean else tuple(calls)
+        is_wrapped = self._is_lean or self._remote
+        return tuple(map(unwrap_call, calls)) if is_wrapped else tuple(calls)
 
     async def run(
         self, call: ToolCall, context: ToolContext, begin: Begin = _keep_nothing
@@ -106,7 +137,8 @@ class Toolbox:
         Raises nothing but the cancellation of the caller.
         """
         try:
-            tool, arguments = self._tool(call.name), self._arguments(call)
+            tool = await self._tool(call.name, context)
+            arguments = _arguments(tool, call)
             context = replace(context, approve=_asking(tool.name, context.approve))
             if tool.asks_first:
                 await context.approve(permission_for(tool, arguments, context.settings))
@@ -135,25 +167,36 @@ class Toolbox:
     def is_untrusted(self, call: ToolCall) -> bool:
         """Whether what comes of a call was written by who knows whom."""
         tool = self._tools.get(call.name)
-        return tool is not None and bool({"network", "shell"} & tool.touches)
+        if tool is None:
+            return self._is_remote(call.name)
+        return bool({"network", "shell"} & tool.touches)
 
     def _is_parallel(self, call: ToolCall) -> bool:
-        return call.name not in self._tools or self._tools[call.name].is_parallel
+        if call.name in self._tools:
+            return self._tools[call.name].is_parallel
+        return not self._is_remote(call.name)
 
-    def _tool(self, name: str) -> Tool:
+    def _is_remote(self, name: str) -> bool:
+        return self._remote is not None and self._remote.owns(name)
+
+    async def _tool(self, name: str, context: ToolContext) -> Tool:
         if name in self._tools:
             return self._tools[name]
+        if self._remote is not None and self._remote.owns(name):
+            if (found := await self._remote.find(name, context)) is not None:
+                return found
+            raise ToolError(f"There is no tool {name[:100]!r} here; look it up with tool_search.")
         nearest = difflib.get_close_matches(name[:100], self._tools, n=1)
         guess = f" Did you mean {nearest[0]}?" if nearest else ""
         known = ", ".join(self._tools) or "none"
         raise ToolError(f"There is no tool {name[:100]!r}.{guess} Tools: {known}.")
 
-    def _arguments(self, call: ToolCall) -> dict[str, Any]:
-        try:
-            return call.parse()
-        except ValueError as error:
-            wanted = takes(self._tools[call.name].parameters)
-            raise ToolError(f"{call.name} was not run: {error}. {wanted}") from None
+
+def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
+    try:
+        return call.parse()
+    except ValueError as error:
+        raise ToolError(f"{call.name} was not run: {error}. {takes(tool.parameters)}") from None
 
 
 def _asking(tool: str, approve: Approve) -> Approve:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.mcp.settings import find_plain_secret
 from bot.settings.agents import (
     AGENTS,
     IN_AGENT,
@@ -47,6 +48,8 @@ IN_FILE = {
 """Settings by the names that they have in a configuration."""
 ADDRESSES = frozenset({"broker", "database"})
 """Settings that are addresses of servers, with a password in them."""
+SERVERS = frozenset({"mcp.servers", "mcp.added"})
+"""Settings in which keys of other programs may be named."""
 _WITH_PASSWORD = re.compile(r"\s*[\w+.-]+://[^/\s@]*:(?!\{\{)[^/\s@]+@\S*\s*$")
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)
@@ -274,6 +277,11 @@ def _twice(name: str, before: str, where: str) -> str:
 
 
 def _refuse_plain_key(called: str, key: str, value: Any) -> None:
+    if key in SERVERS and (place := find_plain_secret(value)):
+        raise SettingError(
+            f"{called}.{place} holds a key as plain text; put it into .env as NAME=…, and write "
+            "{{secret.NAME}} here."
+        )
     if not isinstance(value, str) or not value or _SECRET.fullmatch(value.strip()):
         return
     is_address = key in ADDRESSES or _WITH_PASSWORD.match(value) is not None
@@ -366,6 +374,12 @@ def _fill(
     with _collect_faults(faults):
         validate(values, written, called)
     return values
+
+
+def fill_text(text: str, secrets: Mapping[str, str]) -> str:
+    """A text with the secrets that it names. Raises SettingError."""
+    filled = _with_secrets(text, Secrets(secrets), "it")
+    return str(filled)
 
 
 def _with_secrets(value: Any, secrets: Secrets, called: str) -> Any:

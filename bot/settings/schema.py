@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
+from agent.mcp.settings import ServerFaults
 from agent.settings import AgentSettings, SummaryBrain
 from bot.settings.jobs import JobSettings
 from bot.settings.permits import HARMLESS, parse_permit
@@ -389,8 +390,8 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     if not key:  # a section's own check of several settings together
         return str(fault["ctx"]["error"])
     error = fault.get("ctx", {}).get("error")
-    if isinstance(error, RuleFaults):
-        return "\n".join(f"{named(rule.name(key))} {rule.text}" for rule in error.faults)
+    if isinstance(error, RuleFaults | ServerFaults):
+        return "\n".join(f"{named(one.name(key))} {one.text}" for one in error.faults)
     setting, value = _ALL[key], written[key]
     if near := _nearest(setting, value):
         return f"{named(key)} is {quote(value)}; it must be {setting.wants}; did you mean {near!r}?"

@@ -53,21 +53,25 @@ class PromptPrefix:
     memory: str = ""
 
     @property
-    def is_lean(self) -> bool:
-        """Whether two tools stand for all, so that each call is sent as one of `use_tool`."""
-        names = [tool["function"]["name"] for tool in self.tools[:3] if "function" in tool]
-        return sorted(names) == [TOOL_SEARCH, USE_TOOL]
+    def wrapped(self) -> frozenset[str] | None:
+        """The tools whose calls are sent as they are, where those of all others are sent as calls
+        of `use_tool`; None: all are sent as they are."""
+        last = [tool["function"]["name"] for tool in self.tools[-2:] if "function" in tool]
+        if last != [TOOL_SEARCH, USE_TOOL]:
+            return None
+        return frozenset(tool["function"]["name"] for tool in self.tools if "function" in tool)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixTokens:
-    """The size of a prefix, in raw tokens; `memory` is a part of `system`. Each call of a tool is
-    sent with `per_call` tokens more than are counted for its message."""
+    """The size of a prefix, in raw tokens; `memory` is a part of `system`. Each call of a tool that
+    is not one of `direct` is sent with `per_call` tokens more than are counted for its message."""
 
     system: int
     tools: int
     memory: int = 0
     per_call: int = 0
+    direct: frozenset[str] = frozenset()
 
 
 _LONGEST_TEMPLATE = 10_000  # tokens that an endpoint may add to what it is sent
@@ -155,7 +159,9 @@ class Meter:
         tools = json.dumps(prefix.tools, ensure_ascii=False) if prefix.tools else ""
         system = self.count(prefix.system) + _PER_MESSAGE if prefix.system else 0
         memory = self.count(prefix.memory) if prefix.memory else 0
-        return PrefixTokens(system, self.count(tools), memory, _PER_WRAP if prefix.is_lean else 0)
+        direct = prefix.wrapped
+        per_call = 0 if direct is None else _PER_WRAP
+        return PrefixTokens(system, self.count(tools), memory, per_call, direct or frozenset())
 
     def _count_all(self, texts: Sequence[str]) -> int:
         return sum(self.count(text) for text in texts if text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
@@ -14,7 +14,6 @@ from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.messages import (
     NOTHING_BESIDE,
     SEARCHES,
-    TOOL_SEARCH,
     USE_TOOL,
     Beside,
     Message,
@@ -108,7 +107,9 @@ class View:
         return self.prefix.system + self.prefix.tools + self.front_tokens + turns + calls
 
     def _count_calls(self) -> int:
-        return sum(len(entry.message.tool_calls) for turn in self.turns for entry in turn.entries)
+        direct = self.prefix.direct
+        messages = (entry.message for turn in self.turns for entry in turn.entries)
+        return sum(call.name not in direct for one in messages for call in one.tool_calls)
 
     @property
     def stand_ins(self) -> tuple[StandIn, ...]:
@@ -226,8 +227,8 @@ class View:
         """The messages of the next request, the system prompt first."""
         system = [{"role": "system", "content": prefix.system}] if prefix.system else []
         messages = self._conversation_on_wire()
-        if prefix.is_lean:
-            _wrap_calls(messages)
+        if (direct := prefix.wrapped) is not None:
+            _wrap_calls(messages, direct)
         front = self.front
         if not front:
             return system + messages
@@ -275,11 +276,11 @@ _UNSCALED = frozenset(
 """What of a view does not depend on how the provider counts."""
 
 
-def _wrap_calls(messages: Sequence[dict[str, Any]]) -> None:
-    """Calls as a model writes them where its tools are only named."""
+def _wrap_calls(messages: Sequence[dict[str, Any]], direct: Collection[str]) -> None:
+    """Calls as a model writes them where tools other than these are only named."""
     calls = (call["function"] for message in messages for call in message.get("tool_calls", ()))
     for call in calls:
-        if call["name"] not in (TOOL_SEARCH, USE_TOOL):
+        if call["name"] not in direct:
             name = json.dumps(call["name"])
             call["arguments"] = f'{{"name": {name}, "arguments": {call["arguments"]}}}'
             call["name"] = USE_TOOL

@@ -512,6 +512,22 @@ def _conditions(database: Database) -> None:
         database.execute_sql(f"ALTER TABLE scheduled_job ADD COLUMN {column}")
 
 
+def _mcp_tools(database: Database) -> None:
+    """Tools of MCP servers as they were listed last (`memory/record/mcp.py`), and how that has
+    changed."""
+    for statement in (
+        """CREATE TABLE mcp_tool (
+            server TEXT NOT NULL, tool TEXT NOT NULL, listed TEXT NOT NULL,
+            calls INTEGER NOT NULL, called_at REAL NOT NULL, is_gone INTEGER NOT NULL,
+            PRIMARY KEY (server, tool))""",
+        """CREATE TABLE mcp_change (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, server TEXT NOT NULL, at REAL NOT NULL,
+            what TEXT NOT NULL)""",
+        "CREATE INDEX mcp_change_server ON mcp_change(server, id)",
+    ):
+        database.execute_sql(statement)
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -555,6 +571,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _hooks,
     _reasoning,
     _conditions,
+    _mcp_tools,
 ]
 
 

@@ -15,7 +15,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "At a time": ("remind", "jobs"),
     "What the model sees and remembers": ("context", "memory", "remember", "forget"),
-    "Settings, models and cost": ("config", "model", "agent", "usage"),
+    "Settings, models and cost": ("config", "model", "agent", "mcp", "usage"),
 }
 """The commands by what they are for, the most used first. All others are of `THE_BOT`."""
 THE_BOT = "The bot and its people"

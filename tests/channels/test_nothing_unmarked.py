@@ -54,6 +54,8 @@ Hello|Hello again|More|And more|/context|/context detail|/context turns|/context
 /jobs run 1|/jobs run 2|/jobs|/jobs delete 1|/jobs delete|/jobs nonsense|/jobs x 1
 /jobs hook|/jobs hook door tea|/jobs hook door tea
 /jobs add --if x every hour tea|/jobs add --if read_file:files/a.md every hour tea|/jobs|/status
+/mcp|/mcp nonsense|/mcp add|/mcp add files no-such-program|/mcp add files x|/mcp|/mcp tools web
+/mcp tools files|/mcp restart files|/mcp trim|/mcp trim undo|/mcp remove files|/mcp
 /logins|/logins end 9|/logins x|/forget|/forget t1|/forget yes|/forget chat
 """
 NAMES = re.compile(

@@ -1,0 +1,138 @@
+"""What is made of what a server lists: tools that any model takes, whatever the server wrote.
+
+Nothing here believes a server. Names become such as OpenAI's and Anthropic's protocols take, and
+are those of the same tools for ever; descriptions and schemas are cut, and a schema that is none
+becomes one that takes anything: the server checks its arguments itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.tools.schema import shorten_schema
+
+SEPARATOR = "__"
+LIST_RESOURCES, READ_RESOURCE = "resources/list", "resources/read"
+"""Ours, by which the resources of a server are reached; no tool of its own is called so."""
+_OURS = {LIST_RESOURCES: "list_resources", READ_RESOURCE: "read_resource"}
+MOST_TOOLS = 1_000
+"""Tools of a server that are known."""
+_LONGEST_NAME = 64
+_LONGEST_RAW = 1_000  # characters of a name that a server gives; a longer one is left out
+_LONGEST_DESCRIPTION = 2_000
+_LONGEST_SCHEMA = 20_000
+_DEEPEST = 12
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
+_ANYTHING: Mapping[str, Any] = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """A tool as its server calls it, and what the model is told of it. `parameters` is a JSON
+    Schema."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: dict(_ANYTHING))
+
+    def to_json(self) -> str:
+        """All that the model is told, the same for the same."""
+        told = {"description": self.description, "parameters": self.parameters}
+        return json.dumps(told, ensure_ascii=False, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, name: str, text: str) -> ListedTool:
+        told = json.loads(text)
+        return cls(name, told["description"], told["parameters"])
+
+
+def read_tool(name: str, description: object, schema: object) -> ListedTool | None:
+    """A tool as a server lists it; None for one that can't be called by any name."""
+    if not name or len(name) > _LONGEST_RAW or not name.isprintable() or name in _OURS:
+        return None
+    said = " ".join(str(description or "").split())
+    told = "".join(c for c in said if c.isprintable()).encode("utf-8", "replace").decode()
+    if len(told) > _LONGEST_DESCRIPTION:
+        told = told[: _LONGEST_DESCRIPTION - 1] + "…"
+    return ListedTool(name, told, _read_schema(schema))
+
+
+def _read_schema(schema: object) -> Mapping[str, Any]:
+    """A schema of arguments with the shape that others rely on."""
+    if not isinstance(schema, Mapping) or _is_too_deep(schema):
+        return _ANYTHING
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        return _ANYTHING
+    kept = {str(name): one if isinstance(one, Mapping) else {} for name, one in properties.items()}
+    read = {
+        **{key: value for key, value in schema.items() if key not in ("$schema", "title")},
+        "type": "object",
+        "properties": {name: shorten_schema(_with_lists(one)) for name, one in kept.items()},
+        "required": [name for name in required if isinstance(name, str) and name in kept],
+    }
+    try:
+        text = json.dumps(read, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError):
+        return _ANYTHING
+    return read if len(text) <= _LONGEST_SCHEMA else _ANYTHING
+
+
+def _with_lists(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    """A parameter whose `enum`, if it has one, is a list."""
+    is_wrong = "enum" in parameter and not isinstance(parameter["enum"], list)
+    return {key: value for key, value in parameter.items() if key != "enum" or not is_wrong}
+
+
+def _is_too_deep(value: object) -> bool:
+    layer: list[object] = [value]
+    for _ in range(_DEEPEST):
+        layer = [inner for one in layer for inner in _inside(one)]
+        if len(layer) > _LONGEST_SCHEMA:
+            return True
+    return bool(layer)
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def name_for_model(server: str, tool: str) -> str:
+    """What a tool is called in requests. Where its own name can't be used as it is, a piece of its
+    digest keeps it apart from others that would be called the same."""
+    if tool in _OURS:
+        return f"{server}{SEPARATOR}{_OURS[tool]}"
+    plain = f"{server}{SEPARATOR}{tool}"
+    clean = _STRANGE.sub("_", plain)
+    if clean == plain and len(plain) <= _LONGEST_NAME and tool not in _OURS.values():
+        return plain
+    digest = hashlib.sha256(tool.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{clean[: _LONGEST_NAME - len(digest) - 1]}_{digest}"
+
+
+def server_of(name: str) -> str:
+    """The server whose tool is called so, if it is one's."""
+    return name.partition(SEPARATOR)[0] if SEPARATOR in name else ""
+
+
+def describe_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """How what a server lists differs from what it listed before, in a clause; "": not at all.
+    Both by the tools' names."""
+    new = sorted(now.keys() - before.keys())
+    gone = sorted(before.keys() - now.keys())
+    changed = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+    parts = ((new, "new"), (changed, "changed"), (gone, "gone"))
+    return "; ".join(f"{len(names)} {word}: {_shorten(names)}" for names, word in parts if names)
+
+
+def _shorten(names: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(_STRANGE.sub("_", name)[:_LONGEST_NAME] for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -1,0 +1,46 @@
+"""What a server may cost: how long its messages may be, and how many come in a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+LONGEST = 4_000_000
+"""Bytes of one message of a server."""
+_MESSAGES = 200.0  # a second that are taken in; whoever sends more has to wait
+_BYTES = 10_000_000.0  # a second
+
+
+class Rate:
+    """Lets through what comes in at a bearable rate, and holds up the rest; `clock` in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._room, self._at = 1.0, clock()
+
+    async def wait(self, size: int) -> None:
+        """Returns when a message of so many bytes may be taken in."""
+        now = self._clock()
+        self._room = min(1.0, self._room + now - self._at)
+        self._at = now
+        self._room -= 1 / _MESSAGES + size / _BYTES
+        if self._room < 0:
+            await asyncio.sleep(-self._room)
+
+
+@dataclass(slots=True)
+class Health:
+    """Whether a server is still there: `over` is set when it is not, and `why` says what happened
+    ("": it was ended). `said` is the end of what it wrote for people."""
+
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    why: str = ""
+    said: bytes = b""
+
+    def end(self, why: str) -> None:
+        """It is over; what is said first counts."""
+        if not self.over.is_set():
+            self.why = why
+            self.over.set()

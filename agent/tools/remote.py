@@ -1,0 +1,30 @@
+"""Tools that others have, of which the prompt only says where they are: a port, filled by
+`agent/mcp/servers.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from agent.tools.base import Tool, ToolContext
+
+
+class RemoteTools(Protocol):
+    """Tools that are found by `tool_search` and called by `use_tool` alone."""
+
+    @property
+    def listed(self) -> str:
+        """What the prompt says of where they are, whether these places can be reached or not."""
+        ...
+
+    def owns(self, name: str) -> bool:
+        """Whether a tool of this name is one of theirs, if there is one."""
+        ...
+
+    async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:
+        """Those that there are, and what is to be said of those that can't be reached."""
+        ...
+
+    async def find(self, name: str, context: ToolContext) -> Tool | None:
+        """The tool of this name, for who asks there."""
+        ...

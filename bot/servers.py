@@ -1,0 +1,159 @@
+"""MCP servers as the bot has them: in whose chats their tools are offered, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
+from urllib.parse import unquote
+
+from agent.mcp import ServerDown
+from agent.mcp.catalogue import ListedTool
+from agent.mcp.servers import OfferedServers, Servers
+from agent.mcp.settings import McpServer, McpSettings
+from bot.access import LOCAL, Access, is_local
+from bot.settings.layers import fill_text
+from bot.settings.schema import SettingError
+from channels.message import Address
+from memory.keys import ConversationKey
+from memory.record.mcp import ServerTool
+from plugins.mcp import RemoteToolView, ServerView
+
+
+def fill_secrets(secrets: Mapping[str, str]) -> Callable[[str], str]:
+    """Puts secrets in the place of their names; raises ServerDown where one is missing."""
+
+    def fill(text: str) -> str:
+        try:
+            return fill_text(text, secrets)
+        except SettingError as error:
+            raise ServerDown(str(error).rstrip(".")) from None
+
+    return fill
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOffers:
+    """Says which servers serve a conversation, and whoever speaks in it."""
+
+    servers: Servers
+    settings: Callable[[], McpSettings]
+    access: Access
+
+    def offer(self, key: ConversationKey, address: Address | None) -> OfferedServers | None:
+        """The servers of a conversation, all of which its prompt names; whoever asks at an address
+        may use those that serve them there. None: there are none."""
+        settings = self.settings()
+        if not settings.servers and not settings.added:
+            return None
+        kinds = self._kinds_of(key)
+        found = {name: one for name, one in settings.all.items() if kinds & {*one.serves}}
+        if not found:
+            return None
+        may = kinds if address is None else self._kinds_at(address)
+        may_use = frozenset(name for name, one in found.items() if may & {*one.serves})
+        offered = tuple((name, one.about) for name, one in found.items())
+        return OfferedServers(self.servers, offered, may_use)
+
+    def _kinds_of(self, key: ConversationKey) -> frozenset[str]:
+        """What may serve a conversation, as `serves` has it: by whose chat it is."""
+        channel, chat = map(unquote, key.home.split("/")[:2])
+        name = f"{channel}/{chat}"
+        people = {name, f"{channel}/{chat.partition('/')[0]}"}
+        if people & {*self.access.owners}:
+            return frozenset({name, "owners", "users"})
+        if any(map(self.access.is_known, people)):
+            return frozenset({name, "users"})
+        if channel in LOCAL:  # whoever started the bot sits there
+            return frozenset({name, "owners", "users"})
+        return frozenset({name, "groups"})
+
+    def _kinds_at(self, address: Address) -> frozenset[str]:
+        """The same, by who speaks, and where."""
+        person, name = self.access.identify(address), f"{address.channel}/{address.chat}"
+        if person is None:
+            return frozenset()
+        if is_local(address) or address.is_private:
+            return frozenset({name, "users", *(["owners"] if person.is_owner else [])})
+        return frozenset({name, "groups"})
+
+
+@dataclass(frozen=True, slots=True)
+class SetServers:
+    """The servers, for commands. `count_tokens` counts those of a text; `workspace` is the folder
+    of a conversation's audience."""
+
+    servers: Servers
+    offers: ServerOffers
+    count_tokens: Callable[[str], int]
+    workspace: Callable[[ConversationKey], Path]
+    zone: Callable[[], tzinfo]
+
+    async def all(self, key: ConversationKey, address: Address) -> list[ServerView]:
+        now = self.servers.all
+        if not now:
+            return []
+        known = await self.servers.known()
+        offered = self.offers.offer(key, address)
+        here = offered.may_use if offered else frozenset[str]()
+        views = []
+        for name, server in now.items():
+            changes = await self.servers.list_changes(name)
+            listed = [one for one in known.get(name, {}).values() if not one.is_gone]
+            tools = await asyncio.to_thread(self._weigh, server, listed)
+            times = ((datetime.fromtimestamp(one.at, self.zone()), one.what) for one in changes)
+            views.append(self._view(server, tools, name in here, tuple(times)))
+        return views
+
+    def _weigh(self, server: McpServer, listed: Sequence[ServerTool]) -> tuple[RemoteToolView, ...]:
+        found = []
+        for one in listed:
+            tool = self.servers.make_tool(server, ListedTool.from_json(one.tool, one.listed))
+            wire = json.dumps(tool.to_wire()["function"], ensure_ascii=False)
+            is_hidden = not self.servers.is_offered(server, one.tool)
+            tokens = self.count_tokens(wire)
+            asks = tool.asks_first
+            found.append(
+                RemoteToolView(
+                    tool.name, one.tool, tool.description, tokens, one.calls, is_hidden, asks
+                )
+            )
+        return tuple(found)
+
+    def _view(
+        self,
+        server: McpServer,
+        tools: tuple[RemoteToolView, ...],
+        is_here: bool,
+        changes: tuple[tuple[datetime, str], ...],
+    ) -> ServerView:
+        running, why = self.servers.state_of(server.name)
+        line = f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
+        is_added = server.name not in {one.name for one in self.offers.settings().servers}
+        where = server.url or " ".join((server.command, *server.args))
+        return ServerView(
+            name=server.name,
+            where=where[:200],
+            is_added=is_added,
+            is_process=server.is_process,
+            is_served_here=is_here,
+            line=self.count_tokens(f"\n{line}"),
+            running=running,
+            why_down=why,
+            tools=tools,
+            changes=changes,
+        )
+
+    async def look(self, name: str, key: ConversationKey) -> str:
+        wrong = await self.servers.look([name], key.audience, self.workspace(key))
+        return wrong.get(name, "")
+
+    async def restart(self, name: str, key: ConversationKey) -> str:
+        await self.servers.restart(name)
+        return await self.servers.start(name, key.audience, self.workspace(key))
+
+    async def forget(self, name: str) -> None:
+        await self.servers.forget(name)

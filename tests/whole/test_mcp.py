@@ -1,0 +1,257 @@
+"""Tools of MCP servers: found by `tool_search`, called by `use_tool`, and a stranger's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.settings import SettingError, load_layers
+from channels.message import Address
+from memory.keys import ConversationKey
+from tests.fakes.openai_server import OpenAIServer
+from tests.whole.house import House, living, running
+from tests.whole.mcp_house import NOTES, calls_in, last_result, notes, script, with_servers
+
+KEY = ConversationKey("pipe/main", "pipe-main")
+
+
+async def test_nothing_is_started_until_a_tool_is_looked_for(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says("Hello")
+        assert calls_in(tmp_path) == []
+        await house.says('call tool_search {"query": "add a note"}')
+        assert calls_in(tmp_path) == ["started"]
+        first = last_result(house)
+    assert '"name": "notes__add_note"' in first
+    assert "<untrusted" in first, "strangers say what it does"
+
+
+async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_does(
+    tmp_path: Path,
+) -> None:
+    servers = with_servers(
+        notes=notes(tmp_path, about="my notes"), gone={"command": "no-such-program"}
+    )
+    async with living(tmp_path, script, servers) as house:
+        await house.says("Hello")
+        before = house.server.requests[-1].body
+        await house.says('call tool_search {"query": "note"}')
+        await house.says('use notes__add_note {"text": "x"}')
+        await house.says("Thanks")
+        after = house.server.requests[-1].body
+        history = (await house.says("/context history")).text
+    prompt = before["messages"][0]["content"]
+    assert "\n- gone\n- notes: my notes" in prompt
+    assert "add_note" not in prompt
+    assert after["messages"][0] == before["messages"][0]
+    assert after["tools"] == before["tools"]
+    assert "the tools were changed" not in history
+
+
+async def test_a_tool_is_called_as_any_other_and_its_result_is_marked(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says('use notes__find_notes {"words": "milk"}')
+        assert "One note." in last_result(house)
+        assert "<untrusted" in last_result(house)
+        conversation = await house.app.conversations.get(KEY)
+        (turn,) = await conversation.context.turns([1])
+        sent = [c["function"] for m in house.sent_to_model() for c in m.get("tool_calls", ())]
+    call, result = turn.entries[1].message.tool_calls[0], turn.entries[2].message
+    assert (call.name, call.parse()) == ("notes__find_notes", {"words": "milk"})
+    assert (result.tool, result.is_untrusted) == ("notes__find_notes", True)
+    assert [one["name"] for one in sent] == ["use_tool"], "the model sees what it wrote"
+    assert calls_in(tmp_path) == ["started", "find_notes milk"]
+
+
+async def test_what_a_server_says_of_a_failure_reaches_the_model(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says("use notes__fail")
+        assert "Error executing tool fail" in last_result(house)
+        await house.says("use notes__add_note")
+        assert "text" in last_result(house)
+        await house.says("use notes__nothing")
+        assert "There is no tool 'notes__nothing' here" in last_result(house)
+
+
+async def test_resources_are_read_by_two_tools(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says('call tool_search {"query": "resources"}')
+        assert "notes__list_resources" in last_result(house)
+        await house.says("use notes__list_resources")
+        assert "notes://today: Today's notes." in last_result(house)
+        await house.says('use notes__read_resource {"uri": "notes://today"}')
+        assert "Buy milk." in last_result(house)
+
+
+async def test_only_tools_that_are_allowed_are_there(tmp_path: Path) -> None:
+    servers = with_servers(notes=notes(tmp_path, tools=["find_*"]))
+    async with living(tmp_path, script, servers) as house:
+        await house.says('call tool_search {"query": "notes"}')
+        assert "notes__find_notes" in last_result(house)
+        assert "notes__add_note" not in last_result(house)
+        await house.says('use notes__add_note {"text": "x"}')
+        assert "There is no tool 'notes__add_note' here" in last_result(house)
+    assert calls_in(tmp_path) == ["started"]
+
+
+async def test_a_person_is_asked_before_each_call_as_before_those_of_own_tools(
+    tmp_path: Path,
+) -> None:
+    servers = with_servers(notes=notes(tmp_path, approve="ask", allow=["find_*"]))
+    async with living(tmp_path, script, servers) as house:
+        await house.says('use notes__find_notes {"words": "a"}')
+        assert calls_in(tmp_path)[-1] == "find_notes a", "it is allowed in the settings"
+        await house.writes('use notes__add_note {"text": "x"}', id="asked")
+        question = await asked(house)
+        assert "Run `notes__add_note` with exactly this:" in question
+        assert "text: x" in question
+        name = question.split("/deny ")[1][:4]
+        await house.says(f"/deny {name}")
+        await house.reply_to("asked")
+        assert "the person said no" in last_result(house)
+    assert "add_note x" not in calls_in(tmp_path)
+
+
+async def asked(house: House) -> str:
+    """The question that waits."""
+    async with house._arrived:
+        await house._arrived.wait_for(lambda: any("May I?" in o.reply.text for o in house.sent))
+    return next(o.reply.text for o in house.sent if "May I?" in o.reply.text)
+
+
+async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it_is_widened(
+    tmp_path: Path,
+) -> None:
+    servers = with_servers(notes=notes(tmp_path), ours=notes(tmp_path, serves=["users", "chat/x"]))
+    async with OpenAIServer(script) as endpoint:
+        house = House("chat")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(tmp_path, house, servers | {"owners": ["chat/ann"]}, environ):
+            for chat in ("group", "x"):
+                await house.app.access.open_chat(Address("chat", chat, user="ann"), "chat/ann")
+            for chat, names in (("ann", ["notes", "ours"]), ("group", []), ("x", ["ours"])):
+                await house.says("Hello", chat, "ann")
+                prompt = house.sent_to_model()[0]["content"]
+                assert [one for one in ("notes", "ours") if f"\n- {one}" in prompt] == names, chat
+            await house.says('use notes__add_note {"text": "y"}', "x", "ann")
+            assert "There is no tool 'notes__add_note'" in last_result(house)
+            await house.says('use ours__add_note {"text": "z"}', "x", "bob")
+    assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note z"]
+
+
+async def test_who_is_no_owner_uses_no_tools_in_an_owners_chat(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.app.access.open_chat(Address("pipe", "main", user="bob"), "pipe")
+        await house.says('use notes__add_note {"text": "x"}', user="bob")
+        assert "There is no tool 'notes__add_note'" in last_result(house)
+        await house.says('use notes__add_note {"text": "y"}')
+    assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note y"]
+
+
+def test_what_is_wrong_in_the_settings_is_said_with_its_place(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    wrong = {
+        "none": {},
+        "Two": {"command": "a"},
+        "typo": {"command": "a", "arg": []},
+        "kind": {"url": "ftp://a"},
+    }
+    config.write_text(json.dumps({"mcp": {"servers": wrong}}))
+    with pytest.raises(SettingError) as found:
+        load_layers(config, {})
+    said = str(found.value)
+    assert "mcp.servers.none in config.json needs a command, or a url, and not both." in said
+    assert "mcp.servers.typo.arg in config.json is not known; did you mean 'args'?" in said
+    assert 'mcp.servers.Two.name in config.json is "Two"; it must be up to 24 small' in said
+    assert 'mcp.servers.kind.url in config.json is "ftp://a"; it must be an address' in said
+
+
+# --- /mcp -----------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_an_owner_adds_is_there_at_once_and_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    line = f"{sys.executable} {NOTES} {tmp_path}"
+    async with living(tmp_path, script) as house:
+        assert "There are no MCP servers here" in (await house.says("/mcp")).text
+        said = (await house.says(f"/mcp add notes {line}")).text
+        assert "The server notes is added." in said
+        assert "outside of the sandbox" in said
+        assert "It has 7 tools" in said
+        assert calls_in(tmp_path) == ["started"]
+        assert "There is a server notes already" in (await house.says("/mcp add notes x")).text
+    async with living(tmp_path, script) as house:
+        assert "| notes | 7 |" in (await house.says("/mcp list")).text
+        assert "notes__add_note" in (await house.says("/mcp tools notes")).text
+        assert calls_in(tmp_path) == ["started"], "what it lists is known"
+        assert "is removed" in (await house.says("/mcp remove notes")).text
+        assert "There are no MCP servers here" in (await house.says("/mcp")).text
+
+
+async def test_only_owners_add_servers(tmp_path: Path) -> None:
+    async with living(tmp_path, script) as house:
+        await house.app.access.open_chat(Address("pipe", "bob", user="bob"), "pipe")
+        for command in ("add x y", "remove x", "restart x", "trim"):
+            said = (await house.says(f"/mcp {command}", "bob", "bob")).text
+            assert said.startswith("Only an owner may"), command
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("", "Say `/mcp add NAME PROGRAM ARGUMENTS`"),
+        ("Notes x", "Say `/mcp add NAME PROGRAM ARGUMENTS`"),
+        ("notes", "Say `/mcp add NAME PROGRAM ARGUMENTS`"),
+        ('notes {"command": "x", "env": {"API_KEY": "abc"}}', "env.API\\_KEY holds a key as"),
+        ('notes {"url": "x"}', "it must be an address"),
+        ("notes no-such-program-there", "there is no program 'no-such-program-there'"),
+        ('notes {"command": "x{{secret.NOPE}}"}', "NOPE is neither in the environment nor"),
+    ],
+)
+async def test_what_can_not_be_added_is_said(tmp_path: Path, typed: str, answer: str) -> None:
+    async with living(tmp_path, script) as house:
+        said = (await house.says(f"/mcp add {typed}")).text
+    assert answer.replace("\\", "") in said.replace("\\", "")
+
+
+async def test_tokens_and_calls_of_each_server_and_tool_are_told_and_trimmed(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says('use notes__add_note {"text": "x"}')
+        detail = await house.says("/context detail")
+        assert "6 of 7 tools never called: /mcp trim" in detail.text
+        assert detail.data is not None
+        (server,) = detail.data["servers"]
+        (tool,) = (one for one in server["tools"] if one["name"] == "notes__add_note")
+        assert (tool["calls"], tool["tokens"] > 10) == (1, True)
+        assert "6 tools that were never called are hidden" in (await house.says("/mcp trim")).text
+        await house.says('call tool_search {"query": "notes"}')
+        assert "notes__add_note" in last_result(house)
+        assert "notes__find_notes" not in last_result(house)
+        await house.says("use notes__find_notes")
+        assert "There is no tool 'notes__find_notes' here" in last_result(house)
+        await house.says("/mcp trim undo")
+        await house.says("use notes__find_notes")
+        assert "One note." in last_result(house)
+
+
+async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> None:
+    server = {
+        "command": "sh",
+        "args": ["-c", 'echo "$API_KEY" > key; exec "$0" "$@"', sys.executable, str(NOTES), "."],
+        "env": {"API_KEY": "{{secret.NOTES_KEY}}"},
+    }
+    environ = {"NOTES_KEY": "s3cret-enough"}
+    async with living(tmp_path, script, with_servers(notes=server), environ) as house:
+        await house.says("/mcp tools notes")
+        shown = (await house.says("/config mcp.servers")).text
+    assert "s3cret" not in shown
+    folder = tmp_path / "data" / "audiences" / "pipe-main"
+    assert (folder / "key").read_text() == "s3cret-enough\n"
+    assert (folder / "calls").read_text() == "started\n", "it works in the audience's folder"
