@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from agent.models import openai_request
-from agent.models.endpoint import ANTHROPIC
+from agent.models import openai_request, responses_request
+from agent.models.endpoint import ANTHROPIC, RESPONSES
 from agent.pictures import (
     Pictures,
     Wire,
@@ -75,6 +75,8 @@ async def rebuild(log: RequestLog, sent: SentRequest, pictures: Pictures) -> Reb
 
 def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     """The body as its protocol has it."""
+    if body.get("protocol") == RESPONSES:
+        return responses_request.to_body(body, beside)
     if body.get("protocol") != ANTHROPIC:
         return openai_request.to_body(body)
     from agent.models.anthropic_request import to_body  # noqa: PLC0415 - for those who use it

@@ -83,16 +83,17 @@ class Brain(BaseModel):
             **FIXED,
         },
     )
-    backend: Literal["auto", "openai_compat", "anthropic"] = Field(
+    backend: Literal["auto", "openai_compat", "openai_responses", "anthropic"] = Field(
         default="auto",
-        description="The protocol of the endpoint. auto: OpenAI's, which nearly all speak, and "
-        "Anthropic's own for the provider anthropic.",
+        description="The protocol of the endpoint. auto: OpenAI's chat completions, which nearly "
+        "all speak, its Responses API for models that want it, and Anthropic's own for the "
+        "provider anthropic.",
         json_schema_extra=FIXED,
     )
     effort: Literal["", "low", "medium", "high", "xhigh", "max"] = Field(
         default="",
-        description="How hard the model thinks before it answers, by Anthropic's protocol; empty "
-        "leaves it to the model.",
+        description="How hard the model thinks before it answers, by Anthropic's protocol and the "
+        "Responses API; empty leaves it to the model.",
         json_schema_extra=FIXED,
     )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(

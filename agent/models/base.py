@@ -197,6 +197,10 @@ class ModelRefused(ModelError):
     """The key, the quota or the request was refused: asking again would change nothing."""
 
 
+class WantsResponses(ModelRefused):
+    """The model is served by OpenAI's Responses API alone."""
+
+
 class AccountRefused(ModelRefused):
     """The key was refused, or nothing is left on the account: only the bot's owner can mend it."""
 

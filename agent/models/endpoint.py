@@ -10,8 +10,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 OPENAI_URL = "https://api.openai.com/v1"
 
-Protocol = Literal["openai_compat", "anthropic"]
+Protocol = Literal["openai_compat", "openai_responses", "anthropic"]
 COMPATIBLE: Protocol = "openai_compat"
+RESPONSES: Protocol = "openai_responses"
 ANTHROPIC: Protocol = "anthropic"
 INSTALL_ANTHROPIC = ".venv/bin/python -m pip install -r agent/models/requirements-anthropic.txt"
 """The one line that installs the SDK of that protocol, which is an extra."""

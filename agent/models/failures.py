@@ -18,6 +18,7 @@ from agent.models.base import (
     ModelSilent,
     ModelUnlisted,
     ModelUnreachable,
+    WantsResponses,
 )
 from agent.models.endpoint import Endpoint
 
@@ -122,6 +123,11 @@ def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
         return ModelUnreachable(
             f"{endpoint.shown_url} failed with error {status}; ask again later, or choose another "
             "model."
+        )
+    if status in (400, 404) and "v1/responses" in body and "chat/completions" in body:
+        return WantsResponses(
+            f"{endpoint.shown_url} serves {endpoint.model!r} by the Responses API alone; set the "
+            "brain's backend to openai_responses."
         )
     if "tool_use_failed" in body:  # Groq's, of what the model wrote
         return ModelAnswerBroken(

@@ -1,21 +1,29 @@
-"""Any model behind an OpenAI-compatible endpoint."""
+"""Any model behind an OpenAI-compatible endpoint, by chat completions or the Responses API."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from agent.models import listed
+from agent.models import listed, openai_request, responses_request
 from agent.models.answer import Answer
-from agent.models.base import ModelError, ModelRefused, ModelReply, ModelRequest, OnDelta
+from agent.models.base import (
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelRequest,
+    OnDelta,
+    WantsResponses,
+)
 from agent.models.endpoint import OPENAI_URL, Endpoint
-from agent.models.openai_request import CALL_IDS, to_body
-from agent.models.providers import find_provider
+from agent.models.providers import Provider, find_provider
+from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
 from agent.pictures import blind, has_pictures
+from memory.messages import Beside
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -25,12 +33,43 @@ log = logging.getLogger(__name__)
 __all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
 
 
-class OpenAIModel(EndpointModel):
-    """A model asked by OpenAI's chat-completions protocol."""
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """One of the two ways to ask: how a request is made of what is wanted, first in the shape that
+    both have (`to_neutral`), and what of it was refused and may be left out."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    answer: Callable[[], Answer]
+    to_neutral: Callable[[Endpoint, Provider, ModelRequest], Mapping[str, Any]]
+    to_body: Callable[[Mapping[str, Any], Beside], Mapping[str, Any]]
+    find_refused: Callable[[Mapping[str, Any], str], str]
+    leave_out: Callable[[Mapping[str, Any], frozenset[str]], Mapping[str, Any]]
+
+
+BY_CHAT = _Api(
+    Answer,
+    openai_request.to_neutral,
+    lambda body, beside: openai_request.to_body(body),
+    openai_request.find_refused_parameter,
+    openai_request.without,
+)
+BY_RESPONSES = _Api(
+    ResponsesAnswer,
+    responses_request.to_neutral,
+    responses_request.to_body,
+    responses_request.find_refused_parameter,
+    responses_request.without,
+)
+
+
+class OpenAIModel(EndpointModel):
+    """A model asked by OpenAI's protocol: by chat completions, unless it is known or said to want
+    the Responses API."""
+
+    def __init__(self, endpoint: Endpoint, *, by_responses: bool = False) -> None:
         super().__init__(endpoint)
         self._provider = find_provider(endpoint.provider, endpoint.base_url)
+        is_known = self._provider.wants_responses(endpoint.model)
+        self._api = BY_RESPONSES if by_responses or is_known else BY_CHAT
         self._unwanted: frozenset[str] = frozenset()
         self._window = endpoint.window
         self._inquiries = 0 if self._window else listed.inquiries(endpoint)
@@ -51,21 +90,28 @@ class OpenAIModel(EndpointModel):
                 self._inquiries = 0
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        """Answer, streaming. A parameter that the endpoint refuses by name is left out for good;
-        where it refuses pictures, words stand for them in this request."""
-        whole = wire_body(self.name, adapt_request(request, self._endpoint))
-        if self._provider.call_ids:
-            whole[CALL_IDS] = self._provider.call_ids
-        if self._provider.cache_key == "body" and request.affinity:
-            whole["prompt_cache_key"] = request.affinity
+        """Answer, streaming. A parameter that the endpoint refuses by name is left out for good; so
+        is chat completions where a model is served by the Responses API alone. Where it refuses
+        pictures, words stand for them in this request, and thoughts stay here."""
+        adapted = adapt_request(request, self._endpoint)
+        whole = self._api.to_neutral(self._endpoint, self._provider, adapted)
         while True:
-            body = without(whole, self._unwanted)
+            body = self._api.leave_out(whole, self._unwanted)
             try:
                 return await self._send(body, on_delta, request)
+            except WantsResponses:
+                if self._api is BY_RESPONSES:
+                    raise
+                await self.close()
+                self._api = BY_RESPONSES
+                whole = self._api.to_neutral(self._endpoint, self._provider, adapted)
             except ModelRefused as error:
-                if refused := find_refused_parameter(body, str(error)):
+                said = str(error)
+                if refused := self._api.find_refused(body, said):
                     self._unwanted |= {refused}
-                elif is_about_pictures(body, str(error)):
+                elif unthought := _without_thoughts(whole, request.beside, said):
+                    whole = unthought
+                elif is_about_pictures(body, said):
                     whole = {**whole, "messages": blind(whole["messages"])}
                 else:
                     raise
@@ -74,19 +120,19 @@ class OpenAIModel(EndpointModel):
         self, body: Mapping[str, Any], on_delta: OnDelta, request: ModelRequest
     ) -> ModelReply:
         def make() -> bytes:
-            content = encode(to_body(body))
+            content = encode(self._api.to_body(body, request.beside))
             request.on_sent(body, content)
             return content
 
         name = self._provider.cache_key
-        is_header = name not in ("", "body") and request.affinity
+        is_header = name not in ("", "body") and request.affinity and self._api is BY_CHAT
         headers = {name: request.affinity} if is_header else {}
-        return await self._ask(Answer(), make, on_delta, request, headers)
+        return await self._ask(self._api.answer(), make, on_delta, request, headers)
 
     def _open(self) -> SdkClient:
         from agent.models.openai_client import open_client  # noqa: PLC0415 - half a second
 
-        return open_client(self._endpoint)
+        return open_client(self._endpoint, by_responses=self._api is BY_RESPONSES)
 
 
 def adapt_request(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
@@ -94,49 +140,6 @@ def adapt_request(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
     lengths = [length for length in (request.max_tokens, endpoint.max_tokens) if length]
     temperature = endpoint.temperature if request.temperature is None else request.temperature
     return replace(request, max_tokens=min(lengths, default=0), temperature=temperature)
-
-
-def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
-    """The JSON of a streaming request; what is not asked for is not in it."""
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": list(request.messages),
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    if request.tools:
-        body |= {"tools": list(request.tools), "tool_choice": request.tool_choice}
-    if request.max_tokens:
-        body["max_tokens"] = request.max_tokens
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if request.schema is not None:
-        format_ = {"name": "answer", "schema": dict(request.schema)}
-        body["response_format"] = {"type": "json_schema", "json_schema": format_}
-    wanted = {**(request.parameters or {})}
-    if not request.tools or request.tool_choice == "none":  # they are about tools, and refused
-        wanted = {name: value for name, value in wanted.items() if name not in _ABOUT_TOOLS}
-    return body | wanted
-
-
-_ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
-
-
-# Parameters that some endpoints refuse, with the words by which they do, and what they want
-# instead. OpenAI's reasoning models refuse the second and the third.
-_REFUSALS = {
-    "stream_options": "stream_options",
-    "max_tokens": "max_completion_tokens",
-    "temperature": "'temperature' does not support",
-    "prompt_cache_key": "prompt_cache_key",
-}
-_SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
-
-
-def find_refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
-    """The parameter of a request that a refusal is about and that can be left out, or ""."""
-    named = (name for name, words in _REFUSALS.items() if name in body and words in complaint)
-    return next(named, "")
 
 
 _PICTURES = re.compile(r"image|multi-?modal|vision|content\b.*\bstring", re.IGNORECASE)
@@ -148,12 +151,10 @@ def is_about_pictures(body: Mapping[str, Any], complaint: str) -> bool:
     return has_pictures(body["messages"]) and _PICTURES.search(complaint) is not None
 
 
-def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
-    """The request without parameters that were refused, or under the name that is wanted."""
-    kept = {name: value for name, value in body.items() if name not in unwanted}
-    renamed = {
-        other: body[name]
-        for name, other in _SUBSTITUTES.items()
-        if name in unwanted and name in body
-    }
-    return kept | renamed
+def _without_thoughts(body: Mapping[str, Any], beside: Beside, said: str) -> dict[str, Any] | None:
+    """The request in which nobody has thought, after a refusal that may be about thoughts: another
+    key's or another model's can't be read. None where it is about something else, or has none."""
+    is_theirs = "encrypted content" in said.lower() or "'reasoning'" in said
+    if not is_theirs or not beside.thoughts or body.get("without_thoughts", True):
+        return None
+    return {**body, "without_thoughts": True}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from openai import (
     APIConnectionError,
     APIError,
@@ -24,17 +28,35 @@ _SDK = Sdk(
     path="/chat/completions",
     is_end=lambda data: data.startswith(b"[DONE]"),
 )
+_LAST = (b'"response.completed"', b'"response.incomplete"')
+_RESPONSES = replace(
+    _SDK,
+    path="/responses",
+    is_last=lambda data: any(kind in data[:64] for kind in _LAST),
+    find_error=lambda event: _find_error(event),
+)
+
+
+def _find_error(event: Mapping[str, Any]) -> object:
+    """The error that an event of the Responses API tells of; None where it is another one."""
+    match event:
+        case {"type": "error"}:
+            return event
+        case {"type": "response.failed", "response": {"error": error}} if error:
+            return error
+    return event.get("error")
 
 
 class _PatientOpenAI(Patient, DefaultAioHttpClient):
     """The SDK's transport, bounded."""
 
 
-def open_client(endpoint: Endpoint) -> SdkClient:
-    """A client for this endpoint. Raises ModelRefused for an address that is none."""
+def open_client(endpoint: Endpoint, *, by_responses: bool = False) -> SdkClient:
+    """A client for this endpoint, by chat completions or `by_responses`. Raises ModelRefused for an
+    address that is none."""
     return SdkClient(
         endpoint,
-        _SDK,
+        _RESPONSES if by_responses else _SDK,
         lambda known: AsyncOpenAI(
             base_url=endpoint.base_url, http_client=_PatientOpenAI(endpoint), **known
         ),

@@ -9,11 +9,79 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from agent.models.base import ModelRequest
+from agent.models.endpoint import Endpoint
+from agent.models.providers import Provider
+
 Json = dict[str, Any]
 
 CALL_IDS = "call_ids"
 """What a body says, as long as it is in the shape that all take, of how long ids of calls are."""
 _LETTERS = string.ascii_letters + string.digits
+
+
+def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) -> Json:
+    """The body of a request in the shape that all take."""
+    body = wire_body(endpoint.model, request)
+    if provider.call_ids:
+        body[CALL_IDS] = provider.call_ids
+    if provider.cache_key == "body" and request.affinity:
+        body["prompt_cache_key"] = request.affinity
+    return body
+
+
+def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
+    """The JSON of a streaming request; what is not asked for is not in it."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": list(request.messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body |= {"tools": list(request.tools), "tool_choice": request.tool_choice}
+    if request.max_tokens:
+        body["max_tokens"] = request.max_tokens
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.schema is not None:
+        format_ = {"name": "answer", "schema": dict(request.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": format_}
+    wanted = {**(request.parameters or {})}
+    if not request.tools or request.tool_choice == "none":  # they are about tools, and refused
+        wanted = {name: value for name, value in wanted.items() if name not in _ABOUT_TOOLS}
+    return body | wanted
+
+
+_ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
+
+
+# Parameters that some endpoints refuse, with the words by which they do, and what they want
+# instead. OpenAI's reasoning models refuse the second and the third.
+_REFUSALS = {
+    "stream_options": "stream_options",
+    "max_tokens": "max_completion_tokens",
+    "temperature": "'temperature' does not support",
+    "prompt_cache_key": "prompt_cache_key",
+}
+_SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
+
+
+def find_refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
+    """The parameter of a request that a refusal is about and that can be left out, or ""."""
+    named = (name for name, words in _REFUSALS.items() if name in body and words in complaint)
+    return next(named, "")
+
+
+def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
+    """The request without parameters that were refused, or under the name that is wanted."""
+    kept = {name: value for name, value in body.items() if name not in unwanted}
+    renamed = {
+        other: body[name]
+        for name, other in _SUBSTITUTES.items()
+        if name in unwanted and name in body
+    }
+    return kept | renamed
 
 
 def to_body(neutral: Mapping[str, Any]) -> Mapping[str, Any]:

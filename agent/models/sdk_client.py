@@ -61,7 +61,8 @@ class Patient(httpx2.AsyncClient):
 @dataclass(frozen=True, slots=True)
 class Sdk:
     """What one of the SDKs calls its own: its errors by their kinds, its stream, the path of a
-    request, and how the data of an answer's last event are told."""
+    request, and how the data are told that follow an answer's last event, or are that itself; where
+    in an event an error stands."""
 
     error: type[Exception]
     status_error: type[Any]
@@ -70,6 +71,8 @@ class Sdk:
     request_options: Callable[..., Any]
     path: str
     is_end: Callable[[bytes], bool]
+    is_last: Callable[[bytes], bool] = lambda data: False
+    find_error: Callable[[Mapping[str, Any]], object] = lambda event: event.get("error")
 
 
 class SdkClient:
@@ -145,6 +148,9 @@ class SdkClient:
                             await _drain(events)
                             return
                         yield self._chunk(data)
+                        if self._kinds.is_last(data):
+                            await _drain(events)
+                            return
             except (
                 *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
                 *(ValueError, wire.NoProgress),
@@ -173,8 +179,8 @@ class SdkClient:
 
     def _chunk(self, data: bytes) -> object:
         value = wire.parse_chunk(data)
-        if isinstance(value, dict) and value.get("error"):
-            raise failures.error_in_answer(self._endpoint, value["error"])
+        if isinstance(value, dict) and (error := self._kinds.find_error(value)):
+            raise failures.error_in_answer(self._endpoint, error)
         return value
 
     def _document(self, response: httpx2.Response, content: bytes) -> object:

@@ -24,6 +24,7 @@ from agent.models.endpoint import (
     COMPATIBLE,
     INSTALL_ANTHROPIC,
     OPENAI_URL,
+    RESPONSES,
     Endpoint,
     Protocol,
     is_anthropic_installed,
@@ -143,7 +144,7 @@ def connect(endpoint: Endpoint, protocol: Protocol) -> EndpointModel:
         from agent.models.anthropic import AnthropicModel  # noqa: PLC0415 - for those who use it
 
         return AnthropicModel(replace(endpoint, protocol="Anthropic's API"))
-    return OpenAIModel(endpoint)
+    return OpenAIModel(endpoint, by_responses=protocol == RESPONSES)
 
 
 class Models:

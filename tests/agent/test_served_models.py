@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,6 +63,7 @@ class Protocol:
 PROTOCOLS = {
     "openai": Protocol(OpenAIModel, OpenAIServer),
     "anthropic": Protocol(AnthropicModel, AnthropicServer),
+    "responses": Protocol(partial(OpenAIModel, by_responses=True), OpenAIServer),
 }
 
 

@@ -84,6 +84,13 @@ def test_the_chain_on_the_page_ends_with_the_model_of_its_agent(tmp_path: Path) 
     ]
 
 
+def test_the_brain_on_the_page_is_asked_by_the_responses_api(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(example("models.md", "json responses"))
+    choice = choice_of(SettingsStore(load_layers(config, {})).effective())
+    assert (protocol_of(choice.brain), choice.brain.effort) == ("openai_responses", "low")
+
+
 def test_the_settings_for_when_money_is_short_are_taken_as_they_stand(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(example("models.md", "json saving"))

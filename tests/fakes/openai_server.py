@@ -21,6 +21,8 @@ from typing import Any, Self
 from aiohttp import web
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
+from tests.fakes import openai_responses
+
 CACHE_FLOOR = 1024
 CACHE_STEP = 128
 """OpenAI caches prompts from 1,024 tokens on, in steps of 128."""
@@ -141,7 +143,8 @@ class OpenAIServer:
     reported prompt tells (0: nothing is). `ollama` are the windows of models, by their names, that
     Ollama's own API tells of. `models` are what is listed, by their names or as whole entries
     (None: it has no list), `documents` what else is found there, by its path. `call_ids` is how
-    many letters and digits the id of a call must have, as Mistral wants it (0: any will do). `key`
+    many letters and digits the id of a call must have, as Mistral wants it (0: any will do), and
+    `only_responses` are models that the Responses API serves, and chat completions do not. `key`
     is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left before
     their answer was whole: tests wait on them instead of sleeping.
     """
@@ -171,6 +174,7 @@ class OpenAIServer:
         self._ollama = ollama or {}
         self.documents: Mapping[str, Json] = {}
         self.call_ids = 0
+        self.only_responses: frozenset[str] = frozenset()
         self.counts: Callable[[bytes], int] = lambda prompt: len(prompt) // 4
         self.refused = 0
         self.listings = 0
@@ -203,6 +207,7 @@ class OpenAIServer:
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/v1/responses", self._complete)
         app.router.add_get("/v1/models", self._list)
         app.router.add_post("/api/show", self._show)
         app.router.add_get("/api/ps", self._loaded)
@@ -260,11 +265,15 @@ class OpenAIServer:
             raise
 
     async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
-        prompt = prompt_bytes(received.body)
         if not self._is_allowed(request):
             return _failure(_WRONG_KEY)
-        if complaint := refusal(received.body) or _bad_ids(received.body, self.call_ids):
+        by_responses = request.path == "/v1/responses"
+        if not by_responses and received.body.get("model") in self.only_responses:
+            return _failure(_ONLY_RESPONSES)
+        if complaint := self._complain(received.body, by_responses):
             return _failure(Fail(400, {"message": complaint, "type": "invalid_request_error"}))
+        as_prompt = openai_responses.prompt_bytes if by_responses else prompt_bytes
+        prompt = as_prompt(received.body)
         tokens = self.counts(prompt)
         if self._window and tokens > self._window:
             self.refused += 1
@@ -272,9 +281,24 @@ class OpenAIServer:
         cached = min(tokens, cached_tokens(prompt, self._prompts))
         self._prompts.append(prompt)
         counted = min(tokens, self._cuts_at or tokens)
-        return await _act(request, received, self._decide(received), (counted, cached))
+        act = _act_by_responses if by_responses else _act
+        return await act(request, received, self._decide(received), (counted, cached))
+
+    def _complain(self, body: Json, by_responses: bool) -> str:
+        if by_responses:
+            return openai_responses.refusal(body)
+        return refusal(body) or _bad_ids(body, self.call_ids)
 
 
+_ONLY_RESPONSES = Fail(
+    404,
+    {
+        "message": "This model is only supported in v1/responses and not in v1/chat/completions.",
+        "type": "invalid_request_error",
+        "param": "model",
+        "code": None,
+    },
+)
 _WRONG_KEY = Fail(
     401, {"message": "Incorrect API key provided: sk-wrong.", "code": "invalid_api_key"}
 )
@@ -432,6 +456,44 @@ async def _act(
             return web.json_response(_whole(received.body["model"], answer, counted))
         case _:
             return await _stream(request, received.body, answer, counted)
+
+
+async def _act_by_responses(
+    request: web.Request, received: Received, answer: Answer, counted: tuple[int, int]
+) -> web.StreamResponse:
+    match answer:
+        case Fail() | Body() | Hang(text=""):
+            return await _act(request, received, answer, counted)
+    saying = answer if isinstance(answer, Say) else Say(answer.text, finish="")
+    output = openai_responses.output_of(saying.text, saying.reasoning, saying.calls)
+    usage = openai_responses.usage_of(output, saying.reasoning, counted)
+    model = received.body["model"]
+    whole = openai_responses.response_of(model, output, usage, saying.finish)
+    if not received.body.get("stream"):
+        return web.json_response(whole)
+    begun = openai_responses.response_of(model, [], None, "")
+    events = list(openai_responses.events_of(output, saying.reasoning, saying.pieces))
+    if not isinstance(answer, Say):  # what was begun is not done
+        events = [event for event in events if not event["type"].endswith("item.done")]
+    events.insert(0, {"type": "response.created", "response": begun})
+    if isinstance(answer, StreamError):
+        error = {"code": "server_error", **answer.error}
+        events.append({"type": "response.failed", "response": {**begun, "error": error}})
+    if isinstance(answer, Say) and saying.finish:
+        kind = "incomplete" if whole["incomplete_details"] else "completed"
+        events.append({"type": f"response.{kind}", "response": whole})
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+    await response.prepare(request)
+    for number, data in enumerate(openai_responses.frame(events)):
+        if saying.gate and number == len(events) // 2:
+            await saying.gate.wait()
+        await response.write(data)
+    match answer:
+        case Hang():
+            return await _forever()
+        case Break(is_polite=False) if request.transport is not None:
+            request.transport.abort()
+    return response
 
 
 def _failure(answer: Fail) -> web.Response:

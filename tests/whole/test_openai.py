@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.house import House, running
 
 KEYS = {"OPENAI_API_KEY": "sk-test"}
@@ -71,3 +71,46 @@ async def test_nobody_who_thought_nothing_has_a_column_for_it(tmp_path: Path) ->
         async with running(tmp_path, house, settings(server), KEYS):
             await house.says("Six times seven?")
             assert "of it thought" not in (await house.says("/usage")).text
+
+
+# --- the Responses API ---
+
+SUM = Call("calculate", '{"expression": "6 * 7"}')
+
+
+async def test_thoughts_go_back_after_a_restart_and_what_was_sent_is_shown_as_it_went(
+    tmp_path: Path,
+) -> None:
+    thought = Say("One moment.", (SUM,), reasoning="I should calculate.")
+    async with OpenAIServer([thought, Say("It is 42."), Say("Yes.")]) as server:
+        more = {"model": "gpt-5-pro"}
+        house = House()
+        async with running(tmp_path, house, settings(server, **more), KEYS):
+            assert (await house.says("What is six times seven?")).text == "It is 42."
+            for number in (1, 2):
+                shown = (await house.says(f"/context request r{number} json")).data
+                assert shown
+                assert shown["request"]["is_same"]
+        house = House()
+        house.count = 10
+        async with running(tmp_path, house, settings(server, **more), KEYS):
+            assert (await house.says("Sure?")).text == "Yes."
+        kinds = [item.get("type", item.get("role")) for item in server.requests[-1].body["input"]]
+    assert kinds == [
+        *("system", "user", "reasoning", "assistant", "function_call", "function_call_output"),
+        *("assistant", "user"),
+    ]
+
+
+async def test_a_conversation_goes_on_from_one_api_with_the_other(tmp_path: Path) -> None:
+    thought = Say("One moment.", (SUM,), reasoning="I should calculate.")
+    script = [thought, Say("It is 42."), Say("Yes."), Say("Of course.")]
+    async with OpenAIServer(script) as server:
+        house = House()
+        async with running(tmp_path, house, settings(server, model="gpt-5-pro"), KEYS):
+            await house.says("What is six times seven?")
+            await house.says("/model gpt-5-mini")
+            assert (await house.says("Sure?")).text == "Yes."
+            await house.says("/model gpt-5-pro")
+            assert (await house.says("Really?")).text == "Of course."
+    assert ["input" in one.body for one in server.requests] == [True, True, False, True]

@@ -1,0 +1,202 @@
+"""A streamed answer, put together from the events of OpenAI's Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from typing import Any
+
+import orjson
+
+from agent.models.answer import (
+    LONGEST_NAME,
+    MOST_CALLS,
+    Answer,
+    as_mapping,
+    count,
+    get_string,
+    join_halves,
+)
+from agent.models.base import ModelReply, Usage
+from memory.messages import ToolCall
+
+_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_TEXTS = ("response.output_text.delta", "response.refusal.delta")
+_THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_ENDS = ("response.completed", "response.incomplete")
+THOUGHT = "reasoning"
+
+
+@dataclass(slots=True)
+class _PartialItem:
+    """An item that is still coming in: a text, a call, or an encrypted thought."""
+
+    kind: str
+    fields: dict[str, str] = field(default_factory=dict)
+    body: StringIO = field(default_factory=StringIO)
+    is_cut: bool = False
+
+    @property
+    def text(self) -> str:
+        return join_halves(self.body.getvalue())
+
+
+class ResponsesAnswer(Answer):
+    """What has come so far. Events may have any shape: what is not of the protocol counts as
+    absent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items: dict[int, _PartialItem] = {}
+
+    def add(self, chunk: object) -> str:
+        """Take an event in; returns the text that it brought."""
+        event = as_mapping(chunk)
+        self.thought = ""
+        kind = event.get("type")
+        if kind in _TEXTS:
+            return self._write(self._item(event, "message"), get_string(event, "delta"))
+        if kind in _THOUGHTS:
+            self._think(get_string(event, "delta"))
+        elif kind == "response.function_call_arguments.delta":
+            self._write(self._item(event, "function_call"), get_string(event, "delta"))
+        elif kind == "response.output_item.added":
+            self._begin(event, as_mapping(event.get("item")))
+        elif kind == "response.output_item.done":
+            return self._end(event, as_mapping(event.get("item")))
+        elif kind == "response.created" or kind in _ENDS:
+            self._note(as_mapping(event.get("response")), is_end=kind in _ENDS)
+        elif event.get("object") == "response":  # an endpoint that does not stream
+            return self._add_whole(event)
+        return ""
+
+    def _add_whole(self, response: Mapping[str, Any]) -> str:
+        output = response.get("output")
+        items = enumerate(output if isinstance(output, list) else [])
+        said = [self._end({"output_index": place}, as_mapping(item)) for place, item in items]
+        self._note(response, is_end=True)
+        return "".join(said)
+
+    def _note(self, response: Mapping[str, Any], *, is_end: bool) -> None:
+        self._model = self._model or get_string(response, "model")[:LONGEST_NAME]
+        if usage := as_mapping(response.get("usage")):
+            self._usage = _usage(usage)
+        if is_end:
+            reason = get_string(as_mapping(response.get("incomplete_details")), "reason")
+            usual = "length" if response.get("status") == "incomplete" else "stop"
+            self.finish = _REASONS.get(reason, usual)
+
+    def _item(self, event: Mapping[str, Any], kind: str) -> _PartialItem:
+        place = count(event, "output_index")
+        if place not in self._items:
+            if len(self._items) >= MOST_CALLS:
+                self.is_full = True
+                return _PartialItem(kind)
+            self._items[place] = _PartialItem(kind)
+        return self._items[place]
+
+    def _begin(self, event: Mapping[str, Any], fields: Mapping[str, Any]) -> _PartialItem:
+        item = self._item(event, get_string(fields, "type"))
+        for name in ("id", "call_id", "name"):
+            if name not in item.fields and (value := get_string(fields, name)):
+                item.fields[name] = self._clip(value[:LONGEST_NAME])
+        return item
+
+    def _end(self, event: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+        """An item is whole: what of it did not stream is taken from it."""
+        item = self._begin(event, fields)
+        if item.kind == THOUGHT:
+            sealed = get_string(fields, "encrypted_content")
+            item.fields["encrypted_content"] = kept = self._clip(sealed)
+            item.is_cut |= len(kept) < len(sealed)
+        if item.body.tell():
+            return ""
+        if item.kind == "function_call":
+            return self._write(item, get_string(fields, "arguments"))
+        content = fields.get("content")
+        parts = [as_mapping(part) for part in (content if isinstance(content, list) else [])]
+        texts = (get_string(part, "text") or get_string(part, "refusal") for part in parts)
+        return self._write(item, "".join(texts)) if item.kind == "message" else ""
+
+    def _write(self, item: _PartialItem, piece: str) -> str:
+        item.body.write(kept := self._clip(piece))
+        item.is_cut |= len(kept) < len(piece)
+        if item.kind != "message":
+            return ""
+        self._text.write(kept)
+        return join_halves(kept)
+
+    def _think(self, piece: str) -> None:
+        self._reasoning.write(kept := self._clip(piece))
+        self.thought = join_halves(kept)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.is_full or bool(self.finish)
+
+    def reply(self, model: str) -> ModelReply:
+        items = [item for _, item in sorted(self._items.items()) if not item.is_cut]
+        calls = tuple(
+            ToolCall(item.fields["call_id"], item.fields["name"], item.text or "{}")
+            for item in items
+            if item.kind == "function_call" and {"call_id", "name"} <= item.fields.keys()
+        )
+        reply = super().reply(model)
+        is_calling = bool(calls) and reply.finish == "stop"
+        return replace(
+            reply,
+            tool_calls=calls,
+            finish="tool_calls" if is_calling else reply.finish,
+            thoughts=layout(items) if calls else "",
+        )
+
+
+def _usage(fields: Mapping[str, Any]) -> Usage:
+    read = as_mapping(fields.get("input_tokens_details"))
+    said = as_mapping(fields.get("output_tokens_details"))
+    return Usage(
+        count(fields, "input_tokens"),
+        count(fields, "output_tokens"),
+        cached=count(read, "cached_tokens"),
+        written=count(read, "cache_write_tokens"),
+        reasoning=count(said, "reasoning_tokens"),
+    )
+
+
+def layout(items: list[_PartialItem]) -> str:
+    """The model's thoughts as JSON, and where they stand among what it said: each as it must go
+    back, a text by the number of its characters, a call by its id. "" where there are none that can
+    go back."""
+    made: list[object] = []
+    for item in items:
+        if item.kind == THOUGHT:
+            if sealed := item.fields.get("encrypted_content"):
+                own = {"type": THOUGHT, "id": item.fields.get("id", ""), "summary": []}
+                made.append({**own, "encrypted_content": sealed})
+        elif item.kind == "message":
+            made.append(len(item.text))
+        elif call := item.fields.get("call_id"):
+            made.append(call)
+    return orjson.dumps(made).decode() if any(isinstance(one, dict) for one in made) else ""
+
+
+def read_layout(thoughts: str) -> list[Any]:
+    """What `layout` made; what it did not make (another protocol's, or what a file that was
+    imported says) is left out."""
+    try:
+        items = orjson.loads(thoughts) if thoughts else []
+    except ValueError:
+        return []
+    items = items if isinstance(items, list) else []
+    return [one for one in items if _is_thought(one) or type(one) is int or isinstance(one, str)]
+
+
+def _is_thought(item: object) -> bool:
+    return (
+        isinstance(item, dict)
+        and item.keys() == {"type", "id", "summary", "encrypted_content"}
+        and item["type"] == THOUGHT
+        and item["summary"] == []
+        and all(isinstance(item[name], str) for name in ("id", "encrypted_content"))
+    )

@@ -1,0 +1,192 @@
+"""A request in the shape of OpenAI's Responses API, made from one in the shape of chat completions.
+Pure: the same request gives the same bytes, so that what was sent can be made again.
+
+Nothing is stored there (`store: false`): what was said goes along with each request, and so do the
+model's thoughts, encrypted as they came, in front of the calls that they led to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent.models.base import ModelRequest
+from agent.models.endpoint import RESPONSES, Endpoint
+from agent.models.openai_request import shorten_id
+from agent.models.providers import Provider
+from agent.models.responses_answer import read_layout
+from memory.messages import Beside
+
+Json = dict[str, Any]
+
+_OWN = ("protocol", "messages", "tools", "without_thoughts")
+_SPOKEN = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST = 64
+"""Of a call's id and of a tool's name."""
+LEAST = 16
+"""Tokens that an answer must be allowed to have."""
+
+
+def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) -> Json:
+    """The body of a streaming request before its messages and tools are in the API's shape; what is
+    not asked for is not in it."""
+    wanted = dict(request.parameters or {})
+    body: Json = {
+        "protocol": RESPONSES,  # as long as it is in the other shape
+        "model": endpoint.model,
+        "messages": list(request.messages),
+        "stream": True,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+    if request.tools:
+        body["tools"] = list(request.tools)
+        body["tool_choice"] = _tool_choice(request, wanted.get("tool_choice"))
+        if wanted.get("parallel_tool_calls") is False:
+            body["parallel_tool_calls"] = False
+    if request.max_tokens:
+        body["max_output_tokens"] = max(LEAST, request.max_tokens)
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if thinks := endpoint.effort or wanted.get("reasoning_effort"):
+        body["reasoning"] = {"effort": thinks}
+    if form := _format(request):
+        body["text"] = {"format": form}
+    if provider.cache_key and request.affinity:
+        body["prompt_cache_key"] = request.affinity
+    return body | {"without_thoughts": False}
+
+
+def _tool_choice(request: ModelRequest, wanted: object) -> object:
+    match wanted:
+        case {"function": {"name": str(name)}} if request.tool_choice == "auto":
+            return {"type": "function", "name": name}
+        case "required" | "none" if request.tool_choice == "auto":
+            return wanted
+    return request.tool_choice
+
+
+def _format(request: ModelRequest) -> Json:
+    match (request.parameters or {}).get("response_format"):
+        case {"type": "json_schema", "json_schema": dict(given)}:
+            return {"type": "json_schema", **given}
+        case {"type": "json_object"}:
+            return {"type": "json_object"}
+    if request.schema is None:
+        return {}
+    return {"type": "json_schema", "name": "answer", "schema": dict(request.schema)}
+
+
+_UNSUPPORTED = re.compile(r"(?:Unsupported|Unknown) parameter: '(\w+)")
+_UNSEALED = "ncrypted content is not supported"
+_NEEDED = {"protocol", "model", "messages", "tools", "stream", "store", "without_thoughts"}
+
+
+def find_refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
+    """The parameter of a request that a refusal is about and that can be left out, or ""."""
+    if _UNSEALED in complaint and "include" in body:
+        return "include"
+    found = _UNSUPPORTED.search(complaint)
+    return found[1] if found and found[1] in body.keys() - _NEEDED else ""
+
+
+def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> Json:
+    """The request without parameters that were refused."""
+    return {name: value for name, value in body.items() if name not in unwanted}
+
+
+def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
+    """The body of a request. `neutral` has the messages and the tools in the other shape, all else
+    as the API has it; `without_thoughts` says that those of `beside`, which is what that shape has
+    no place for, stay here."""
+    if neutral.get("without_thoughts"):
+        beside = replace(beside, thoughts={})
+    body = {name: value for name, value in neutral.items() if name not in _OWN}
+    body["input"] = list(_to_items(neutral["messages"], beside))
+    if tools := neutral.get("tools"):
+        body["tools"] = [_to_tool(tool) for tool in tools]
+    return body
+
+
+def _to_items(messages: Sequence[Mapping[str, Any]], beside: Beside) -> Iterator[Json]:
+    for one in messages:
+        match one["role"]:
+            case "assistant":
+                yield from _assistant(one, beside)
+            case "tool":
+                call = _to_id(one["tool_call_id"])
+                output = _to_content(one["content"], "input")
+                yield {"type": "function_call_output", "call_id": call, "output": output}
+            case role:
+                yield {"role": role, "content": _to_content(one["content"], "input")}
+
+
+def _assistant(one: Mapping[str, Any], beside: Beside) -> Iterator[Json]:
+    calls = {call["id"]: _to_call(call) for call in one.get("tool_calls") or ()}
+    content = one.get("content") or ""
+    if not isinstance(content, str):
+        content = "".join(str(part.get("text", "")) for part in content)
+    thoughts = beside.thoughts.get(next(iter(calls), ""), "")
+    yield from _in_order(content, calls, read_layout(thoughts))
+
+
+def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
+    """The items in the order in which they came, by `responses_answer.layout`: a thought may stand
+    only before what it led to. What the layout does not name stands at the end."""
+    left = dict(calls)
+    thought: list[Json] = []
+    for item in layout:
+        if isinstance(item, dict):
+            thought.append(item)
+        elif isinstance(item, int):
+            piece, content = content[:item], content[item:]
+            if piece.strip():
+                yield from (*thought, _say(piece))
+            thought = []
+        else:
+            if item in left:
+                yield from (*thought, left.pop(item))
+            thought = []
+    if content.strip():
+        yield _say(content)
+    yield from left.values()
+
+
+def _say(text: str) -> Json:
+    return {"role": "assistant", "content": text}
+
+
+def _to_call(call: Mapping[str, Any]) -> Json:
+    function = call["function"]
+    return {
+        "type": "function_call",
+        "call_id": _to_id(call["id"]),
+        "name": _SPOKEN.sub("_", function["name"])[:_LONGEST] or "_",
+        "arguments": function["arguments"],
+    }
+
+
+def _to_id(call: str) -> str:
+    return call if len(call) <= _LONGEST else shorten_id(call, 40)
+
+
+def _to_content(content: object, kind: str) -> str | list[Json]:
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    return [
+        {"type": f"{kind}_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+        if part["type"] == "image_url"
+        else {"type": f"{kind}_text", "text": str(part.get("text", ""))}
+        for part in content
+    ]
+
+
+def _to_tool(tool: Mapping[str, Any]) -> Json:
+    function = tool["function"]
+    made: Json = {"type": "function", "name": function["name"]}
+    if description := function.get("description"):
+        made["description"] = description
+    parameters = {"type": "object", "properties": {}, **function.get("parameters", {})}
+    return made | {"parameters": parameters, "strict": False}
