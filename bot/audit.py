@@ -205,10 +205,10 @@ def _tools(one: Installation) -> Iterator[Risk]:
 
 def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
     tools = settings.tools
-    if tools.approve == "never" and (tools.shell or tools.web_fetch):
+    if tools.approve == "never" and (tools.shell or tools.web_fetch or tools.can_search):
         yield Risk(
             "high",
-            "Tools run commands or read pages without asking, so anything that talks the "
+            "Tools run commands or use the web without asking, so anything that talks the "
             "model into it gets its way.",
             "/config tools.approve ask",
         )
@@ -228,6 +228,12 @@ def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
         yield Risk("note", "The model may ask to run commands.", "/config tools.shell false")
     if tools.web_fetch:
         yield Risk("note", "The model may ask to read pages.", "/config tools.web_fetch false")
+    if tools.can_search:
+        yield Risk(
+            "note",
+            "The model may ask to search the web.",
+            'take "web_search" out of the configuration',
+        )
 
 
 def _plugins(one: Installation) -> Iterator[Risk]:

@@ -1,0 +1,35 @@
+"""The page on the web's tools: its examples are configurations that search."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.docs.pages import example
+from tests.fakes.openai_server import Call, Say
+from tests.fakes.search_servers import KEY, searching
+from tests.whole.house import living
+
+EXAMPLES = [
+    yaml.safe_load(example("web-tools.md", "yaml")),
+    json.loads(example("web-tools.md", "json")),
+]
+
+
+@pytest.mark.parametrize("settings", EXAMPLES, ids=["searxng", "brave"])
+async def test_an_example_searches(tmp_path: Path, settings: dict[str, Any]) -> None:
+    script = [Say(calls=(Call("web_search", '{"query": "tea"}', "c"),)), Say("Green.")]
+    async with searching() as server:
+        server.results = [("Tea", "https://example.org/tea", "A drink.")]
+        settings["tools"]["web_search"]["base_url"] = server.url
+        settings["tools"]["approve"] = "never"
+        secrets = {"BRAVE_API_KEY": KEY}
+        async with living(tmp_path, script, settings, secrets) as house:
+            assert (await house.says("What about tea?")).text == "Green."
+            found = str(house.sent_to_model()[-1]["content"])
+            assert "[1] Tea\nhttps://example.org/tea\nA drink." in found
+    assert server.queries == ["tea"]

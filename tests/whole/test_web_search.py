@@ -1,0 +1,195 @@
+"""The model searches the web: at the owner's provider, after a yes, with results that are bounded
+and marked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.fakes.openai_server import Call, Say, Script
+from tests.fakes.search_servers import KEY, SearchServer, searching
+from tests.whole.house import House, living
+
+PROVIDERS = ["searxng", "brave", "tavily"]
+TEA = ("Tea &amp; co", "https://example.org/tea", "A drink\nof leaves.")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SearchServer]:
+    async with searching() as one:
+        yield one
+
+
+def settings(server: SearchServer, provider: str, approve: str = "never", **more: Any) -> Any:
+    search = {"provider": provider, "base_url": server.url, **more}
+    if provider != "searxng":
+        search["api_key"] = "{{secret.SEARCH_KEY}}"
+    return {"tools": {"web_search": search, "approve": approve}}
+
+
+def script(*queries: str) -> Script:
+    calls = [
+        Call("web_search", json.dumps({"query": one}), f"c{n}") for n, one in enumerate(queries)
+    ]
+    return [*(Say(calls=(call,)) for call in calls), Say("Here you are.")]
+
+
+SECRETS = {"SEARCH_KEY": KEY}
+
+
+def result(house: House) -> str:
+    return str(next(m["content"] for m in reversed(house.sent_to_model()) if m["role"] == "tool"))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_results_are_numbered_with_their_addresses_and_marked(
+    tmp_path: Path, server: SearchServer, provider: str
+) -> None:
+    server.results = [TEA, ("Milk", "https://example.org/milk", "")]
+    async with living(
+        tmp_path, script("tea and milk"), settings(server, provider), SECRETS
+    ) as house:
+        assert (await house.says("Search")).text == "Here you are."
+        assert result(house) == (
+            '<untrusted source="web_search">\n'
+            "[1] Tea & co\nhttps://example.org/tea\nA drink of leaves.\n\n"
+            "[2] Milk\nhttps://example.org/milk\n</untrusted>"
+        )
+        assert KEY not in str(house.server.requests)
+    assert server.queries == ["tea and milk"]
+
+
+async def test_without_a_provider_there_is_no_such_tool(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello.")]) as house:
+        await house.says("Hi")
+        assert "web_search" not in str(house.server.requests[-1].body["tools"])
+
+
+async def test_a_person_is_asked_once_with_the_words_that_go_out(
+    tmp_path: Path, server: SearchServer
+) -> None:
+    server.results = [TEA]
+    asking = settings(server, "searxng", approve="ask")
+    async with living(tmp_path, script("my `secret` plan", "more"), asking) as house:
+        await house.writes("Search", id="q")
+        while not (asked := [o.reply for o in house.sent if not o.reply_to]):
+            await house.server_said_something()
+        assert server.queries == []
+        assert "Search the web at 127.0.0.1 for:" in asked[0].text
+        assert "my  secret  plan" in asked[0].text
+        await house.says(asked[0].actions[0].command)
+        assert (await house.reply_to("q")).reply.text == "Here you are."
+        assert len([o for o in house.sent if not o.reply_to]) == 1
+    assert server.queries == ["my `secret` plan", "more"]
+
+
+async def test_no_more_results_than_wanted_each_page_once_and_none_that_is_no_page(
+    tmp_path: Path, server: SearchServer
+) -> None:
+    server.results = [
+        TEA,
+        TEA,
+        ("Trap", "javascript:alert(1)", "x"),
+        ("Long\u202e" * 1_000, "https://example.org/long", "y" * 100_000),
+        *((f"Page {n}", f"https://example.org/{n}", "z") for n in range(30)),
+    ]
+    async with living(tmp_path, script("tea"), settings(server, "searxng", results=3)) as house:
+        await house.says("Search")
+        found = result(house)
+    assert found.count("https://") == 3
+    assert found.count("example.org/tea") == 1
+    assert "javascript" not in found
+    assert "\u202e" not in found
+    assert len(found) < 2_000
+
+
+def _packed() -> web.StreamResponse:
+    return web.Response(body=b'{"results": []}' + b" " * 3_000_000)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (lambda: web.Response(text="<html>", content_type="text/html"), "can't be read"),
+        (lambda: web.json_response([1, 2]), "is no list of results"),
+        (lambda: web.json_response({"results": {"a": 1}}), "is no list of results"),
+        (lambda: web.json_response({"results": [1, None, {"url": 7}]}), "Nothing was found for"),
+        (lambda: web.json_response({}), "Nothing was found for"),
+        (_packed, "sent more than 2 MB"),
+        (lambda: web.Response(status=500), "with the error 500"),
+        (lambda: web.Response(status=429), "takes no more searches for now"),
+        (
+            lambda: web.Response(status=302, headers={"Location": "http://169.254.169.254/"}),
+            "with the error 302",
+        ),
+    ],
+)
+async def test_an_answer_that_is_none_is_a_sentence(
+    tmp_path: Path,
+    server: SearchServer,
+    answer: Callable[[], web.StreamResponse],
+    sentence: str,
+) -> None:
+    server.answer = answer
+    async with living(tmp_path, script("tea"), settings(server, "searxng")) as house:
+        assert (await house.says("Search")).text == "Here you are."
+        assert sentence in result(house)
+
+
+async def test_a_searxng_that_speaks_no_json_says_what_to_change(
+    tmp_path: Path, server: SearchServer
+) -> None:
+    server.speaks_json = False
+    async with living(tmp_path, script("tea"), settings(server, "searxng")) as house:
+        await house.says("Search")
+        assert "search.formats" in result(house)
+
+
+@pytest.mark.parametrize("provider", ["brave", "tavily"])
+async def test_a_wrong_key_is_said_and_not_shown(
+    tmp_path: Path, server: SearchServer, provider: str
+) -> None:
+    wrong = {"SEARCH_KEY": "wrong-key-1234567890"}
+    async with living(tmp_path, script("tea"), settings(server, provider), wrong) as house:
+        await house.says("Search")
+        assert "it does not take the key. Tell the owner." in result(house)
+        assert "wrong-key" not in str(house.sent_to_model())
+
+
+@pytest.mark.parametrize(
+    ("search", "sentence"),
+    [
+        ({"provider": "searxng"}, "tools.web_search.base_url must be the address"),
+        ({"provider": "tavily"}, "tools.web_search.api_key must be a key"),
+    ],
+)
+async def test_what_is_missing_is_said_and_nothing_is_asked_for(
+    tmp_path: Path, search: Any, sentence: str
+) -> None:
+    half = {"tools": {"web_search": search, "approve": "never"}}
+    async with living(tmp_path, script("tea"), half) as house:
+        await house.says("Search")
+        assert sentence in result(house)
+
+
+async def test_nobody_is_there_any_more(tmp_path: Path, server: SearchServer) -> None:
+    gone = settings(server, "searxng")
+    gone["tools"]["web_search"]["base_url"] = "http://127.0.0.1:9"
+    async with living(tmp_path, script("tea"), gone) as house:
+        await house.says("Search")
+        assert "The search failed: 127.0.0.1 can't be read" in result(house)
+
+
+async def test_the_chat_can_not_send_the_key_elsewhere(
+    tmp_path: Path, server: SearchServer
+) -> None:
+    async with living(tmp_path, [], settings(server, "brave"), SECRETS) as house:
+        said = await house.says("/config tools.web_search.base_url http://127.0.0.1:9")
+        assert "can't be changed" in said.text or "configuration" in said.text
+        assert KEY not in (await house.says("/config tools.web_search.api_key")).text
+        assert server.url in (await house.says("/config tools.web_search.base_url")).text
