@@ -27,7 +27,7 @@ LARGEST = 2_000_000
 _LONGEST_TITLE, _LONGEST_ADDRESS, _LONGEST_SNIPPET = 200, 1_000, 600  # characters
 
 
-class Found(NamedTuple):
+class WebResult(NamedTuple):
     """A result: what the page is called, where it is, and what of it fits the query."""
 
     title: str
@@ -86,7 +86,7 @@ def _wants(name: str, what: str) -> str:
     )
 
 
-async def search(settings: WebSearch, query: str) -> list[Found]:
+async def search(settings: WebSearch, query: str) -> list[WebResult]:
     """What the provider finds, best first, at most as many as the settings say. Raises
     ToolError."""
     place, protocol = place_of(settings), _PROTOCOLS[settings.provider]
@@ -153,7 +153,7 @@ def _refusal(status: int, place: URL) -> str:
     return f"{reason}."
 
 
-def _read_results(answer: Any, protocol: _Protocol) -> list[Found]:
+def _read_results(answer: Any, protocol: _Protocol) -> list[WebResult]:
     """The results of an answer, each page once. Raises ToolError where it is no such answer."""
     for place in protocol.places:
         if not isinstance(answer, dict):
@@ -165,7 +165,7 @@ def _read_results(answer: Any, protocol: _Protocol) -> list[Found]:
     return [*reversed(by_address.values())]
 
 
-def _readable(results: list[Any], protocol: _Protocol) -> Iterator[Found]:
+def _readable(results: list[Any], protocol: _Protocol) -> Iterator[WebResult]:
     for one in results:
         if not isinstance(one, dict):
             continue
@@ -173,7 +173,7 @@ def _readable(results: list[Any], protocol: _Protocol) -> Iterator[Found]:
         if not address.startswith(("http://", "https://")) or len(address) > _LONGEST_ADDRESS:
             continue
         title, snippet = _flat(one.get("title")), _flat(one.get(protocol.snippet))
-        yield Found(_cut(title, _LONGEST_TITLE), address, _cut(snippet, _LONGEST_SNIPPET))
+        yield WebResult(_cut(title, _LONGEST_TITLE), address, _cut(snippet, _LONGEST_SNIPPET))
 
 
 def _flat(value: object) -> str:

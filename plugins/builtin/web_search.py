@@ -12,7 +12,7 @@ from plugins.api import Permission, Tool, ToolContext, hookimpl, tool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.tools.web_search import Found
+    from agent.tools.web_search import WebResult
 
 
 @tool(touches={"network"}, switch="can_search", asks_first=False)
@@ -31,7 +31,7 @@ async def web_search(
     return format_results(await engines.search(settings, query), query)
 
 
-def format_results(found: Sequence[Found], query: str) -> str:
+def format_results(found: Sequence[WebResult], query: str) -> str:
     """The results as the model reads them, numbered."""
     if not found:
         return f"Nothing was found for {query!r}."
