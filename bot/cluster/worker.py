@@ -218,6 +218,8 @@ class Worker:
             if not isinstance(error, StoreError):
                 log.exception("a call of %s failed", name)
             answer = wire.dump_error(error, FAILED)
+        if self.node.is_fenced:  # in the middle of this: what it took for an answer is none
+            raise GiveBack
         if answer:
             await call.answer(answer, True)
 

@@ -7,13 +7,16 @@ import asyncio
 import itertools
 from pathlib import Path
 
+import pytest
+
 from bot.cluster import wire
 from bot.cluster.node import topic_of
-from bot.cluster.slices import name_of_slice, slice_of
+from bot.cluster.slices import SLICES, name_of_slice, slice_of
 from bot.cluster.worker import GROUP
 from bot.sending import dump_reply
 from channels.base import Activity, Delta
 from channels.message import Address, Inbound, Outbound, Reply
+from memory.record import cluster as record_of_owners
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
 from tests.cluster.cluster_house import Cluster, Member, clustered, hands
@@ -21,6 +24,7 @@ from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.servers.link import Link
+from tests.whole.house import PATIENCE
 
 MAIN = AddressColumns("pipe", "main", "", "")
 
@@ -144,3 +148,38 @@ async def add_worker_over(cluster: Cluster, link: Link) -> Member:
     cluster.broker = direct
     await cluster.until_shared()
     return worker
+
+
+async def test_a_message_that_an_owner_gets_who_was_shut_out_is_the_next_ones(
+    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had stood still, and learns it from this message; what it can't keep it must not settle,
+    however long it takes to leave the broker."""
+    async with (
+        OpenAIServer(answer) as endpoint,
+        clustered(tmp_path, broker, endpoint, workers=1) as cluster,
+    ):
+        house = hands()
+        gateway = await cluster.add_gateway(house)
+        await house.bot()
+        names = [name_of_slice(number) for number in range(SLICES)]
+        await gateway.app.store.write(
+            lambda db: [record_of_owners.take(db, name, "a-worker-that-died") for name in names]
+        )
+        zombie, may_leave = cluster.workers[0], asyncio.Event()
+        abandon = zombie.node.abandon
+
+        async def abandon_late() -> None:
+            await may_leave.wait()
+            await abandon()
+
+        monkeypatch.setattr(zombie.node, "abandon", abandon_late)
+        saying = asyncio.create_task(house.writes("Hi", id="m1"))
+        await zombie.node.fenced.wait()
+        await asyncio.wait((saying,), timeout=1)  # it would be over, had it been settled
+        may_leave.set()
+        await asyncio.wait_for(zombie.task, PATIENCE)
+        await cluster.add_worker()
+        assert (await house.reply_to("m1")).reply.text == "re: Hi"
+        await saying
+        assert len(house.sent) == 1
