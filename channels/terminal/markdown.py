@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import ClassVar
@@ -69,7 +70,14 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
-        yield Syntax(code, self.lexer_name, theme="ansi_dark", word_wrap=True, padding=(0, 2))
+        theme = "ansi_light" if _is_light(os.environ.get("COLORFGBG", "")) else "ansi_dark"
+        yield Syntax(code, self.lexer_name, theme=theme, word_wrap=True, padding=(0, 2))
+
+
+def _is_light(colours: str) -> bool:
+    """Whether the terminal says (rxvt, Konsole, iTerm) that its background is white or light grey:
+    "0;15" is black on white. Most say nothing, and are dark."""
+    return colours.rpartition(";")[2] in ("7", "15")
 
 
 class _WholeTable(TableElement):

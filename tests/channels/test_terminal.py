@@ -461,6 +461,21 @@ def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.Mon
     assert set(codes) <= {"0", "1", "1;4"}
 
 
+@pytest.mark.parametrize(
+    ("colours", "is_bright"), [("", True), ("15;0", True), ("0;15", False), ("0;default;7", False)]
+)
+def test_code_is_in_dark_colours_where_the_terminal_says_that_it_is_light(
+    monkeypatch: pytest.MonkeyPatch, colours: str, is_bright: bool
+) -> None:
+    monkeypatch.setenv("COLORFGBG", colours)
+    shown = display.markdown("```python\ndef total(): return 1\n```", 80)
+    numbers = {
+        int(one) for codes in re.findall(r"\x1b\[([\d;]+)m", shown) for one in codes.split(";")
+    }
+    assert any(90 <= number <= 97 for number in numbers) == is_bright, shown
+    assert numbers & {*range(30, 38), *range(90, 98)}
+
+
 def test_what_was_added_and_what_left_have_colours_of_their_own() -> None:
     shown = display.markdown("```diff\n+ new\n- gone\n  same\n```", 80)
     added, gone, same = (
