@@ -105,6 +105,7 @@ class Agent:
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
         await self.model.ready()
+        await self._measure(turn)
         await turn.begin()
         while (reply := turn.reply) is None:
             if calls := turn.unanswered:
@@ -121,6 +122,7 @@ class Agent:
         """Ask once, with the tools, since the request begins with them; none of them is run.
         Raises ModelError."""
         await self.model.ready()
+        await self._measure(turn)
         view, reply = await self._ask_model(turn, "none", output)
         note = _describe_shortfall(reply, len(reply.tool_calls))
         if reply.tool_calls:
@@ -163,6 +165,17 @@ class Agent:
                 is_own = not error.is_of_stand_in
                 if not await turn.make_room(view, self.prefix, error.window, is_own=is_own):
                     raise
+
+    async def _measure(self, turn: OpenTurn) -> None:
+        """Have a model count what it would be sent, where nobody knows how it counts and a guess
+        that is wrong would cut too much, or too little: once, and then its own reports tell."""
+        if (
+            not self.model.counts
+            or (view := turn.view_to_measure(self.prefix, self.model.name)) is None
+        ):
+            return
+        request = ModelRequest(view.to_wire(self.prefix), self.prefix.tools, beside=view.beside)
+        await turn.measure(view, await self.model.count(request), self.model.name)
 
     async def _ask_once(
         self, turn: OpenTurn, view: View, tool_choice: ToolChoice, output: Output

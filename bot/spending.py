@@ -319,6 +319,13 @@ class BudgetedModel:
     def is_free(self) -> bool:
         return self.model.is_free
 
+    @property
+    def counts(self) -> bool:
+        return self.model.counts
+
+    async def count(self, request: ModelRequest) -> int:
+        return await self.model.count(request)
+
     async def ready(self) -> None:
         await self.model.ready()
 

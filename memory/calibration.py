@@ -43,11 +43,12 @@ class LearnedWindow:
 class KnownModels:
     """What was learned of models in all conversations, by the model's name: reported tokens for
     each that the meter counted, the window that an overflow named, the sizes of requests that were
-    accepted lately."""
+    accepted lately, and which have counted something that they were not sent."""
 
     ratios: dict[str, float] = field(default_factory=dict)
     windows: dict[str, LearnedWindow] = field(default_factory=dict)
     accepted: dict[str, deque[int]] = field(default_factory=dict)
+    measured: set[str] = field(default_factory=set)
 
     def ratio(self, model: str) -> float:
         return self.ratios.get(model, 1.0)
@@ -136,12 +137,21 @@ class Calibration:
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(reported)
         self._refused.pop(model, None)
         self.anchor = Anchor(reported, raw, model, view.boundaries)
+        if raw >= _SMALL and not has_pictures:
+            await self._set_ratio(calibrate(self.models.ratio(model), reported, raw), model)
+        return True
+
+    async def measure(self, view: View, counted: int, model: str) -> None:
+        """Correct the meter by what a model counts of a request that was not sent (0: it did not
+        say, and is not asked again)."""
+        self.models.measured.add(model)
+        await self._set_ratio(calibrate(self.models.ratio(model), counted, view.raw_tokens), model)
+
+    async def _set_ratio(self, new: float, model: str) -> None:
         old = self.models.ratio(model)
-        new = calibrate(old, reported, raw) if raw >= _SMALL and not has_pictures else old
         if abs(new - old) > _DRIFT * old:
             self.models.ratios[model] = new
             await self._store.write(lambda db: ledger.save_ratio(db, model, new), is_synced=False)
-        return True
 
     def _is_cut(self, view: View, reported: int, model: str) -> bool:
         """Whether a report is so far below what was sent that the provider must have cut the prompt

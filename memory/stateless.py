@@ -141,6 +141,10 @@ class StatelessTurn(OpenTurn):
         """Nothing is cut of what a client sent."""
         return False
 
+    def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
+        """Nothing is counted ahead."""
+        return None
+
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Nothing: what the meter is corrected by are the conversations' own requests."""
 
@@ -215,6 +219,10 @@ class SubagentTurn(OpenTurn):
             self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
         await self._clip(prefix)
         return self._boundaries != before
+
+    def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
+        """Nothing is counted ahead."""
+        return None
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Nothing: what the meter is corrected by are the conversation's own requests."""
@@ -314,6 +322,10 @@ class SideTurn(OpenTurn):
             if self._cuts != before:
                 return True
         return False
+
+    def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
+        """Nothing is counted ahead."""
+        return None
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Nothing: what the meter is corrected by are the conversation's own requests."""

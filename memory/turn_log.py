@@ -425,6 +425,22 @@ class OpenTurn:
         refusal = Refusal(window, self._overflows, is_own)
         return await self.log.fitter.make_room(view, prefix, refusal)
 
+    def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
+        """What would be sent now, where it matters how a model counts and nobody knows; None
+        otherwise."""
+        state, calibration = self.log.state, self.log.calibration
+        if model in calibration.models.ratios or model in calibration.models.measured:
+            return None
+        view = state.view(prefix)
+        is_much = 2 * view.raw_tokens > state.limits.ceiling
+        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
+        return view if is_much and not has_pictures else None
+
+    async def measure(self, view: View, counted: int, model: str) -> None:
+        """Correct the meter by what a model counts of `view`, which it was not sent (0: it did not
+        say)."""
+        await self.log.calibration.measure(view, counted, model)
+
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Correct the meter by what the provider counted for the request made from `view`. Where it
         has not read all of that, the person hears of it, once."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
+from agent.models.answer import count
 from agent.models.anthropic_answer import AnthropicAnswer, layout
 from agent.models.anthropic_request import EFFORTS, to_body, to_neutral
 from agent.models.base import (
     ContextOverflow,
+    ModelError,
     ModelRefused,
     ModelReply,
     ModelRequest,
@@ -26,7 +29,12 @@ from memory.messages import Beside
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
 
+log = logging.getLogger(__name__)
+
 _MOST_PAUSES = 5
+_PATIENCE = 5.0
+"""Seconds for a count."""
+_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking")
 _LEAST_ROOM = 1_024
 """Tokens below which an answer that must fit into what is left of the window is not asked for."""
 _LONGEST = re.compile(r"max_tokens: \d+ > (\d{1,9})")
@@ -37,12 +45,30 @@ class AnthropicModel(EndpointModel):
     """A model asked by the Messages API."""
 
     LIST = "/v1/models"
+    MESSAGES = "/v1/messages"
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._longest = 0  # the model's, once it was named
         self._wants_budget = False  # older models think by a number of tokens
         self._takes_effort = True
+
+    @property
+    def counts(self) -> bool:
+        return True
+
+    async def count(self, request: ModelRequest) -> int:
+        """What the API counts of a request: that is free, but has a limit of its own."""
+        adapted = adapt_request(request, self._endpoint)
+        body = to_body(to_neutral(self.name, adapted, self._endpoint.effort), request.beside)
+        asked = {name: value for name, value in body.items() if name in _COUNTED}
+        try:
+            client = await self._connect()
+            answer = await client.fetch(f"{self.MESSAGES}/count_tokens", asked, _PATIENCE)
+        except ModelError as error:
+            log.info("%s did not count a request: %s", self.name, error)
+            return 0
+        return count(answer, "input_tokens") if isinstance(answer, dict) else 0
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming. What a model wants to be asked otherwise is so from then on; pictures

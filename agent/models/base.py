@@ -157,6 +157,15 @@ class Model(Protocol):
         never long, and never failing."""
         return None  # noqa: RET501 - a method that only has a docstring would be abstract
 
+    @property
+    def counts(self) -> bool:
+        """Whether it can say how long a request is without answering it."""
+        return False
+
+    async def count(self, request: ModelRequest) -> int:
+        """How many tokens a request has; 0 where it does not say. Never long, and never failing."""
+        return 0
+
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming text to `on_delta`. Raises only `ModelError`s."""
         ...

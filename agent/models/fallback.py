@@ -122,6 +122,13 @@ class FallbackModel(Model):
     def is_free(self) -> bool:
         return all(model.is_free for model in self.models)
 
+    @property
+    def counts(self) -> bool:
+        return self.models[0].counts and self._rests.of(self.models[0]) is None
+
+    async def count(self, request: ModelRequest) -> int:
+        return await self.models[0].count(request)
+
     async def ready(self) -> None:
         await self.models[0].ready()
 

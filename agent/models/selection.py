@@ -326,10 +326,10 @@ def _name_key(choice: ModelChoice) -> str:
     return known.key_name if known and known.key_name else "OPENAI_API_KEY"
 
 
-class _Unasked:
+class _Unasked(Model):
     """A model that can't be asked, because something is missing; `sentence` says what."""
 
-    window, provider, takes_tools, sees, is_free = 0, "", True, True, False
+    window, provider, takes_tools, sees, is_free, name = 0, "", True, True, False, ""
 
     def __init__(self, name: str, sentence: str) -> None:
         self.name, self._sentence = name, sentence
@@ -374,7 +374,7 @@ class ModelLists:
             return listed
 
 
-class _FirstListed:
+class _FirstListed(Model):
     """`auto` at an endpoint of one's own: the first model that it lists, found before the first
     turn; `USUAL` where it lists none."""
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from aiohttp import web
+from anthropic.types import MessageCountTokensParams
 
 from tests.fakes.openai_server import (
     Answer,
@@ -78,7 +79,8 @@ class AnthropicServer:
 
     `window` is in tokens (bytes // 4; 0: no limit), `longest` the most that `max_tokens` may be,
     `key` is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left
-    before their answer was whole. `bills` has what each request was counted at.
+    before their answer was whole. `bills` has what each request was counted at, `counted` what was
+    to be counted alone.
     """
 
     script: Script = ()
@@ -90,6 +92,8 @@ class AnthropicServer:
     base_url: str = ""
     requests: deque[Received] = field(default_factory=lambda: deque(maxlen=1000))
     bills: list[Counted] = field(default_factory=list)
+    counted: list[Json] = field(default_factory=list)
+    can_count: bool = True
     reached: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     hung_up: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     answers: deque[Answer] = field(default_factory=deque)
@@ -147,6 +151,11 @@ class AnthropicServer:
 
     async def _count_tokens(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        self.counted.append(body)
+        if not self.can_count:
+            return _failure(_error(404, "not_found_error", "Not found"))
+        if extra := body.keys() - {*MessageCountTokensParams.__annotations__}:
+            return _failure(_invalid(f"{min(extra)}: Extra inputs are not permitted"))
         if refused := self._refuse_headers(request) or self._refuse_messages(body):
             return _failure(refused)
         return web.json_response({"input_tokens": sum(size for _, size, _ in _prefixes(body))})

@@ -14,7 +14,7 @@ from agent.models import selection
 from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS
 from tests.fakes.anthropic_server import AnthropicServer, Think
-from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, Script
+from tests.fakes.openai_server import Call, Fail, Hang, OpenAIServer, Received, Say, Script
 from tests.whole.house import House, running
 
 MODEL = "claude-sonnet-4-5"
@@ -175,3 +175,62 @@ async def test_the_ledger_has_what_the_cache_was_read_and_written_at_their_own_p
     paid = 3 * fresh + 0.3 * read + 3.75 * written + 15 * bill["completion"]
     assert bill["cost"] == pytest.approx(paid / 1e6)
     assert "| into the cache |" in usage.text
+
+
+# --- counting ---
+
+WORDY = "internationalization and compartmentalization of counterintelligence " * 20
+
+
+@asynccontextmanager
+async def moving_to_claude(
+    folder: Path, window: int, strategy: str, is_counted: bool = True
+) -> AsyncIterator[tuple[House, AnthropicServer]]:
+    """A long conversation with another model, which Claude is about to go on with: it counts three
+    times as much as the meter does, which knows nothing of it."""
+
+    def answer(received: Received) -> Say:
+        return Say("Yes.")
+
+    async with (
+        OpenAIServer(answer) as other,
+        AnthropicServer(answer, window=window, key=KEYS["ANTHROPIC_API_KEY"]) as server,
+    ):
+        server.can_count = is_counted
+        brain = {"provider": "anthropic", "config": {"base_url": server.base_url}}
+        context = {"max_tokens": window, "output_reserved": 1_000}
+        more = {"model": MODEL, "max_tokens": 900, "context": context}
+        agents = [{"id": "claude", "brain": {**brain, **more}}]
+        config = {"model": "gpt-4o-mini", "agents": agents, "context": {"strategy": strategy}}
+        secrets = {"OPENAI_BASE_URL": other.base_url, "OPENAI_API_KEY": "k", **KEYS}
+        house = House()
+        async with running(folder, house, config, secrets):
+            for number in range(21):
+                await house.says(f"Question {number}. {WORDY}")
+            await house.says("/agent claude")
+            yield house, server
+
+
+async def test_a_long_conversation_is_counted_once_before_it_is_cut_by_a_guess(
+    tmp_path: Path,
+) -> None:
+    async with moving_to_claude(tmp_path, 8_000, "truncate") as (house, server):
+        for _ in range(3):
+            assert (await house.says("And now?")).text == "Yes."
+        assert len(server.counted) == 1
+        assert len(server.requests) == len(server.bills) == 3, "nothing was refused as too long"
+        assert server.counted[0].keys() == {"model", "messages", "system", "tools"}
+
+
+async def test_where_nothing_is_counted_the_bot_goes_on_without(tmp_path: Path) -> None:
+    async with moving_to_claude(tmp_path, 8_000, "full", is_counted=False) as (house, server):
+        for _ in range(2):
+            assert (await house.says("And now?")).text.startswith("Yes.")
+        assert len(server.counted) == 1, "it is not asked again"
+        assert len(server.requests) > len(server.bills), "it was too long, as nobody knew"
+
+
+async def test_a_short_conversation_is_counted_by_nobody(tmp_path: Path) -> None:
+    async with living_with_claude(tmp_path, [Say("Yes.")]) as (house, server):
+        await house.says("Hi")
+        assert server.counted == []
