@@ -12,8 +12,7 @@ from channels.message import Address
 from memory.keys import ConversationKey
 from plugins.wording import amount, clip, count, literal, shorten, table
 
-_SHOWN = 40
-"""Tools that are listed, of very many."""
+_FIRST, _LAST = 40, 5  # tools that are listed of very many
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def format_tools(server: ServerView) -> str:
         )
         for one in ordered
     ]
-    shown = shorten(rows, _SHOWN, 0, lambda n: ("…", _("{n} more", n=n), "", "", ""))
+    shown = shorten(rows, _FIRST, _LAST, lambda n: ("…", _("{n} more", n=n), "", "", ""))
     return table(("tool", "tokens:", "calls:", "state", "description"), shown)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -46,10 +47,12 @@ from agent.mcp.catalogue import (
     ListedTool,
     read_tool,
 )
-from agent.mcp.pipes import Program, run_program
+from agent.mcp.pipes import Program, run_program, shorten_lists
 from agent.mcp.rate import LONGEST, Health, Rate
 from agent.mcp.settings import McpServer
 from agent.tools import ToolError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -165,9 +168,8 @@ async def _asked(work: Awaitable[T]) -> T:
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         raise ServerDown("it has ended") from None
     except (ValueError, RuntimeError) as error:  # what it says is not of the protocol
-        raise ServerDown(
-            f"it answered with something else than it should ({_line(error)})"
-        ) from None
+        log.debug("an MCP server breaks the protocol: %s", error)
+        raise ServerDown("its answer breaks the protocol") from None
 
 
 def _line(error: BaseException) -> str:
@@ -204,7 +206,7 @@ async def connect(
             connection = McpConnection(client, health)
             yield connection
     except BaseException as error:
-        if isinstance(error, ServerDown):
+        if isinstance(error, ServerDown | TimeoutError):
             raise
         if (why := _find_reason(error)) is None:
             raise
@@ -334,6 +336,8 @@ async def _throttled(transport: Transport) -> AsyncGenerator[TransportStreams, N
             with into:
                 async for message in read:
                     await rate.wait(0)
+                    if isinstance(message, SessionMessage):
+                        message = shorten_lists(message)
                     await into.send(message)
 
         tasks.start_soon(pass_on)

@@ -21,10 +21,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types.jsonrpc import jsonrpc_message_adapter
+from mcp_types.jsonrpc import JSONRPCResponse, jsonrpc_message_adapter
 
 from agent.mcp import ServerDown
-from agent.mcp.rate import LONGEST, Health, Rate
+from agent.mcp.rate import LONGEST, MOST_ITEMS, Health, Rate
 
 _GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
 _SAID = 2_000  # bytes of what it said last that are kept
@@ -114,9 +114,20 @@ async def _parse(line: bytes) -> SessionMessage | None:
     try:
         if len(line) < _LARGE:
             return SessionMessage(parse(line, by_name=False))
-        return SessionMessage(await asyncio.to_thread(parse, line, by_name=False))
+        return shorten_lists(SessionMessage(await asyncio.to_thread(parse, line, by_name=False)))
     except ValueError:
         return None
+
+
+def shorten_lists(message: SessionMessage) -> SessionMessage:
+    """The same, without what a list in it has beyond what is ever used: the SDK would look at each
+    item while everybody waits."""
+    if isinstance(message.message, JSONRPCResponse):
+        result = message.message.result
+        for name, value in result.items():
+            if isinstance(value, list) and len(value) > MOST_ITEMS:
+                result[name] = value[:MOST_ITEMS]
+    return message
 
 
 async def _write(

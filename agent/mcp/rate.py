@@ -9,8 +9,10 @@ from time import monotonic
 
 LONGEST = 4_000_000
 """Bytes of one message of a server."""
+MOST_ITEMS = 1_000
+"""Tools, parts of a result, resources, … that are taken of one message."""
 _MESSAGES = 200.0  # a second that are taken in; whoever sends more has to wait
-_BYTES = 10_000_000.0  # a second
+_BYTES = 4_000_000.0  # a second
 
 
 class Rate:

@@ -280,7 +280,9 @@ class OfferedServers:
     async def find(self, name: str, context: ToolContext) -> Tool | None:
         """The tool that is called so, if it may be used."""
         mine = [one for one in self._names if one == server_of(name)]
-        await self.servers.look(mine, context.key.audience, context.workspace)
+        wrong = await self.servers.look(mine, context.key.audience, context.workspace)
+        for one, why in wrong.items():
+            raise ToolError(f"The server {one} is not available: {why}.")
         found = await self.servers.tools(mine)
         return next((one for one in found if one.name == name), None)
 

@@ -152,6 +152,7 @@ class ServerSession:
                 async with asyncio.timeout(patience.start):
                     connection = await stack.enter_async_context(await self._connect())
                     await self._on_listed(await connection.list_tools())
+                self._used_at = self._clock()
                 ready.set_result(connection)
                 self.why_down = ""
                 log.info("the MCP server %s is ready", self.name)
@@ -205,7 +206,7 @@ class ServerSession:
         """Seconds after which it is ended unless somebody uses it; None: it is kept."""
         idle = self._patience().idle
         if not idle or self._users:
-            return 60.0 if idle else None
+            return min(60.0, idle) if idle else None
         return max(0.0, idle - (self._clock() - self._used_at))
 
     def forgive(self) -> None:

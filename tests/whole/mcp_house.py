@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +52,23 @@ def calls_in(folder: Path) -> list[str]:
     """What the server has done."""
     file = folder / "calls"
     return file.read_text().splitlines() if file.exists() else []
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Wait until this holds of what other processes do."""
+    async with asyncio.timeout(30):
+        while not is_so():  # noqa: ASYNC110 - they tell nobody
+            await asyncio.sleep(0.01)
+
+
+def running_programs(program: Path, folder: Path) -> list[str]:
+    """The processes that run a program on a folder."""
+    found = []
+    for place in Path("/proc").iterdir():
+        try:
+            line = (place / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if str(program) in line and str(folder) in line and place.name != str(os.getpid()):
+            found.append(line)
+    return found

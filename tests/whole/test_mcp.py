@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,17 @@ from channels.message import Address
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import OpenAIServer
 from tests.whole.house import House, living, running
-from tests.whole.mcp_house import NOTES, calls_in, last_result, notes, script, with_servers
+from tests.whole.mcp_house import (
+    NOTES,
+    calls_in,
+    last_result,
+    notes,
+    running_programs,
+    script,
+    until,
+    with_servers,
+)
+from tests.whole.process import talking
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 
@@ -255,3 +269,177 @@ async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> No
     folder = tmp_path / "data" / "audiences" / "pipe-main"
     assert (folder / "key").read_text() == "s3cret-enough\n"
     assert (folder / "calls").read_text() == "started\n", "it works in the audience's folder"
+
+
+# --- over the network -----------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def listening(folder: Path, kind: str) -> AsyncIterator[str]:
+    """The server of notes, at an address of this machine."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(NOTES), str(folder), kind, str(port)), stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(30):
+            while b"running on" not in await process.stderr.readline():
+                pass
+        yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_servers_are_reached_over_the_network(tmp_path: Path, kind: str) -> None:
+    async with listening(tmp_path, kind) as url:
+        server = {"url": url, "transport": kind, "approve": "never"}
+        settings = with_servers(notes=server)
+        async with living(tmp_path, script, settings) as house:
+            await house.says('call tool_search {"query": "add a note"}')
+            assert "notes__add_note" in last_result(house)
+            await house.says('use notes__add_note {"text": "x"}')
+            assert "Added: x" in last_result(house)
+            await house.says('use notes__read_resource {"uri": "notes://today"}')
+            assert "Buy milk." in last_result(house)
+            before = len(calls_in(tmp_path))
+    assert before == 2
+
+
+async def test_an_address_that_nobody_serves_is_said_to_be_none(tmp_path: Path) -> None:
+    server = {"url": "http://127.0.0.1:9/mcp", "approve": "never"}
+    async with living(tmp_path, script, with_servers(notes=server)) as house:
+        await house.says("use notes__add_note")
+        assert "The server notes is not available: " in last_result(house)
+
+
+async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
+    tmp_path: Path,
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n"
+        )
+        writer.write(head + b"\r\n")
+        try:
+            while not writer.is_closing():
+                writer.write(b"[" * 100_000)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        settings = with_servers(notes={"url": f"http://127.0.0.1:{port}/"})
+        async with living(tmp_path, script, settings) as house:
+            await house.says("use notes__add_note")
+            assert "it sent more than 4 MB" in last_result(house)
+
+
+# --- what else there is ---------------------------------------------------------------------------
+
+
+async def test_a_call_that_is_stopped_leaves_the_server_as_it_is(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says("use notes__find_notes")
+        await house.writes('use notes__wait {"seconds": 0.5}', id="long")
+        await until(lambda: "wait" in calls_in(tmp_path))
+        await house.says("/stop")
+        assert "Stopped" in (await house.reply_to("long")).reply.text
+        await house.says('use notes__add_note {"text": "after"}')
+        assert "Added: after" in last_result(house)
+    assert calls_in(tmp_path).count("started") == 1
+
+
+async def test_a_server_that_nobody_uses_is_ended_and_started_again(tmp_path: Path) -> None:
+    settings = with_servers(notes=notes(tmp_path))
+    settings["mcp"]["idle"] = 1
+    async with living(tmp_path, script, settings) as house:
+        await house.says("use notes__find_notes")
+        await until(lambda: not running_programs(NOTES, tmp_path))
+        await house.says("use notes__find_notes")
+        assert "One note." in last_result(house)
+        assert not any("as an owner" in one.reply.text for one in house.sent)
+    assert calls_in(tmp_path).count("started") == 2
+
+
+async def test_a_sub_agent_has_the_tools_of_servers_too(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says('call delegate {"task": "use notes__add_note {\\"text\\": \\"x\\"}"}')
+    assert "add_note x" in calls_in(tmp_path)
+
+
+async def test_what_a_server_says_taints_what_is_said_with_it_in_view(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says("Hello")
+        conversation = await house.app.conversations.get(KEY)
+        assert not conversation.context.view().has_outside
+        await house.says('call tool_search {"query": "notes"}')
+        assert conversation.context.view().has_outside
+        await house.says("/context clear")
+        assert not conversation.context.view().has_outside
+
+
+async def test_a_job_calls_a_tool_that_asks_only_where_that_was_granted(tmp_path: Path) -> None:
+    servers = with_servers(notes=notes(tmp_path, approve="ask"))
+    async with living(tmp_path, script, servers) as house:
+        await house.says('/jobs add every day 8:00 use notes__add_note {"text": "no"}')
+        await house.says(
+            '/jobs add --allow notes__add_note every day 8:00 use notes__add_note {"text": "yes"}'
+        )
+        for number in (1, 2):
+            await house.says(f"/jobs run {number}")
+            await house.app.idle()
+        told = [one["content"] for r in house.server.requests for one in r.body["messages"]]
+    assert any("nobody attends this job" in str(one) for one in told)
+    assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note yes"]
+
+
+async def test_in_a_small_window_own_tools_are_only_listed_beside_the_servers(
+    tmp_path: Path,
+) -> None:
+    small = with_servers(notes=notes(tmp_path)) | {"context": {"max_tokens": 3_000}}
+    async with living(tmp_path, script, small) as house:
+        await house.says("Hello")
+        names = [one["function"]["name"] for one in house.server.requests[-1].body["tools"]]
+        assert names == ["tool_search", "use_tool"]
+        await house.says('use notes__add_note {"text": "x"}')
+        assert "Added: x" in last_result(house)
+        await house.says("/config tools.share 1")
+        await house.says("Hello")
+        names = [one["function"]["name"] for one in house.server.requests[-1].body["tools"]]
+    assert names[-2:] == ["tool_search", "use_tool"]
+    assert "write_file" in names
+
+
+async def test_a_call_that_a_crash_cut_short_is_not_made_again(tmp_path: Path) -> None:
+    config = with_servers(notes=notes(tmp_path))
+    async with OpenAIServer(script) as endpoint:
+        async with talking(tmp_path, endpoint, config) as bot:
+            await bot.tell('use notes__wait {"seconds": 3600}', id="long")
+            await until(lambda: "wait" in calls_in(tmp_path))
+            await bot.kill()
+        await until(lambda: not running_programs(NOTES, tmp_path))
+        async with talking(tmp_path, endpoint) as bot:
+            assert (await bot.reply_to("long"))["text"] == "Done."
+            assert await bot.ended() == 0
+        told = str(endpoint.requests[-1].body["messages"][-1]["content"])
+    assert "notes__wait was interrupted by a restart; it may have happened" in told
+    assert calls_in(tmp_path) == ["started", "wait"]
+
+
+async def test_without_servers_the_sdk_is_never_imported(tmp_path: Path) -> None:
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
+        await bot.says("Hello")
+        maps = await asyncio.to_thread(Path(f"/proc/{bot.process.pid}/maps").read_text)
+        assert await bot.ended() == 0
+    assert "rpds" not in maps
+    assert "pydantic_core" in maps, "what is imported is seen there"

@@ -1,0 +1,181 @@
+"""MCP servers that hang, die, flood and lie: each costs its own tools, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.hostile_mcp_server import INJECTION
+from tests.whole.house import House, living
+from tests.whole.mcp_house import (
+    HOSTILE,
+    NOTES,
+    calls_in,
+    last_result,
+    running_programs,
+    script,
+    until,
+    with_servers,
+)
+
+
+def hostile(folder: Path, how: str) -> dict[str, Any]:
+    """A bot with one that is hostile in a way, and with a good one."""
+    (folder / "bad").mkdir(exist_ok=True)
+    servers = with_servers(
+        bad={
+            "command": sys.executable,
+            "args": [str(HOSTILE), str(folder / "bad"), how],
+            "approve": "never",
+        },
+        good={"command": sys.executable, "args": [str(NOTES), str(folder)], "approve": "never"},
+    )
+    return {"mcp": servers["mcp"] | {"start_timeout": 5, "call_timeout": 2}}
+
+
+async def use_bad(house: House) -> str:
+    """What the model is told of a call, while another chat is answered and a good server works."""
+    calling = asyncio.create_task(house.says("use bad__act", "bad"))
+    assert (await house.says("Hello", "other")).text == "Done."
+    await calling
+    told = next(
+        str(one["content"])
+        for request in reversed(house.server.requests)
+        for one in reversed(request.body["messages"])
+        if one["role"] == "tool"
+    )
+    await house.says('use good__add_note {"text": "x"}', "good")
+    assert "Added: x" in last_result(house)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("silent", "The server bad is not available: it was not ready within 5 s."),
+        ("gone", "There is no key."),
+        ("hangs", "it did not answer within 2 s; what it was asked for may have happened."),
+        ("dies", "it has ended"),
+        ("huge", "it sent a message of more than 4 MB"),
+        ("nested", "it did not answer within 2 s"),
+        ("lies", "its answer breaks the protocol"),
+        ("stderr", "Acted."),
+        ("flood", "bad"),
+        ("stranger", "Acted."),
+        ("large", "xxx"),
+        ("objects", ""),
+        ("pages", "Acted."),
+        ("wrong", "its answer breaks the protocol"),
+    ],
+)
+async def test_a_bad_server_costs_its_own_tools_and_nothing_else(
+    tmp_path: Path, how: str, told: str
+) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, how)) as house:
+        found = await use_bad(house)
+    assert told in found
+    assert len(found) < 300_000
+
+
+async def test_a_server_that_fails_is_started_again_a_few_times_and_an_owner_is_told(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, "dies")) as house:
+        for _ in range(5):
+            await house.says("use bad__act")
+        assert "so it is left alone for 10 more" in last_result(house)
+        told = [one.reply.text for one in house.sent if "To you as an owner" in one.reply.text]
+        await house.says("/mcp restart bad")
+        await house.says("use bad__act")
+    assert calls_in(tmp_path / "bad") == ["started", "call act"] * 3 + ["started", "call act"]
+    assert len(told) == 1
+    assert "The MCP server bad does not work: it has ended" in told[0]
+
+
+async def test_thousands_of_tools_are_cut_and_the_prompt_is_as_it_was(tmp_path: Path) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, "many")) as house:
+        await house.says("Hello")
+        before = house.server.requests[-1].body
+        await house.says('call tool_search {"query": "bad"}')
+        after = house.server.requests[-1].body
+        found = last_result(house)
+        listed = await house.says("/mcp tools bad")
+    assert after["tools"] == before["tools"]
+    assert after["messages"][0] == before["messages"][0]
+    assert "and 892 others" in found
+    assert len(found) < 20_000
+    assert listed.data is not None
+    assert len(listed.data["tools"]) == 1_000
+    assert len(listed.text) < 20_000
+
+
+async def test_names_and_descriptions_are_no_prompts(tmp_path: Path) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, "names")) as house:
+        await house.says('call tool_search {"query": "bad"}')
+        request, found = house.server.requests[-1].body, last_result(house)
+        names = {one["name"] for one in (await mcp_tools(house))}
+    assert INJECTION not in str(request["messages"][0])
+    assert INJECTION not in str(request["tools"])
+    assert found.startswith("<untrusted")
+    assert all(len(name) <= 64 and name.isascii() and " " not in name for name in names)
+    assert len(names) == 5, "those that can't be named are left out, and no two are the same"
+    assert "bad__list_resources" not in names, "that is ours"
+
+
+async def mcp_tools(house: House) -> Any:
+    listed = await house.says("/mcp tools bad")
+    assert listed.data is not None
+    return listed.data["tools"]
+
+
+async def test_schemas_that_are_none_take_anything(tmp_path: Path) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, "schemas")) as house:
+        await house.says('call tool_search {"query": "bad"}')
+        assert "bad__act0" in last_result(house)
+        assert len(await mcp_tools(house)) == 4
+        await house.says("use bad__act1 {}")
+        assert "Acted." in last_result(house)
+        await house.says('call bad__act1 "no JSON')
+        assert "bad__act1 was not run: the arguments are not valid JSON" in last_result(house)
+
+
+async def test_other_tools_than_before_are_kept_as_an_event_and_told(tmp_path: Path) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, "changes")) as house:
+        await house.says("use bad__act")
+        await until(lambda: any("other tools than before" in o.reply.text for o in house.sent))
+        told = next(o.reply.text for o in house.sent if "other tools" in o.reply.text)
+        listed = (await house.says("/mcp tools bad")).text
+        before = house.server.requests[-1].body["tools"]
+        await house.says("Hello")
+        assert house.server.requests[-1].body["tools"] == before
+    assert "1 new: more; 1 changed: act" in told
+    assert "1 new: more; 1 changed: act" in listed
+    async with living(tmp_path, script, hostile(tmp_path, "changes")) as house:
+        assert "1 changed: act" in (await house.says("/mcp tools bad")).text
+
+
+async def test_a_server_may_ask_neither_the_model_nor_the_person(tmp_path: Path) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, "asks")) as house:
+        requests = len(house.server.requests)
+        await house.says("use bad__act")
+        said = last_result(house)
+        assert len(house.server.requests) == requests + 2
+    assert said.count('"error"') == 2
+
+
+async def test_a_server_that_does_not_want_to_end_is_ended_with_all_it_has_started(
+    tmp_path: Path,
+) -> None:
+    settings = hostile(tmp_path, "deaf")
+    settings["mcp"]["start_timeout"] = 1
+    async with living(tmp_path, script, settings) as house:
+        await house.says("use bad__act")
+        assert "it was not ready within 1 s" in last_result(house)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 8
+    await until(lambda: not running_programs(HOSTILE, tmp_path))
