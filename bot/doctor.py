@@ -15,7 +15,7 @@ from pathlib import Path
 from agent.models.base import ModelError, ModelUnlisted
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
-from agent.models.selection import AUTO, EMBEDDED, OF_AGENT, ModelEndpoint
+from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
 from agent.settings import Brain
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
@@ -206,7 +206,7 @@ def _list_served(book: SettingsStore, find: Callable[[Brain], ModelEndpoint]) ->
             known = served.setdefault(
                 (place, choice.brain.provider), _Served(name, choice.brain, place, [])
             )
-            names = [one.model for one in choice.alone if not one.model.startswith(OF_AGENT)]
+            names = [one.model for one in choice.alone if not one.is_agents]
             known.names += [one for one in names if one not in known.names]
     return list(served.values())
 

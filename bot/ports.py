@@ -196,12 +196,13 @@ class ChosenModels:
                 RestingModel(name, why, time.time() + seconds)
                 for name, why, seconds in self._models.resting(choice)
             ),
+            self._models.stand_in(choice),
         )
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
         """The models that the endpoint lists, those that are set before them."""
         choice = self._choose(key)
-        own = [self._models.of(one) for one in self._models.chain(choice)]
+        own = [self._models.of(one) for one in choice.alone if not one.is_agents]
         listed, why_not = list[ListedModel](), ""
         if not self._models.uses_embedded(choice):
             try:

@@ -196,7 +196,7 @@ class ModelInfo:
     """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
     what it reads, None where that is unknown, or nothing; `reads` is how well it reads long
     contexts, `advice` what to do so that it costs less ("": nothing); `resting` are those of it and
-    its fallbacks that are not asked now."""
+    its fallbacks that are not asked now, `stand_in` which one answers meanwhile ("": it itself)."""
 
     name: str
     window: int
@@ -207,6 +207,7 @@ class ModelInfo:
     reads: LongContext = UNKNOWN
     advice: str = ""
     resting: tuple[RestingModel, ...] = ()
+    stand_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)

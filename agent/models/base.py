@@ -50,7 +50,8 @@ class ModelRequest:
     `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
     empty answer, too, and its reason. `beside` is what the messages' shape has no place for;
     `is_once` says that nothing of them will be sent again; `affinity` is the same for all requests
-    of a conversation, and tells nothing of whose it is ("": it is in none). `on_lost` hears of an
+    of a conversation, and tells nothing of whose it is ("": it is in none). `is_hasty`: another
+    model would answer, so that nobody waits until this one is well again. `on_lost` hears of an
     answer that came to nothing and is paid all the same, with what is known of it: it broke off, or
     whoever asked has left. `on_sent` sees what goes out over the wire, `on_thought` each piece of
     what the model thinks as it streams.
@@ -66,6 +67,7 @@ class ModelRequest:
     beside: Beside = NOTHING_BESIDE
     is_once: bool = False
     affinity: str = ""
+    is_hasty: bool = False
     on_lost: OnLost = field(default=_unheard, compare=False)
     on_sent: OnSent = field(default=_unseen, compare=False)
     on_thought: Callable[[str], None] = field(default=_unthought, compare=False)

@@ -3,6 +3,7 @@ is left in peace for a while."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ FIRST_REST = 30.0
 """Seconds for which a model that can't be reached is not asked; each time in a row it is double."""
 LONGEST_REST = 600.0
 """Seconds; also for a key, an account or a name that is refused, which somebody has to mend."""
+BREATH = 0.5
+"""Seconds before a server that stumbled is asked once more."""
 LONGEST_WISH = 3_600.0
 """Seconds that an endpoint may want to be left in peace."""
 
@@ -134,14 +137,13 @@ class FallbackModel(Model):
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         errors: list[ModelError] = []
-        awake = [model for model in self.models if not self._rests.of(model)]
-        for model in awake or self.models:
+        chain = [one for one in self.models if not self._rests.of(one)] or self.models
+        for model in chain:
             is_stand_in = model is not self.models[0]
-            fit = _fit_for(model, request)
+            fit = replace(_fit_for(model, request), is_hasty=model is not chain[-1])
+            fit = _as_stand_in(model, fit) if is_stand_in else fit
             try:
-                reply = await model.reply(
-                    _as_stand_in(model, fit) if is_stand_in else fit, on_delta
-                )
+                reply = await _ask(model, fit, on_delta)
             except ModelError as error:
                 self._rests.fail(model, error)
                 errors.append(error)
@@ -159,6 +161,17 @@ class FallbackModel(Model):
     async def close(self) -> None:
         for model in self.models:
             await model.close()
+
+
+async def _ask(model: Model, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+    """Ask; where that is hasty, a server that stumbles is asked once more, and no other."""
+    try:
+        return await model.reply(request, on_delta)
+    except ModelUnreachable as error:
+        if not request.is_hasty or error.status < 500 or error.retry_after:
+            raise
+    await asyncio.sleep(BREATH)
+    return await model.reply(request, on_delta)
 
 
 def _as_stand_in(model: Model, request: ModelRequest) -> ModelRequest:

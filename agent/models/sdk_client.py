@@ -127,15 +127,15 @@ class SdkClient:
         return await self._sdk.post(place, content=orjson.dumps(body), **more)
 
     async def chunks(
-        self, encode: Encode, size: Callable[[], int], headers: Mapping[str, str]
+        self, encode: Encode, size: Callable[[], int], options: Mapping[str, Any]
     ) -> AsyncGenerator[object, None]:
-        """The chunks of an answer, parsed but not checked; `headers` go out with this request
-        alone. Raises ModelError.
+        """The chunks of an answer, parsed but not checked; `options` are the SDK's for this
+        request alone. Raises ModelError.
 
         An answer that is one JSON object is one chunk. `size` says how much the chunks have made
         so far; where that does not grow for too long, the answer has broken off.
         """
-        async with await self._open(encode, headers) as stream:
+        async with await self._open(encode, options) as stream:
             response = stream.response
             progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
             try:
@@ -159,8 +159,8 @@ class SdkClient:
             except wire.TooMuch as error:
                 raise failures.too_much(self._endpoint, str(error)) from None
 
-    async def _open(self, encode: Encode, headers: Mapping[str, str]) -> Any:
-        more = {"options": self._kinds.request_options(headers=dict(headers))} if headers else {}
+    async def _open(self, encode: Encode, options: Mapping[str, Any]) -> Any:
+        more = {"options": self._kinds.request_options(**options)} if options else {}
         try:
             stream = await self._sdk.post(
                 self._kinds.path,

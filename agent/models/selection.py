@@ -60,6 +60,11 @@ class ModelChoice:
     group: str = "the agent's brain"
 
     @property
+    def is_agents(self) -> bool:
+        """Whether it is an agent's model, wherever that is served."""
+        return self.model.startswith(OF_AGENT)
+
+    @property
     def alone(self) -> tuple[ModelChoice, ...]:
         """The same without fallbacks, for each of its models."""
         names = dict.fromkeys((self.model, *self.fallbacks))
@@ -204,6 +209,13 @@ class Models:
         is_given = self._credentials.are_given or choice.brain.is_elsewhere
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
+    def stand_in(self, choice: ModelChoice) -> str:
+        """The name of the model that is asked first now, where that is not the one that is set; ""
+        where it is."""
+        chain = [self._one(single) for single in self.chain(choice)]
+        awake = next((one for one in chain if not self._rests.of(one)), chain[0])
+        return "" if awake is chain[0] else awake.name
+
     async def list_models(self, brain: Brain) -> list[ListedModel]:
         """The models that the endpoint of this brain lists, as it did not long ago. Raises
         ModelError."""
@@ -229,7 +241,7 @@ class Models:
         return self._single[choice]
 
     def _connect(self, choice: ModelChoice) -> Model:
-        if choice.model.startswith(OF_AGENT):
+        if choice.is_agents:
             return _Unasked(choice.model, _want_agent(choice.model))
         place = place_of(choice.brain, self._credentials)
         if place.missing:

@@ -103,7 +103,10 @@ class EndpointModel(Model):
         """Send what `encode` makes, which is called once, and let the answer stream."""
         client = await self._connect()
         try:
-            async with aclosing(client.chunks(encode, lambda: answer.size, headers)) as chunks:
+            options: dict[str, Any] = {"headers": headers} if headers else {}
+            if request.is_hasty:
+                options["max_retries"] = 0
+            async with aclosing(client.chunks(encode, lambda: answer.size, options)) as chunks:
                 await _take_in(chunks, answer, on_delta, request.on_thought)
             may_be_empty = request.parameters is not None or answer.is_paused
             return finish_reply(self._endpoint, answer, may_be_empty)

@@ -162,6 +162,11 @@ async def status(ask: Ask) -> Reply:
     of several processes, those, too."""
     now = ask.bot.turns.status(ask.conversation.key)
     model = ask.bot.models.about(ask.conversation.key)
+    stand_in = (
+        _(" {name} answers in its place now.", name=literal(model.stand_in))
+        if model.stand_in
+        else ""
+    )
     lines = [
         _(
             "Up for {uptime}; {turns} running, {messages} waiting.",
@@ -169,7 +174,7 @@ async def status(ask: Ask) -> Reply:
             turns=count(now.running, "turn"),
             messages=count(now.waiting, "message"),
         ),
-        _("Model: {name} ({where}).", name=model.name, where=model.where),
+        _("Model: {name} ({where}).", name=model.name, where=model.where) + stand_in,
         _(
             "Channels: {channels}. Plugins: {plugins}.",
             channels=", ".join(now.channels),

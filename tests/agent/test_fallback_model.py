@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from agent.models import fallback as fallback_model
 from agent.models.base import (
     AccountRefused,
     ContextOverflow,
@@ -16,7 +17,10 @@ from agent.models.base import (
     ModelUnreachable,
 )
 from agent.models.embedded import EmbeddedModel
+from agent.models.endpoint import Endpoint
 from agent.models.fallback import LONGEST_REST, FallbackModel, Rests, seconds_of_rest
+from agent.models.openai import OpenAIModel
+from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.fakes.scripted_model import Fixed, ScriptedModel
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}
@@ -94,7 +98,8 @@ async def test_a_model_that_takes_no_tools_is_asked_without_them() -> None:
     small = ScriptedModel(["Hi."], takes_tools=False)
     model, _ = fallback(ScriptedModel([ModelUnreachable("Down.")]), small)
     await model.reply(HELLO, ignore)
-    assert small.requests == [ModelRequest(HELLO.messages)]
+    (asked,) = small.requests
+    assert (asked.messages, asked.tools, asked.tool_choice) == (HELLO.messages, (), "auto")
 
 
 def test_it_looks_like_its_first_model() -> None:
@@ -214,3 +219,28 @@ async def test_an_overflow_of_a_stand_in_is_told_apart() -> None:
         await model.reply(HELLO, ignore)
     assert caught.value.is_of_stand_in
     await model.close()
+
+
+async def test_nobody_waits_for_a_model_that_is_busy_where_another_one_answers() -> None:
+    busy = Fail(429, {"message": "slow down"}, {"Retry-After": "50"})
+    async with OpenAIServer([busy, Say("Two.")]) as server:
+        first, second = (OpenAIModel(Endpoint(name, server.base_url)) for name in ("one", "two"))
+        rests = Rests(Clock())
+        model = FallbackModel([first, second], lambda *_: None, rests)
+        async with asyncio.timeout(10):
+            assert (await model.reply(HELLO, ignore)).text == "Two."
+        rest = rests.of(first)
+        assert rest
+        assert rests.seconds_left(rest) == 50
+        assert [one.body["model"] for one in server.requests] == ["one", "two"]
+        await model.close()
+
+
+async def test_a_server_that_stumbles_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fallback_model, "BREATH", 0.0)
+    oops = Fail(502, "<html>Bad gateway</html>")
+    async with OpenAIServer([oops, Say("One."), oops, oops, Say("Two.")]) as server:
+        models = [OpenAIModel(Endpoint(name, server.base_url)) for name in ("one", "two")]
+        model = FallbackModel(models, lambda *_: None, Rests(Clock()))
+        assert [(await model.reply(HELLO, ignore)).text for _ in range(2)] == ["One.", "Two."]
+        await model.close()

@@ -206,7 +206,8 @@ class OpenAIServer:
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/v1/chat/completions", self._complete)
+        for root in ("/v1", "/openai/v1"):  # the second is Azure's and Bedrock's
+            app.router.add_post(f"{root}/chat/completions", self._complete)
         app.router.add_post("/v1/responses", self._complete)
         app.router.add_get("/v1/models", self._list)
         app.router.add_post("/api/show", self._show)

@@ -53,6 +53,7 @@ async def test_a_model_that_failed_rests_and_status_says_why_and_until_when(tmp_
         assert "first is not asked until " in status.text
         assert "since it failed: " in status.text
         assert "failed with error 500" in status.text
+        assert "second answers in its place now." in status.text
         assert status.data
         assert [one["name"] for one in status.data["resting"]] == ["first"]
         assert "resting" in ((await house.says("/model")).data or {})
@@ -74,6 +75,8 @@ async def test_the_model_of_an_agent_stands_in_at_its_own_place_and_price(tmp_pa
             assert (await house.says("Anyone?")).text == "Spare here."
             ((_, _, bill),) = await house.app.store.read(ledger.bills_by_model)
             ratios = house.app.conversations.models.ratios
+            listed = (await house.says("/model list")).data or {}
+            assert [one["name"] for one in listed["models"]] == ["first", "fake-model"]
         assert mistral.requests[-1].body["model"] == "mistral-small-latest"
     used = Usage(bill.prompt, bill.completion, bill.cached)
     assert bill.cost == cost_of("mistral-small-latest", used, "mistral")

@@ -53,6 +53,29 @@ async def test_a_new_installation_is_set_up_and_tried(tmp_path: Path) -> None:
     assert load_layers(tmp_path / "config.json", {}).secrets["OPENAI_API_KEY"] == KEY
 
 
+async def test_what_an_address_wants_to_know_is_asked_for_and_written_down(tmp_path: Path) -> None:
+    async with (
+        OpenAIServer([Say("Hello!")], key=KEY) as server,
+        sitting(tmp_path, arguments=INIT) as person,
+    ):
+        mine = server.base_url.removesuffix("/v1")
+        await person.sees("1 of 3")
+        person.types("azure\r")
+        await person.sees("AZURE_OPENAI_ENDPOINT")
+        person.types(f"{mine}/\r")
+        await person.sees("Key:")
+        person.types(f"{KEY}\r")
+        await person.sees("3 of 3")
+        person.types("my-deployment\r")
+        await person.sees("Done: .env has AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY")
+        assert await person.ended() == 0
+        assert server.listings == 0
+    secrets = {"AZURE_OPENAI_ENDPOINT": mine, "AZURE_OPENAI_API_KEY": KEY}
+    assert dotenv_values(tmp_path / ".env") == secrets
+    written = {"model": "my-deployment", "brain": {"provider": "azure"}}
+    assert json.loads((tmp_path / "config.json").read_text()) == written
+
+
 async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
     async with (
         OpenAIServer([], key=KEY) as server,
