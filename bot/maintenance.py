@@ -151,6 +151,12 @@ def _bring_back(options: argparse.Namespace) -> int:
             f"{options.data / SET_ASIDE}. If the backup is your own, bring it back with: python "
             f"main.py restore {options.file} --with-code"
         )
+        if jobs := len(restored.contents.carried.jobs):
+            say(
+                f"Its jobs ({jobs}) rest, and may use no tool without asking: in their chats, "
+                "/jobs lists them, and /jobs resume N lets one go on. --with-code lets all go on "
+                "as they were. Reminders are told as before."
+            )
     return 0
 
 

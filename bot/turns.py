@@ -189,6 +189,10 @@ class Turns:
         chat that it is linked to."""
         return self._branches.current(self._links.key_of(address))
 
+    async def is_gone(self, key: ConversationKey) -> bool:
+        """Whether this was a branch that somebody has deleted."""
+        return await self._branches.is_gone(key)
+
     def is_busy(self, key: ConversationKey) -> bool:
         """Whether this conversation's line is full, with those that are on their way into it."""
         return self.queues.depth(key.id) + self._coming[key.id] >= LONGEST_LINE
@@ -257,7 +261,7 @@ class Turns:
             return  # a turn before this one has taken it in
         async with self.exclusive(key):
             waiting.remove(said)
-            if await self._branches.is_gone(key):  # while this waited: the chat leads elsewhere
+            if await self.is_gone(key):  # while this waited: the chat leads elsewhere
                 here = self._branches.current(key)
                 self.put(replace(said.received, key=here), said.text)
             else:

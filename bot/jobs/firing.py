@@ -13,7 +13,6 @@ from bot.jobs.conditions import JobConditions
 from bot.jobs.plans import (
     CATCH_UP,
     GRACE,
-    SHUT_OUT,
     describe_lateness,
     is_doubtful,
     list_late,
@@ -22,7 +21,6 @@ from bot.jobs.plans import (
     to_reminder,
 )
 from bot.jobs.runner import JobRunner
-from bot.sending import address_of
 from channels.language import _
 from channels.message import Reply
 from memory.conversations import Conversations
@@ -92,8 +90,8 @@ class Jobs:
             later = postpone(now, self._quiet(job), ZoneInfo(job.zone))
             if later > now and not job.retry_at:
                 await self._runner.move(job, replace(job, next_at=later))
-            elif self._runner.access.identify(address_of(job.place)) is None:
-                await self._runner.pause(job, SHUT_OUT)
+            elif why := await self._runner.find_why_not(job):
+                await self._runner.pause(job, why)
             else:
                 return True
         except Exception:  # one row must not hold up the others

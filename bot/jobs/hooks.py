@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from bot.delivery import to_received
-from bot.jobs.plans import SHUT_OUT
 from bot.jobs.runner import JobRunner
 from bot.jobs.templates import fill
 from bot.received import key_of
@@ -129,9 +128,9 @@ class HookDesk:
         if job is None or job.state != "active":
             why = job.why if job else "it was deleted"
             raise NotCompleted("refused", f"This job does not run: {why}.")
-        if runner.access.identify(address_of(job.place)) is None:
-            await runner.pause(job, SHUT_OUT)
-            raise NotCompleted("refused", f"This job does not run: {SHUT_OUT}.")
+        if why := await runner.find_why_not(job):
+            await runner.pause(job, why)
+            raise NotCompleted("refused", f"This job does not run: {why}.")
         key = runner.lead(job)
         rate, midnight = runner.rules.settings(key).hook_rate, runner.rules.midnight()
         message = InboxRow(

@@ -27,6 +27,7 @@ MOST_FAILURES = 3
 """Runs in a row that may fail for good until a job rests."""
 
 SHUT_OUT = "whoever made it is let in no more"
+BRANCH_GONE = "its branch is gone"
 _WORTH_AGAIN: frozenset[Problem] = frozenset(
     {"failed", "busy", "unavailable", "upstream", "timeout"}
 )

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from bot.access import Access
 from bot.delivery import Delivery, to_received
-from bot.jobs.plans import to_message
+from bot.jobs.plans import BRANCH_GONE, SHUT_OUT, to_message
 from bot.received import Received, command_line, key_of
 from bot.sending import address_of
 from bot.settings.jobs import JobSettings
@@ -70,6 +70,13 @@ class JobRunner:
     def home_of(self, address: Address) -> str:
         """The chat's conversation that an address leads to."""
         return self._turns.lead(address).home
+
+    async def find_why_not(self, job: JobRow) -> str:
+        """Why a job may not happen any more; "": it may. What has a branch of its own runs in no
+        other context."""
+        if self.access.identify(address_of(job.place)) is None:
+            return SHUT_OUT
+        return BRANCH_GONE if job.branch and await self._turns.is_gone(self.lead(job)) else ""
 
     async def wake(self) -> None:
         """Have what is due next happen in time."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 from tests.fakes.openai_server import Hang, OpenAIServer, Say
-from tests.whole.process import talking
+from tests.whole.distilling import write
+from tests.whole.process import PATIENCE, BotProcess, run_command, talking
 
 ONE_RUN = """SELECT count(*) FROM message WHERE role = 'user'
     AND inbox IN (SELECT inbox FROM job_run WHERE inbox > 0)"""
@@ -41,3 +44,58 @@ async def test_a_killed_bot_tells_a_reminder_once_and_goes_on_with_a_job(tmp_pat
     reminders = "SELECT count(*) FROM outbox WHERE reply LIKE '%Reminder:%Call Mom%'"
     assert execute(tmp_path, reminders) == [(1,)]
     assert execute(tmp_path, "SELECT outcome FROM job_run ORDER BY job") == [("told",), ("done",)]
+
+
+async def test_a_backup_that_a_script_restores_lets_jobs_rest_and_says_so(tmp_path: Path) -> None:
+    saved = str(tmp_path / "saved.tar.gz")
+    async with OpenAIServer([]) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("/jobs add --allow web_fetch tomorrow 9:00 Look")
+            await bot.says("/remind tomorrow 9:00 Call Mom")
+            assert await bot.ended() == 0
+        assert run_command(tmp_path, "backup", saved).returncode == 0
+
+        done = run_command(tmp_path, "restore", saved)
+
+        assert done.returncode == 0
+        assert "Its jobs (1) rest" in done.stdout
+        assert "--with-code lets all go on" in done.stdout
+        async with talking(tmp_path, endpoint) as bot:
+            assert "paused: it came with a backup" in (await bot.says("/jobs"))["text"]
+            assert "goes on" in (await bot.says("/jobs resume 1"))["text"]
+            assert "may use no tool" in (await bot.says("/jobs 1"))["text"]
+            assert await bot.ended() == 0
+        done = run_command(tmp_path, "restore", saved, "--with-code")
+        assert "rest, and may" not in done.stdout
+        async with talking(tmp_path, endpoint) as bot:
+            assert "may use web_fetch" in (await bot.says("/jobs 1"))["text"]
+
+
+async def until_asked(bot: BotProcess, endpoint: OpenAIServer, count: int) -> None:
+    """Until the model was asked so often, of which nothing is said."""
+    async with asyncio.timeout(PATIENCE):
+        while len(endpoint.requests) < count:
+            await bot.says("/version", id=uuid4().hex)
+
+
+async def test_a_night_that_a_kill_cut_short_is_done_again(tmp_path: Path) -> None:
+    day = tmp_path / "data" / "audiences" / "pipe-main" / "memory"
+    async with OpenAIServer([Hang(), Say('{"operations": []}')]) as endpoint:
+        async with talking(tmp_path, endpoint, {"timezone": "UTC"}) as bot:
+            await bot.says("/memory nightly on")
+            await bot.kill()
+        write(tmp_path, "Ann lives in Lisbon.", job=1)
+        assert list(day.glob("*.md"))
+        execute(tmp_path, f"UPDATE scheduled_job SET next_at = {time.time() - 30}")
+        async with talking(tmp_path, endpoint) as bot:
+            await until_asked(bot, endpoint, 1)
+            await bot.kill()
+        async with talking(tmp_path, endpoint) as bot:
+            assert "tried again" in (await bot.says("/jobs"))["text"]
+            await bot.kill()
+        execute(tmp_path, f"UPDATE scheduled_job SET retry_at = {time.time() - 30}")
+        async with talking(tmp_path, endpoint) as bot:
+            await until_asked(bot, endpoint, 2)
+            await bot.ended()
+    outcomes = execute(tmp_path, "SELECT outcome FROM job_run ORDER BY id")
+    assert outcomes == [("failed",), ("done",)]

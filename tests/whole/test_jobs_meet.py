@@ -1,0 +1,267 @@
+"""Reminders and jobs where they meet what else there is, by the whole bot: links, branches, `/new`,
+`/stop`, limits, retention, people who are let in no more, clocks and zones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+import time_machine
+from time_machine import Coordinates
+
+from memory.record import jobs
+from memory.record.jobs import JobRow, RunRow
+from tests.fakes.openai_server import Received, Say
+from tests.whole.house import House, living
+from tests.whole.test_jobs import other_channel, tick_at, unasked
+from tests.whole.test_link import two_channels
+
+NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+SETTINGS = {"timezone": "UTC"}
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[Coordinates]:
+    with time_machine.travel(NOON, tick=True) as traveller:
+        yield traveller
+
+
+def answer(request: Received) -> Say:
+    """A model that says whether it was asked by a job, or to sum up."""
+    last = str(request.body["messages"][-1]["content"])
+    return Say("All quiet." if last.startswith("[Job") else "Hello.")
+
+
+async def find_job(house: House, number: int = 1) -> JobRow:
+    job = await house.app.store.read(lambda db: jobs.find(db, number))
+    assert job is not None
+    return job
+
+
+async def runs_of(house: House, number: int = 1) -> list[RunRow]:
+    return await house.app.store.read(lambda db: jobs.list_runs(db, number))
+
+
+async def test_what_is_set_for_later_outlives_the_conversation_that_retention_deletes(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = SETTINGS | {"session_retention_days": 5}
+    async with living(tmp_path, answer, settings) as house:
+        await house.says("Hi")
+        await house.says("/remind 2026-12-20 9:00 Call Mom")
+        await house.says("/jobs add 2026-12-20 10:00 Look")
+        for days in range(1, 26, 4):  # so that the clock is believed
+            clock.move_to(NOON + timedelta(days=days), tick=True)
+            await house.app.schedule.due()
+            await house.app.schedule.idle()
+        key = house.app.turns.lead(house.sent[0].address)
+        assert not await (await house.app.conversations.get(key)).context.turns([1]), "deleted"
+        await tick_at(house, clock, datetime(2026, 12, 20, 10, 0, 1, tzinfo=UTC))
+        told = [text for text in unasked(house) if "Call Mom" in text or "All quiet" in text]
+        assert len(told) == 2
+
+
+async def test_a_job_of_a_linked_chat_runs_in_the_shared_conversation_and_is_told_where_it_was_made(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with two_channels(tmp_path, timezone="UTC") as bot:
+        await bot.from_afar("mine")
+        await bot.here.says("shared")
+        await bot.links()
+        assert "is set" in await bot.from_afar("/jobs add tomorrow 9:00 Look")
+        assert "Look" in (await bot.here.says("/jobs")).text
+        clock.move_to(NOON + timedelta(hours=21, seconds=1), tick=True)
+        await bot.app.jobs.tick()
+        await bot.app.idle()
+        told = bot.afar.sent[-1].reply.text
+        assert told.startswith("2: [Job 1")
+        assert not [o for o in bot.here.sent if "[Job 1" in o.reply.text]
+
+
+async def test_a_job_made_while_linked_goes_on_in_the_chat_s_own_conversation_after_unlink(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with two_channels(tmp_path, timezone="UTC") as bot:
+        await bot.from_afar("mine")
+        await bot.links()
+        await bot.from_afar("/jobs add tomorrow 9:00 Look")
+        await bot.from_afar("/unlink")
+        assert "Nothing is set" in (await bot.here.says("/jobs")).text
+        assert "Look" in await bot.from_afar("/jobs")
+        clock.move_to(NOON + timedelta(hours=21, seconds=1), tick=True)
+        await bot.app.jobs.tick()
+        await bot.app.idle()
+        assert bot.afar.sent[-1].reply.text.startswith("2: [Job 1")  # after "mine"
+        assert "is deleted" in await bot.from_afar("/jobs delete 1")
+
+
+async def test_a_job_begins_afresh_after_new(tmp_path: Path, clock: Coordinates) -> None:
+    async with living(tmp_path, answer, SETTINGS) as house:
+        await house.says("A secret plan")
+        await house.says("/jobs add tomorrow 9:00 Look")
+        await house.says("/new")
+        await tick_at(house, clock, NOON + timedelta(hours=21))
+        said = [str(message["content"]) for message in house.sent_to_model()]
+        assert not any("secret plan" in text for text in said)
+        assert unasked(house)[0].startswith("All quiet.")
+
+
+async def test_a_job_whose_branch_is_gone_rests_and_runs_nowhere_else(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, answer, SETTINGS) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        await house.says("/branches 1")
+        await house.says("/jobs add --branch 2 every day 9:00 Look")
+        await house.says("/branches 2")
+        await house.says("More")
+        await house.says("/forget chat yes")
+        await house.says("/branches 1")
+        await tick_at(house, clock, NOON + timedelta(hours=21))
+        assert unasked(house) == []
+        job = await find_job(house)
+        assert (job.state, job.why) == ("paused", "its branch is gone")
+        assert "its branch is gone" in (await house.says("/jobs")).text
+
+
+async def test_who_writes_interrupts_a_job_where_that_is_set_and_it_is_done_afterwards(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    gate = asyncio.Event()
+    script = [Say("Never said.", gate=gate), Say("To you."), Say("Done at last.")]
+    async with living(tmp_path, script, SETTINGS | {"when_busy": "interrupt"}) as house:
+        await house.says("/jobs add tomorrow 9:00 Look")
+        clock.move_to(NOON + timedelta(hours=21), tick=True)
+        await house.app.jobs.tick()
+        while not house.server.requests:
+            await house.server_said_something()
+        assert (await house.says("I need you now")).text == "To you."
+        gate.set()
+        await house.app.idle()
+        assert "tried again" in unasked(house)[0]
+        await tick_at(house, clock, NOON + timedelta(hours=21, minutes=6))
+        assert unasked(house)[-1].startswith("Done at last.")
+
+
+async def test_stop_ends_a_job_s_run_and_it_is_not_tried_again_before_its_time(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    gate = asyncio.Event()
+    async with living(tmp_path, [Say("Never said.", gate=gate), Say("Next.")], SETTINGS) as house:
+        await house.says("/jobs add every day 9:00 Look")
+        clock.move_to(NOON + timedelta(hours=21), tick=True)
+        await house.app.jobs.tick()
+        while not house.server.requests:
+            await house.server_said_something()
+        await house.says("/stop")
+        gate.set()
+        await house.app.idle()
+        assert [run.outcome for run in await runs_of(house)] == ["stopped"]
+        await tick_at(house, clock, NOON + timedelta(hours=22))
+        assert len(house.server.requests) == 1
+        await tick_at(house, clock, NOON + timedelta(hours=45))
+        assert unasked(house)[-1].startswith("Next.")
+        assert (await find_job(house)).failures == 0
+
+
+async def test_a_spending_limit_holds_for_jobs_and_holds_back_no_reminder(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = SETTINGS | {"model": "gpt-5", "spend_limit_chat": 0.0001}
+    async with living(tmp_path, [Say("Hello.")], settings) as house:
+        await house.says("Hi " + "there " * 200)
+        await house.says("/jobs add every day 9:00 Look")
+        await house.says("/remind tomorrow 9:00 Call Mom")
+        await tick_at(house, clock, NOON + timedelta(hours=21))
+        assert len(house.server.requests) == 1
+        assert any("limit" in text for text in unasked(house))
+        assert any("Call Mom" in text for text in unasked(house))
+        assert [run.outcome for run in await runs_of(house)] == ["refused"]
+        assert (await find_job(house)).retry_at == 0
+        await house.says("/usage lift")
+        house.server.answers.append(Say("All quiet."))
+        await tick_at(house, clock, NOON + timedelta(hours=45))
+        assert unasked(house)[-1].startswith("All quiet.")
+
+
+async def test_whoever_is_let_in_no_more_has_nothing_run_for_them(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    """What is due rests, and what waited in line already is refused."""
+    gate = asyncio.Event()
+    settings = SETTINGS | {"owners": ["other/bob"]}
+    async with other_channel(tmp_path, settings) as house:
+        code = (await house.says("Hello", "ann", "ann")).text.split("`/pair ")[-1][:9]
+        await house.says(f"/pair {code}", "bob", "bob")
+        house.server.answers.extend([Say("First.", gate=gate)])
+        await house.says("/jobs add every day 9:00 Look", "ann", "ann")
+        await house.writes("One", "ann", "ann")
+        while not house.server.requests:
+            await house.server_said_something()
+        clock.move_to(NOON + timedelta(hours=21), tick=True)
+        await house.app.jobs.tick()  # it waits for the turn under way
+        await house.says("/revoke other/ann", "bob", "bob")
+        gate.set()
+        await house.app.idle()
+        assert len(house.server.requests) == 1
+        assert [run.outcome for run in await runs_of(house)] == ["refused"]
+        await tick_at(house, clock, NOON + timedelta(hours=45))
+        assert len(house.server.requests) == 1
+        assert (await find_job(house)).state == "paused"
+
+
+@pytest.mark.parametrize(
+    ("day", "due"),
+    [
+        (datetime(2027, 3, 27, 12, tzinfo=BERLIN), datetime(2027, 3, 28, 1, 0, tzinfo=UTC)),
+        (datetime(2027, 10, 30, 12, tzinfo=BERLIN), datetime(2027, 10, 31, 0, 30, tzinfo=UTC)),
+    ],
+    ids=["the hour is left out", "the hour comes twice"],
+)
+async def test_a_time_of_the_day_happens_once_on_days_when_the_clock_is_changed(
+    tmp_path: Path, clock: Coordinates, day: datetime, due: datetime
+) -> None:
+    """2:30 in Berlin: right after the jump, or the first of the two."""
+    clock.move_to(day, tick=True)
+    async with living(tmp_path, settings={"timezone": "Europe/Berlin"}) as house:
+        await house.says("/remind every day 2:30 Tea")
+        await tick_at(house, clock, due - timedelta(seconds=20))
+        assert unasked(house) == []
+        for minutes in range(0, 180, 15):
+            await tick_at(house, clock, due + timedelta(minutes=minutes, seconds=1))
+        assert unasked(house) == ["**Reminder:** Tea"]
+        after = datetime.fromtimestamp((await find_job(house)).next_at, BERLIN)
+        assert (after.hour, after.minute) == (2, 30)
+        assert after.date() == due.astimezone(BERLIN).date() + timedelta(days=1)
+
+
+async def test_every_so_many_hours_counts_hours_that_pass_when_the_clock_is_changed(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    start = datetime(2027, 10, 30, 23, 0, tzinfo=BERLIN)
+    clock.move_to(start, tick=True)
+    async with living(tmp_path, settings={"timezone": "Europe/Berlin"}) as house:
+        await house.says("/remind every 2 hours Tea")
+        for hours in range(2, 9, 2):
+            await tick_at(house, clock, start.astimezone(UTC) + timedelta(hours=hours, seconds=5))
+        assert unasked(house) == ["**Reminder:** Tea"] * 4
+
+
+async def test_a_job_keeps_the_zone_in_which_it_was_made(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, settings={"timezone": "Europe/Berlin"}) as house:
+        await house.says("/remind every day 9:00 Tea")
+        await house.says("/config timezone Asia/Tokyo")
+        await house.says("/remind every day 9:00 Sushi")
+        await tick_at(house, clock, datetime(2026, 11, 24, 0, 0, 5, tzinfo=UTC))
+        assert unasked(house) == ["**Reminder:** Sushi"]
+        await tick_at(house, clock, datetime(2026, 11, 24, 8, 0, 5, tzinfo=UTC))
+        assert unasked(house) == ["**Reminder:** Sushi", "**Reminder:** Tea"]
+        assert "Wed 25 Nov 2026, 09:00 (Europe/Berlin)" in (await house.says("/jobs")).text
