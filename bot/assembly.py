@@ -32,6 +32,7 @@ from bot.data_folder import find_database
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
+from bot.hearing import Hearing
 from bot.intake import Intake
 from bot.jobs.conditions import JobConditions
 from bot.jobs.firing import Jobs
@@ -196,6 +197,7 @@ async def assemble(
     )
     conversations = Conversations(services)
     turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access, links)
+    turns.hearing = Hearing(conversations, config.ears, config.folder, spending, access)
     sender.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     turns.tell_saving = lambda conversation: saving.tell(
         conversation.key, lambda: usage_of(conversation.context).tokens

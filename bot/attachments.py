@@ -12,7 +12,7 @@ import errno
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import orjson
@@ -44,7 +44,8 @@ class AttachmentRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A file on disk: `path` is relative to the audience's folder, `size` in bytes; `sha256` is
-    set for pictures; `is_told` says that the message's text names it already."""
+    set for pictures; `is_told` says that the message's text names it already. `heard` is what is
+    said in a sound; None where nobody has listened."""
 
     name: str
     media_type: str
@@ -52,6 +53,7 @@ class Stored:
     path: str
     sha256: str = ""
     is_told: bool = False
+    heard: str | None = None
 
 
 async def store(
@@ -167,7 +169,15 @@ def safe_name(name: str) -> str:
 
 def dump(files: Sequence[Stored]) -> str:
     """As the inbox keeps them."""
-    return orjson.dumps([asdict(file) for file in files]).decode()
+    return orjson.dumps([_fields(file) for file in files]).decode()
+
+
+def _fields(file: Stored) -> dict[str, object]:
+    """What was not heard says nothing of it: processes of another version read the inbox, too."""
+    fields = asdict(file)
+    if file.heard is None:
+        del fields["heard"]
+    return fields
 
 
 def load(text: str) -> tuple[Stored, ...]:
@@ -185,15 +195,55 @@ def data_of(files: Sequence[Stored]) -> tuple[str, ...]:
     return tuple(f.path for f in files if f.path.startswith(f"{PICTURES}/") and not f.sha256)
 
 
+_SOUNDS = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav"})
+HEARD = "[heard] "
+"""What stands before the words that were heard in a sound."""
+NOT_HEARD = "[not heard]"
+"""What stands for words that nobody has listened to, where listening was tried."""
+
+
+def is_sound(file: Stored) -> bool:
+    """Whether somebody may say something in it, as far as its sender says."""
+    kept = PurePosixPath(file.path)
+    is_called = file.media_type.startswith("audio/") or kept.suffix in _SOUNDS
+    return is_called and kept.parts[:1] == (PICTURES,) and not file.sha256
+
+
+def ask_again(said: Message) -> tuple[str, tuple[Stored, ...]]:
+    """The words and the files of a message that is brought again; what was not heard is listened
+    to once more."""
+    if NOT_HEARD not in said.text.split("\n"):
+        return said.text, find_stored(said)
+    words, files = split_files(replace(said, notice=""))
+    spoken = [
+        Stored(file.name, "", round(_bytes_in(file.size)), file.path)
+        for file in files
+        if not file.is_picture
+    ]
+    pictures = [file for file in find_stored(said) if file.sha256]
+    return "\n".join(line for line in words.split("\n") if line != NOT_HEARD), (
+        *pictures,
+        *spoken,
+    )
+
+
+def _bytes_in(size: str) -> float:
+    number, _, unit = size.partition(" ")
+    return float(number) * {"kB": 1_000, "MB": _MEGABYTE}[unit]
+
+
 def find_stored(said: Message) -> tuple[Stored, ...]:
     """What is in the folder already, for a message that brings it again."""
     pictures = (Stored("", i.media_type, 0, i.file, i.sha256) for i in said.images)
     return (*pictures, *(Stored("", "", 0, path, is_told=True) for path in said.files))
 
 
-def with_files(text: str, files: Sequence[Stored]) -> str:
-    """What the model reads of a message: its words, and a line for each file but pictures."""
-    lines = [_line(file) for file in files if not (file.sha256 or file.is_told)]
+def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) -> str:
+    """What the model reads of a message: its words, what was heard, and a line for each file but
+    pictures; `is_unheard` says that listening was tried in vain."""
+    lines = [f"{HEARD}{file.heard}" for file in files if file.heard]
+    lines += [NOT_HEARD] * is_unheard
+    lines += [_line(file) for file in files if not (file.sha256 or file.is_told)]
     return "\n".join([*([text] if text.strip() else []), *lines]) or PICTURE
 
 

@@ -24,6 +24,7 @@ from agent.tools.toolbox import Toolbox
 from bot.access import Rules
 from bot.approvals import Approvals
 from bot.completions import CompletionRules
+from bot.hearing import Ears
 from bot.keys import CHANNEL
 from bot.ports import (
     choice_of,
@@ -135,6 +136,13 @@ class RuntimeConfig:
 
     def limits(self, key: ConversationKey) -> Limits:
         return self.at(key).limits
+
+    def ears(self, key: ConversationKey) -> Ears:
+        """What voice messages of a conversation are heard with."""
+        settings = self.settings(key)
+        own, timeout = settings.voice, settings.request_timeout
+        voice = self.models.voice(own, own.model, timeout) if own.model else None
+        return Ears(voice, own.language)
 
     def summary_model(self, key: ConversationKey) -> Model:
         return self.models.of(self._summary_choice(key))

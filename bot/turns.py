@@ -21,8 +21,9 @@ from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
 from bot.access import CLOSED, Access, name_of
 from bot.activity import EventBus
-from bot.attachments import data_of, find_stored, images_of, with_files
+from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.delivery import Delivery
+from bot.hearing import Hearing
 from bot.links import Links
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
@@ -116,19 +117,28 @@ class NoRuns:
         raise RuntimeError(f"{received.id} is the run of a job, and there are none")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Said:
-    """A message that waits for its turn, with what reaches the model of it."""
+    """A message that waits for its turn, with what reaches the model of it; `unheard` says why
+    nobody has listened to all of it, `is_stopped` that a person did not want it."""
 
     received: Received
     text: str
+    unheard: str = ""
+    is_stopped: bool = False
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether there is nothing in it that a model could answer."""
+        is_heard = self.text.strip() or any(file.heard for file in self.received.files)
+        return bool(self.unheard) and (self.is_stopped or not is_heard)
 
     @property
     def message(self) -> Message:
         received = self.received
         return Message(
             "user",
-            with_files(self.text, received.files),
+            with_files(self.text, received.files, is_unheard=bool(self.unheard)),
             speaker=received.speaker,
             images=images_of(received.files),
             files=data_of(received.files),
@@ -181,6 +191,7 @@ class Turns:
         self.queues = KeyedQueues("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
         self.runs: JobRuns = NoRuns()
+        self.hearing: Hearing | None = None
         self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
         self.tell_saving: Callable[[Conversation], Awaitable[list[str]]] = _not_saving
 
@@ -221,13 +232,14 @@ class Turns:
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
         """Put a message into the inbox and into the line, as if it had been said at this address,
         with files that are there; returns its id. Raises StoreError."""
-        is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
-        text = f"/{said.text.lstrip()}" if is_command else said.text
+        words, files = ask_again(said)
+        is_command = words.lstrip().startswith("/")  # or would be, when the inbox is read again
+        text = f"/{words.lstrip()}" if is_command else words
         inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
         received, _is_new = await self._delivery.receive(
-            inbound, key, None, find_stored(said), is_outside=said.is_tainted
+            inbound, key, None, files, is_outside=said.is_tainted
         )
-        self.put(received, said.text)
+        self.put(received, words)
         return received.id
 
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:
@@ -292,15 +304,34 @@ class Turns:
     async def _take(self, key: ConversationKey, said: _Said) -> None:
         received = said.received
         try:
+            await self._hear(key, said)
             turn = await self._open(key, said)
+            if said.says_nothing and turn.reply is None:
+                await turn.break_off("stopped" if said.is_stopped else "failed", "", said.unheard)
             with in_turn(f"{key.id} {turn.id}"):
-                await self._answer(key, turn, received)
+                await self._answer(key, turn, said)
         except StoreError as error:
             log.exception("the turn for %s could not be saved", received.id)
             await self._reply(received, Reply(explain(str(error)), problem="failed"))
         except Exception:
             log.exception("the turn for %s failed", received.id)
             await self._reply(received, Reply(_(BROKEN), problem="failed"))
+
+    async def _hear(self, key: ConversationKey, said: _Said) -> None:
+        """Have a voice message listened to before its turn; `/stop` ends that, too."""
+        if self.hearing is None or not self.hearing.is_wanted(said.received):
+            return
+        task = asyncio.create_task(self.hearing.hear(said.received))
+        running = self._running[key.id] = _RunningTurn(task)
+        try:
+            await asyncio.wait({task})
+        finally:  # also when the bot shuts down: it is heard at the next start
+            del self._running[key.id]
+            task.cancel()
+        if task.cancelled():
+            said.unheard, said.is_stopped = running.stopped or STOPPED, True
+        else:
+            said.received, said.unheard = task.result()
 
     async def _reply(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
@@ -338,22 +369,39 @@ class Turns:
         """Let a turn have what was said since: at any step (`steer`), or before its first."""
         mode = self._rules.busy_for(key)
         if self._waiting[key.id] and (mode == "steer" or (mode != "queue" and not turn.steps)):
-            await run_shielded(self._hand_over(key, turn))
+            ready = await self._find_ready(key)
+            await run_shielded(self._hand_over(key, turn, ready))
 
-    async def _hand_over(self, key: ConversationKey, turn: OpenTurn) -> None:
+    async def _find_ready(self, key: ConversationKey) -> list[_Said]:
+        """Those who wait and may be handed over, in order, up to one that nobody can listen to: it
+        gets a turn of its own, in which it is said why."""
+        ready = []
+        for said in [*self._waiting[key.id]]:
+            if said.received.run or self._refusal(key, said):
+                continue
+            if self.hearing is not None and self.hearing.is_wanted(said.received):
+                with self._delivery.speaking_to(said.received.address, key.id):
+                    said.received, unheard = await self.hearing.hear(said.received)
+                if unheard:
+                    break
+            ready.append(said)
+        return ready
+
+    async def _hand_over(self, key: ConversationKey, turn: OpenTurn, ready: list[_Said]) -> None:
         waiting = self._waiting[key.id]
-        heard = [said for said in waiting if not said.received.run and not self._refusal(key, said)]
+        heard = [said for said in ready if said in waiting]
         if not heard:
             return
         await turn.hear([said.message for said in heard], [said.received.row for said in heard])
         for said in heard:
             waiting.remove(said)
 
-    async def _answer(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
+    async def _answer(self, key: ConversationKey, turn: OpenTurn, asked: _Said) -> None:
+        received = asked.received
         question = turn.entries[0].message.text
         shared = received.address if self._links.followers(key.home) else None
         self._bus.publish(key.home, TurnStarted(received.id, question, shared))
-        problem: Problem = ""
+        problem: Problem = "failed" if asked.says_nothing and not asked.is_stopped else ""
         restart = (await self._conversations.get(key)).compactor.set_aside(turn.number)
         if turn.reply is None:
             problem = await self._run(key, turn, received)
@@ -363,6 +411,7 @@ class Turns:
             None,
             (
                 explain(restart),
+                "" if asked.says_nothing else asked.unheard,
                 *map(explain, await turn.list_notices()),
                 *self.list_made(turn),
                 *await self._warnings(key, received),

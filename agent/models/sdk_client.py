@@ -13,8 +13,8 @@ messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(me
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,6 +110,48 @@ class SdkClient:
                 return self._document(stream.response, content)
         except TimeoutError:
             raise failures.silent(replace(self._endpoint, timeout=seconds)) from None
+        except wire.TooMuch as error:
+            raise failures.too_much(self._endpoint, str(error)) from None
+        except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
+            raise self._failure(error) from None
+
+    async def send_file(
+        self, place: str, fields: Mapping[str, str], file: tuple[str, bytes], seconds: float
+    ) -> object:
+        """The document that answers a form with a file, which has a name and content; the endpoint
+        may work on it for three times so many seconds. Raises ModelError."""
+        whole = {"body": dict(fields), "files": [("file", file)]}
+        headers = {"Content-Type": "multipart/form-data"}
+        async with self._posted(place, seconds, headers, whole) as response:
+            content = await wire.document(response, wire.Progress(PATIENCE * seconds))
+            return self._document(response, content)
+
+    async def read(self, place: str, body: Mapping[str, Any], seconds: float) -> bytes:
+        """What answers a request, as bytes, of which there are not many; the endpoint may work on
+        it for three times so many seconds. Raises ModelError."""
+        headers = {"Content-Type": "application/json", "Accept": "*/*"}
+        async with self._posted(place, seconds, headers, {"content": orjson.dumps(body)}) as got:
+            return await wire.document(got, wire.Progress(PATIENCE * seconds))
+
+    @asynccontextmanager
+    async def _posted(
+        self, place: str, seconds: float, headers: Mapping[str, str], whole: Mapping[str, Any]
+    ) -> AsyncIterator[httpx2.Response]:
+        """The response to a request that takes long and is answered at once. Raises ModelError,
+        also for what goes wrong while it is read."""
+        patience = PATIENCE * seconds
+        options = self._kinds.request_options(timeout=patience, headers=headers)
+        more = {"cast_to": object, "stream": True, "stream_cls": self._kinds.stream}
+        try:
+            async with (
+                asyncio.timeout(patience),
+                await self._sdk.post(place, options=options, **more, **whole) as stream,
+            ):
+                if packed := wire.find_compression(stream.response):
+                    raise failures.compressed_answer_error(self._endpoint, packed)
+                yield stream.response
+        except (TimeoutError, wire.NoProgress):
+            raise failures.silent(replace(self._endpoint, timeout=patience)) from None
         except wire.TooMuch as error:
             raise failures.too_much(self._endpoint, str(error)) from None
         except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:

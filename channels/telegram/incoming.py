@@ -16,8 +16,6 @@ Scope = Literal["topic", "chat", "user"]
 _LONGEST_NAME = 64  # characters
 _COMMAND = re.compile(r"/(\w+)(?:@(\w+))?(?!\S)")
 NOT_TAKEN = {
-    "voice": "voice messages",
-    "audio": "audio files",
     "video": "videos",
     "video_note": "video messages",
     "animation": "animations",
@@ -221,6 +219,13 @@ def _file(message: Message) -> File | None:
         found = message.document
         kind = found.mime_type or "application/octet-stream"
         return File(found.file_id, found.file_name or "document", kind, found.file_size or 0)
+    if message.voice:
+        said = message.voice
+        return File(said.file_id, "voice.ogg", said.mime_type or "audio/ogg", said.file_size or 0)
+    if message.audio:
+        played = message.audio
+        kind = played.mime_type or "audio/mpeg"
+        return File(played.file_id, played.file_name or "audio.mp3", kind, played.file_size or 0)
     return None
 
 

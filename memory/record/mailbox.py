@@ -104,6 +104,11 @@ def receive(
     return replace(message, id=row), True
 
 
+def keep_files(database: Database, inbox: int, attachments: str) -> None:
+    """What is known of the files of a message that was taken in."""
+    tables.update(database, tables.Inbox, inbox, attachments=attachments)
+
+
 def list_waiting_files(database: Database) -> frozenset[str]:
     """The files of all messages that were taken in and not answered."""
     waiting = [orjson.loads(row.attachments) for row in list_inbox(database)]

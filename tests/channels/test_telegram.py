@@ -333,8 +333,17 @@ async def test_a_message_is_taken_though_what_is_missing_of_it_can_not_be_said()
         ann = server.person("Ann", 42)
         ann.sends(
             ann.message(
-                caption="Listen!", voice={"file_id": "v", "file_unique_id": "v", "duration": 1}
+                caption="Look!",
+                sticker={
+                    "file_id": "v",
+                    "file_unique_id": "v",
+                    "type": "regular",
+                    "width": 1,
+                    "height": 1,
+                    "is_animated": False,
+                    "is_video": False,
+                },
             )
         )
         await said(bot, server, 1)
-    assert [inbound.text for inbound in bot.submitted] == ["Listen!"]
+    assert [inbound.text for inbound in bot.submitted] == ["Look!"]

@@ -22,6 +22,7 @@ from aiohttp import web
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from tests.fakes import openai_responses
+from tests.fakes.voice_desk import VoiceDesk
 
 CACHE_FLOOR = 1024
 CACHE_STEP = 128
@@ -179,6 +180,7 @@ class OpenAIServer:
         self.refused = 0
         self.listings = 0
         self._unexpected: list[str] = []
+        self.voice = VoiceDesk(self._unexpected, key)
         self._prompts: deque[bytes] = deque(maxlen=32)
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
 
@@ -203,6 +205,7 @@ class OpenAIServer:
         """Fail if a request came that was not in the script, or an answer was never asked for."""
         assert not self._unexpected, f"the server was asked unexpectedly: {self._unexpected}"
         assert not self.answers, f"the server still holds answers: {list(self.answers)}"
+        self.voice.assert_done()
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 << 20)
@@ -210,6 +213,7 @@ class OpenAIServer:
             app.router.add_post(f"{root}/chat/completions", self._complete)
         app.router.add_post("/v1/responses", self._complete)
         app.router.add_get("/v1/models", self._list)
+        self.voice.serve(app)
         app.router.add_post("/api/show", self._show)
         app.router.add_get("/api/ps", self._loaded)
         app.router.add_route("*", "/{place:.*}", self._find)

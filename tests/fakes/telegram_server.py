@@ -487,6 +487,11 @@ class Person:
         described = {**self._file(content), "file_name": name, "mime_type": kind}
         return self.message(document=described, **more)
 
+    def voice(self, content: bytes, **more: Any) -> Json:
+        """A message that is spoken."""
+        described = {**self._file(content), "duration": 3, "mime_type": "audio/ogg"}
+        return self.message(voice=described, **more)
+
     def presses(self, sent: Sent, label: str) -> None:
         """Press a button below a message of the bot."""
         query = f"q{next(self.server._numbers)}"

@@ -237,8 +237,10 @@ async def test_bytes_are_named_to_the_model_with_the_name_that_they_came_by(tmp_
         await house.says("Listen!", files=(VOICE,))
         told = f"[file: My_voice.ogg, {name_of(VOICE, '.ogg')}, 1 kB]"
         assert house.sent_to_model()[-1]["content"] == f"Listen!\n{told}"
-        await house.says("", files=(replace(VOICE, name="", media_type=""),))
-        assert house.sent_to_model()[-1]["content"] == f"[file: {name_of(VOICE, '.ogg')}, 1 kB]"
+        nameless = replace(VOICE, name="", media_type="")
+        await house.says("Again", files=(nameless,))
+        told = f"[file: {name_of(VOICE, '.ogg')}, 1 kB]"
+        assert house.sent_to_model()[-1]["content"] == f"Again\n{told}"
     assert files(tmp_path) == [name_of(VOICE, ".ogg")]
 
 

@@ -12,6 +12,7 @@ import pytest
 from channels.base import ChannelError
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.fakes.telegram_server import Refused, TelegramServer, failing
+from tests.fakes.voice_desk import OGG
 from tests.whole.process import MAIN
 from tests.whole.telegram_house import TelegramHouse, at_telegram
 
@@ -231,10 +232,8 @@ async def test_telegram_says_its_own_words_in_the_language_of_the_person(tmp_pat
         summaries = {c["command"]: c["description"] for c in house.telegram.translated["de"]}
         assert "Erinnerungen" in summaries["jobs"]
         house.ann.user["language_code"] = "de"
-        house.ann.sends(
-            house.ann.message(voice={"file_id": "v", "file_unique_id": "v", "duration": 3})
-        )
-        await house.telegram.shown("Mit Sprachnachrichten kann ich noch nichts anfangen")
+        house.ann.sends(house.ann.message(contact={"phone_number": "1", "first_name": "Bob"}))
+        await house.telegram.shown("Mit Kontakten kann ich noch nichts anfangen")
         house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
         await house.telegram.shown("Ich habe big.iso nicht bekommen: Telegram gibt Bots keine")
         house.ann.says("Hallo")
@@ -251,10 +250,8 @@ async def test_telegram_says_its_own_words_in_the_language_of_the_person(tmp_pat
 
 async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, echo) as house:
-        house.ann.sends(
-            house.ann.message(voice={"file_id": "v", "file_unique_id": "v", "duration": 3})
-        )
-        await house.telegram.shown("I can't handle voice messages yet; please put it in words.")
+        house.ann.sends(house.ann.message(contact={"phone_number": "1", "first_name": "Bob"}))
+        await house.telegram.shown("I can't handle contacts yet; please put it in words.")
         house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
         await house.telegram.shown(
             "I did not get big.iso: Telegram hands bots no files of more than 20 MB."
@@ -325,3 +322,24 @@ async def test_what_was_not_sent_before_a_restart_is_sent_with_a_mark(tmp_path: 
         async with at_telegram(tmp_path, telegram=telegram) as house:
             again = await telegram.shown("The answer")
             assert again.text.startswith("(This may have reached you before")
+
+
+async def test_a_voice_message_is_heard(tmp_path: Path) -> None:
+    settings = {"voice": {"model": "whisper-1"}}
+    async with at_telegram(tmp_path, [Say("Green.")], settings) as house:
+        house.model.voice.transcripts.append("Which tea?")
+        house.ann.sends(house.ann.voice(OGG))
+        await house.telegram.shown("Green.")
+        assert str(house.sent_to_model()[-1]["content"]).startswith("[heard] Which tea?\n[file: ")
+        assert [upload.sound for upload in house.model.voice.uploads] == [OGG]
+
+
+async def test_in_a_group_only_what_is_meant_for_the_bot_is_heard(tmp_path: Path) -> None:
+    settings = {"voice": {"model": "whisper-1"}}
+    async with at_telegram(tmp_path, [Say("Green.")], settings) as house:
+        house.model.voice.transcripts.append("Which tea?")
+        ann = house.ann.at(house.telegram.group(-1001))
+        ann.sends(ann.voice(OGG))
+        ann.sends(ann.voice(OGG, caption="@parley_bot"))
+        await house.telegram.shown("Green.")
+        assert len(house.model.voice.uploads) == 1

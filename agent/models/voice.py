@@ -1,0 +1,124 @@
+"""Voice by OpenAI's protocol: speech becomes text (`/audio/transcriptions`), text becomes speech
+(`/audio/speech`). Most who speak the protocol on a machine of one's own have both, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from agent.models.base import ModelAnswerBroken, Usage
+from agent.models.catalogue import cost_of
+from agent.models.endpoint import Endpoint
+from memory.record.ledger import Spent
+
+if TYPE_CHECKING:
+    from agent.models.sdk_client import SdkClient
+
+LONGEST_TRANSCRIPT = 100_000
+"""Characters of what was heard in one file that are kept."""
+LONGEST_SPEECH = 4_096
+"""Characters that the protocol takes in one request for speech."""
+HEARD, SPOKEN = "voice heard", "voice answered"
+"""What the ledger calls these calls."""
+_TAKEN = frozenset(
+    {".flac", ".mp3", ".mp4", ".mpeg", ".mpga", ".m4a", ".ogg", ".opus", ".wav", ".webm", ".aac"}
+)
+"""Ends of names that endpoints know; what else is sent may be anything, and they look at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What is paid where the price list has no tokens for it, in US dollars: for a minute that is
+    heard, and for a million characters that are spoken; 0: unknown."""
+
+    minute: float = 0
+    characters: float = 0
+
+
+class Voice:
+    """One endpoint that hears or speaks, with one model."""
+
+    def __init__(self, endpoint: Endpoint, rates: Rates) -> None:
+        self._endpoint, self._rates = endpoint, rates
+        self._client: SdkClient | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it costs nothing: it is on this machine, and nobody has set a price."""
+        return self._endpoint.is_here and self._rates == Rates()
+
+    async def hear(self, audio: bytes, path: str, language: str = "") -> tuple[str, Spent]:
+        """What is said in a file of this path, and what it cost; `language` is a hint, as ISO 639
+        has it ("": it is found out). Raises ModelError."""
+        fields = {"model": self._endpoint.model, "response_format": "json"}
+        if language:
+            fields["language"] = language
+        answer = await self._connect().send_file(
+            "/audio/transcriptions", fields, (_name_for(path), audio), self._endpoint.timeout
+        )
+        reply = answer if isinstance(answer, dict) else {}
+        text = reply.get("text")
+        if not isinstance(text, str):
+            raise ModelAnswerBroken(
+                f"{self._endpoint.shown_url} sent something that is no transcript. Check "
+                f"{self._endpoint.setting}, and the model {self._endpoint.model!r}."
+            )
+        return text[:LONGEST_TRANSCRIPT], self._price(reply.get("usage"))
+
+    async def speak(self, text: str, voice: str, form: str) -> tuple[bytes, Spent]:
+        """Speech for at most LONGEST_SPEECH characters, in this form ("opus", "mp3"), and what it
+        cost. Raises ModelError."""
+        body = {
+            "model": self._endpoint.model,
+            "input": text,
+            "voice": voice,
+            "response_format": form,
+        }
+        sound = await self._connect().read("/audio/speech", body, self._endpoint.timeout)
+        if not sound or sound[:1] in b"{<":
+            raise ModelAnswerBroken(
+                f"{self._endpoint.shown_url} sent something that is no speech. Check "
+                f"{self._endpoint.setting}, and the model {self._endpoint.model!r}."
+            )
+        rate = self._rates.characters
+        cost = 0.0 if self.is_free else len(text) * rate / 1e6 if rate else None
+        return sound, Spent(SPOKEN, self._endpoint.model, 0, 0, 0, cost, is_reported=False)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    def _price(self, usage: object) -> Spent:
+        """The ledger's row: by tokens where they are reported, else by the seconds."""
+        reported: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
+        prompt, said = (_count(reported.get(f"{kind}_tokens")) for kind in ("input", "output"))
+        if prompt or said:
+            cost = cost_of(self._endpoint.model, Usage(prompt, said), self._endpoint.base_url)
+        else:
+            minutes = _count(reported.get("seconds")) / 60
+            cost = minutes * self._rates.minute if minutes and self._rates.minute else None
+        cost = 0.0 if cost is None and self.is_free else cost
+        return Spent(HEARD, self._endpoint.model, prompt, 0, said, cost, bool(prompt or said))
+
+    def _connect(self) -> SdkClient:
+        if self._client is None:
+            from agent.models.openai_client import open_client  # noqa: PLC0415 - slow import
+
+            self._client = open_client(self._endpoint)
+        return self._client
+
+
+def _count(value: object) -> int:
+    """A number as an endpoint reports it, if it is one that can be."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e8:
+        return 0
+    return math.ceil(value)
+
+
+def _name_for(path: str) -> str:
+    """What the endpoint is told that the file is called: its end says of which kind it is."""
+    suffix = PurePosixPath(path).suffix.lower()
+    return f"voice{suffix if suffix in _TAKEN else '.ogg' if suffix == '.oga' else '.bin'}"

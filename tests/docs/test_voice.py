@@ -1,0 +1,20 @@
+"""The page on voice: its example is a configuration that listens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from channels.message import Attachment
+from tests.docs.pages import example
+from tests.fakes.openai_server import Say
+from tests.fakes.voice_desk import OGG
+from tests.whole.house import living
+
+
+async def test_the_example_listens(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Green.")], json.loads(example("voice.md", "json"))) as house:
+        house.server.voice.transcripts.append("Which tea?")
+        note = Attachment("voice.ogg", "audio/ogg", OGG)
+        assert (await house.says("", files=(note,))).text == "Green."
+        assert "[heard] Which tea?" in str(house.sent_to_model()[-1]["content"])
