@@ -126,9 +126,17 @@ def judge(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
         return RunEnding("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
     if not reply.problem:  # what a command says is told nowhere else
         return RunEnding("done", reply.text.partition("\n")[0][:300] if kind == "command" else "")
-    why = " ".join(reply.text.split())[:300]
+    why = " ".join(_find_reason(reply.text).split())[:300]
     outcome: Outcome = "refused" if reply.problem in ("refused", "spent") else "failed"
     return RunEnding(outcome, why, reply.problem in _WORTH_AGAIN)
+
+
+def _find_reason(text: str) -> str:
+    """Why there is no answer, of all that is said instead: what the model had begun stands before
+    it, and what else there is to say behind it."""
+    parts = text.split("\n\n")
+    said = [part[1:-1] for part in parts if part.startswith("(") and part.endswith(")")]
+    return (said or parts)[0]
 
 
 def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRow:

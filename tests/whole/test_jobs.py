@@ -213,6 +213,7 @@ async def test_a_run_ends_where_its_budget_does(tmp_path: Path, clock: Coordinat
         await tick_at(house, clock, NOON + timedelta(hours=21))
         (said,) = unasked(house)
         assert "A run of this job may cost $0.004" in said
+        assert "refused (A run of this job may" in (await house.says("/jobs")).text
         assert 1 <= len(house.server.requests) < 5
         requests = len(house.server.requests)
         await tick_at(house, clock, NOON + timedelta(hours=22))
