@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -13,9 +13,9 @@ from urllib.parse import unquote
 from agent.mcp import ServerDown
 from agent.mcp.catalogue import ListedTool
 from agent.mcp.servers import OfferedServers, Servers
-from agent.mcp.settings import McpServer, McpSettings
+from agent.mcp.settings import SECRET, McpServer, McpSettings
 from bot.access import LOCAL, Access, is_local
-from bot.settings.layers import fill_text
+from bot.settings.layers import Secrets, fill_text
 from bot.settings.schema import SettingError
 from channels.message import Address
 from memory.keys import ConversationKey
@@ -23,10 +23,18 @@ from memory.record.mcp import ServerTool
 from plugins.mcp import RemoteToolView, ServerView
 
 
-def fill_secrets(secrets: Mapping[str, str]) -> Callable[[str], str]:
-    """Puts secrets in the place of their names; raises ServerDown where one is missing."""
+def fill_secrets(secrets: Secrets) -> Callable[[str], str]:
+    """Puts secrets in the place of their names; raises ServerDown where one is missing, or would
+    not be masked in logs and results."""
+    masked = secrets.to_mask()
 
     def fill(text: str) -> str:
+        for name in SECRET.findall(text):
+            if name in secrets and secrets[name] not in masked:
+                raise ServerDown(
+                    f"nothing says that {name} is a secret; give it a name with KEY, TOKEN, "
+                    "SECRET or PASS in it"
+                )
         try:
             return fill_text(text, secrets)
         except SettingError as error:
@@ -109,11 +117,11 @@ class SetServers:
         return views
 
     def _weigh(self, server: McpServer, listed: Sequence[ServerTool]) -> tuple[RemoteToolView, ...]:
-        found = []
+        found, hidden = [], self.servers.hidden(server)
         for one in listed:
             tool = self.servers.make_tool(server, ListedTool.from_json(one.tool, one.listed))
             wire = json.dumps(tool.to_wire()["function"], ensure_ascii=False)
-            is_hidden = not self.servers.is_offered(server, one.tool)
+            is_hidden = one.tool in hidden or not server.offers(one.tool)
             tokens = self.count_tokens(wire)
             asks = tool.asks_first
             found.append(

@@ -22,6 +22,7 @@ from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -38,6 +39,7 @@ from mcp_types import (
     TextResourceContents,
     ToolListChangedNotification,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent.mcp import ServerDown
 from agent.mcp.catalogue import (
@@ -51,6 +53,7 @@ from agent.mcp.pipes import Program, run_program, shorten_lists
 from agent.mcp.rate import LONGEST, Health, Rate
 from agent.mcp.settings import McpServer
 from agent.tools import ToolError
+from memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
@@ -204,13 +207,29 @@ async def connect(
             # A server's own schema of results may take for ever to be checked.
             client.session.validate_tool_result = _believe  # type: ignore[method-assign]
             connection = McpConnection(client, health)
-            yield connection
+            following = asyncio.create_task(_follow(client, connection.is_changed))
+            try:
+                yield connection
+            finally:
+                await cancel_and_wait(following)
     except BaseException as error:
         if isinstance(error, ServerDown | TimeoutError):
             raise
         if (why := _find_reason(error)) is None:
             raise
         raise ServerDown(_with_last_words(health.why or why, health)) from None
+
+
+async def _follow(client: Client, is_changed: asyncio.Event) -> None:
+    """Hear when the tools of a server of the newer kind change; older ones say so unasked."""
+    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return
+    try:
+        async with client.listen(tools_list_changed=True) as changes:
+            async for _change in changes:
+                is_changed.set()
+    except (MCPError, SubscriptionLost, TimeoutError, RuntimeError) as error:
+        log.debug("an MCP server does not tell of changes: %s", error)
 
 
 async def _believe(name: str, result: CallToolResult) -> None:

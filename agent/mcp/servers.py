@@ -69,7 +69,8 @@ class Servers:
     def __init__(self, store: Store, ports: ServerPorts) -> None:
         self._store, self._ports = store, ports
         self._sessions: dict[tuple[str, str], _Running] = {}
-        self._known: dict[str, dict[str, ServerTool]] | None = None
+        self._known: dict[str, dict[str, ServerTool]] = {}
+        self._made: dict[str, tuple[McpServer, dict[str, Tool]]] = {}
         self._keeping = asyncio.Lock()
         self._ending = BackgroundTasks()
 
@@ -87,15 +88,12 @@ class Servers:
         for one in await self._store.read(rows.load):
             found.setdefault(one.server, {})[one.tool] = one
         self._known = found
+        self._made.clear()
         return found
 
     async def list_changes(self, server: str) -> Sequence[ListingChange]:
         """How what a server lists has changed, the newest first."""
         return await self._store.read(lambda db: rows.list_changes(db, server))
-
-    def is_offered(self, server: McpServer, tool: str) -> bool:
-        """Whether a tool may be used at all."""
-        return server.offers(tool) and f"{server.name}/{tool}" not in self._ports.settings().hidden
 
     async def _keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
         now = {one.name: one.to_json() for one in listed}
@@ -191,7 +189,10 @@ class Servers:
 
     async def look(self, names: Collection[str], audience: str, folder: Path) -> dict[str, str]:
         """Have those of these servers listed of which nothing is known; why it failed, by name."""
-        known, now = await self.known(), self.all
+        now = self.all
+        known: Mapping[str, Mapping[str, ServerTool]] = self._known
+        if not known.keys() >= {name for name in names if name in now}:
+            known = await self.known()
         new = [now[name] for name in names if name in now and name not in known]
         said = await asyncio.gather(*(self._look_at(one, audience, folder) for one in new))
         return {one.name: why for one, why in zip(new, said, strict=True) if why}
@@ -208,16 +209,31 @@ class Servers:
             return str(error)
         return ""
 
-    async def tools(self, names: Collection[str]) -> list[Tool]:
+    def tools(self, names: Collection[str]) -> list[Tool]:
         """The tools of these servers that may be used, as far as they are known."""
-        known, now = self._known or await self.known(), self.all
-        return [
-            self.make_tool(now[name], ListedTool.from_json(one.tool, one.listed))
-            for name in names
-            if name in now
-            for one in known.get(name, {}).values()
-            if not one.is_gone and self.is_offered(now[name], one.tool)
-        ]
+        found: list[Tool] = []
+        for server in (self.all[name] for name in names if name in self.all):
+            hidden, made = self.hidden(server), self._make_tools(server)
+            known = self._known.get(server.name, {}).values()
+            there = (one.tool for one in known if not one.is_gone)
+            found += (made[one] for one in there if server.offers(one) and one not in hidden)
+        return found
+
+    def hidden(self, server: McpServer) -> frozenset[str]:
+        """The tools of a server that `/mcp trim` has hidden, by their own names."""
+        before = f"{server.name}/"
+        hidden = self._ports.settings().hidden
+        return frozenset(one.removeprefix(before) for one in hidden if one.startswith(before))
+
+    def _make_tools(self, server: McpServer) -> dict[str, Tool]:
+        """All tools of a server that were ever listed, by their own names; made once."""
+        made = self._made.get(server.name)
+        if made is None or made[0] != server:
+            known = self._known.get(server.name, {}).values()
+            listed = [ListedTool.from_json(one.tool, one.listed) for one in known]
+            made = (server, {one.name: self.make_tool(server, one) for one in listed})
+            self._made[server.name] = made
+        return made[1]
 
     def make_tool(self, server: McpServer, listed: ListedTool) -> Tool:
         """A tool of a server, as any other: a stranger's, that may do what can't be done twice."""
@@ -243,7 +259,7 @@ class Servers:
         try:
             session = self._session(server, context.key.audience, context.workspace)
             await session.ready()
-            await self._store.write(lambda db: rows.count_call(db, name, tool))
+            await self._store.write(lambda db: rows.count_call(db, name, tool), is_synced=False)
             return await session.call(tool, arguments)
         except ServerDown as error:
             raise ToolError(f"The server {name} is not available: {error}.") from None
@@ -275,16 +291,20 @@ class OfferedServers:
         said = "\n".join(
             f"The server {name} is not available: {why}." for name, why in wrong.items()
         )
-        return await self.servers.tools(names), said
+        return self.servers.tools(names), said
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:
         """The tool that is called so, if it may be used."""
         mine = [one for one in self._names if one == server_of(name)]
         wrong = await self.servers.look(mine, context.key.audience, context.workspace)
-        for one, why in wrong.items():
-            raise ToolError(f"The server {one} is not available: {why}.")
-        found = await self.servers.tools(mine)
-        return next((one for one in found if one.name == name), None)
+        for server, why in wrong.items():
+            raise ToolError(f"The server {server} is not available: {why}.")
+        for _ in range(2):
+            for tool in self.servers.tools(mine):
+                if tool.name == name:
+                    return tool
+            await self.servers.known()  # another process may know more
+        return None
 
     @property
     def _names(self) -> list[str]:

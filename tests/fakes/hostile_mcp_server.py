@@ -142,12 +142,18 @@ def ask() -> Any:
     return [{"type": "text", "text": " ".join(answers)}]
 
 
+def ask_for_roots() -> Any:
+    send({"id": "r1", "method": "roots/list"})
+    return [{"type": "text", "text": sys.stdin.readline().strip()}]
+
+
 RESULTS: Mapping[str, Callable[[], Any]] = {
     "huge": lambda: [{"type": "text", "text": "x" * 100_000_000}],
     "large": lambda: [{"type": "text", "text": "x" * 3_000_000}],
     "objects": lambda: [{"type": "text", "text": ""}] * 100_000,
     "lies": lambda: {"content": 5},
     "asks": ask,
+    "roots": ask_for_roots,
 }
 
 

@@ -53,10 +53,11 @@ def fail() -> str:
 
 
 @server.tool()
-async def where(context: Context[Any, Any]) -> str:
-    """Say which folders the client shows."""
-    roots = await context.session.list_roots()
-    return ", ".join(str(one.uri) for one in roots.roots)
+async def learn(context: Context[Any, Any]) -> str:
+    """Have another tool from now on."""
+    server.add_tool(fail, name="fail_again")
+    await context.notify_tools_changed()
+    return "Learnt."
 
 
 @server.resource("notes://today")

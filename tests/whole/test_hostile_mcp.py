@@ -159,6 +159,16 @@ async def test_other_tools_than_before_are_kept_as_an_event_and_told(tmp_path: P
         assert "1 changed: act" in (await house.says("/mcp tools bad")).text
 
 
+async def test_the_only_root_of_a_server_is_the_folder_of_the_chats_people(tmp_path: Path) -> None:
+    async with living(tmp_path, script, hostile(tmp_path, "roots")) as house:
+        await house.says("use bad__act")
+        assert f"{tmp_path}/data/audiences/pipe-main" in last_result(house)
+        await house.says("use bad__act", "other")
+        assert f"{tmp_path}/data/audiences/pipe-other" in last_result(house)
+        assert "pipe-main" not in last_result(house)
+    assert calls_in(tmp_path / "bad").count("started") == 2, "each has a process of its own"
+
+
 async def test_a_server_may_ask_neither_the_model_nor_the_person(tmp_path: Path) -> None:
     async with living(tmp_path, script, hostile(tmp_path, "asks")) as house:
         requests = len(house.server.requests)

@@ -271,6 +271,22 @@ async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> No
     assert (folder / "calls").read_text() == "started\n", "it works in the audience's folder"
 
 
+async def test_a_server_that_learns_a_tool_says_so(tmp_path: Path) -> None:
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says("use notes__learn")
+        await until(lambda: any("1 new: fail_again" in one.reply.text for one in house.sent))
+        await house.says("use notes__fail_again")
+        assert "Error executing tool" in last_result(house)
+
+
+async def test_a_secret_that_would_not_be_masked_goes_nowhere(tmp_path: Path) -> None:
+    environ = {"PLAIN": "a-value-that-is-said"}
+    async with living(tmp_path, script, None, environ) as house:
+        said = (await house.says("/mcp add notes sh -c {{secret.PLAIN}}")).text
+    assert "nothing says that PLAIN is a secret" in said
+    assert "a-value-that-is-said" not in said
+
+
 # --- over the network -----------------------------------------------------------------------------
 
 
