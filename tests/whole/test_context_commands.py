@@ -222,7 +222,7 @@ async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
 async def test_the_preview_of_an_overlong_context_climbs_the_emergency_ladder(
     tmp_path: Path,
 ) -> None:
-    settings = {"context": {"strategy": "full"}}
+    settings = {"context": {"strategy": "full"}, "tools": {"offer": "all"}}
     async with living(tmp_path, echo, settings) as house:
         await talk(house, 30)
         await house.says("/config context.max_tokens 3500 --here")
