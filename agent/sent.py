@@ -78,7 +78,7 @@ def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     if body.get("protocol") == RESPONSES:
         return responses_request.to_body(body, beside)
     if body.get("protocol") != ANTHROPIC:
-        return openai_request.to_body(body)
+        return openai_request.to_body(body, beside)
     from agent.models.anthropic_request import to_body  # noqa: PLC0415 - for those who use it
 
     return to_body(body, beside)

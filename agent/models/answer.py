@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 from uuid import uuid4
 
+from agent.models import chat_thoughts
 from agent.models.base import BOUNDED, ModelReply, Usage
 from memory.messages import ToolCall
 
@@ -25,9 +26,12 @@ class Answer:
     whole, from an endpoint that does not stream, is one chunk. `size` is what was kept of it, in
     characters; `is_full` says that more came than is kept, and that nothing more will be. A call
     that was cut by that is none. `thought` is what the last chunk brought of the model's reasoning.
+    `field` is where something stands that must go back with calls (`chat_thoughts`; "": nothing).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, field: str = "") -> None:
+        self._field = field
+        self._details: list[dict[str, Any]] = []
         self.finish = ""
         self.size = 0
         self.is_full = False
@@ -62,6 +66,9 @@ class Answer:
             self.thought = join_halves(reasoning)
         else:
             self.thought = ""
+        if self._field == chat_thoughts.DETAILS:
+            self.size += chat_thoughts.add_details(self._details, delta.get(self._field))
+            self.is_full |= self.size > MOST_CHARACTERS
         piece = delta.get("content")
         if not (piece and isinstance(piece, str)):
             piece = get_string(delta, "refusal")
@@ -84,6 +91,11 @@ class Answer:
             return
         call.id = call.id or self._clip(get_string(part, "id"))
         call.name = call.name or self._clip(get_string(function, "name")[:LONGEST_NAME])
+        if self._field == chat_thoughts.SIGNATURES and (
+            signed := as_mapping(part.get(self._field))
+        ):
+            self.size += len(str(signed))
+            call.signature = None if self.size > MOST_CHARACTERS else signed
         arguments = get_string(function, "arguments")
         kept = self._clip(arguments)
         call.arguments.write(kept)
@@ -127,7 +139,11 @@ class Answer:
 
     def reply(self, model: str) -> ModelReply:
         """The answer as a value; `model` names it where the endpoint did not."""
-        calls = tuple(call.to_call() for call in self._calls if call.name and not call.is_cut)
+        whole = [call for call in self._calls if call.name and not call.is_cut]
+        calls = tuple(call.to_call() for call in whole)
+        reasoning = join_halves(self._reasoning.getvalue())
+        signatures = [call.signature for call in whole]
+        kept = chat_thoughts.keep(self._field, reasoning, self._details, signatures)
         reason = join_halves(self.finish) or ("tool_calls" if calls else "stop")
         return ModelReply(
             text=self.text,
@@ -135,7 +151,8 @@ class Answer:
             finish=BOUNDED if self.is_full else reason,
             model=join_halves(self._model) or model,
             usage=self._usage,
-            reasoning=join_halves(self._reasoning.getvalue()),
+            reasoning=reasoning,
+            thoughts=kept if calls and not self.is_full else "",
         )
 
 
@@ -146,6 +163,7 @@ class _PartialCall:
         self.id = ""
         self.name = ""
         self.arguments = StringIO()
+        self.signature: Mapping[str, Any] | None = None
         self.is_cut = False
 
     def to_call(self) -> ToolCall:

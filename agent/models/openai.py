@@ -38,7 +38,7 @@ class _Api:
     """One of the two ways to ask: how a request is made of what is wanted, first in the shape that
     both have (`to_neutral`), and what of it was refused and may be left out."""
 
-    answer: Callable[[], Answer]
+    answer: Callable[[Provider], Answer]
     to_neutral: Callable[[Endpoint, Provider, ModelRequest], Mapping[str, Any]]
     to_body: Callable[[Mapping[str, Any], Beside], Mapping[str, Any]]
     find_refused: Callable[[Mapping[str, Any], str], str]
@@ -46,14 +46,14 @@ class _Api:
 
 
 BY_CHAT = _Api(
-    Answer,
+    lambda provider: Answer(provider.thoughts),
     openai_request.to_neutral,
-    lambda body, beside: openai_request.to_body(body),
+    openai_request.to_body,
     openai_request.find_refused_parameter,
     openai_request.without,
 )
 BY_RESPONSES = _Api(
-    ResponsesAnswer,
+    lambda provider: ResponsesAnswer(),
     responses_request.to_neutral,
     responses_request.to_body,
     responses_request.find_refused_parameter,
@@ -127,7 +127,7 @@ class OpenAIModel(EndpointModel):
         name = self._provider.cache_key
         is_header = name not in ("", "body") and request.affinity and self._api is BY_CHAT
         headers = {name: request.affinity} if is_header else {}
-        return await self._ask(self._api.answer(), make, on_delta, request, headers)
+        return await self._ask(self._api.answer(self._provider), make, on_delta, request, headers)
 
     def _open(self) -> SdkClient:
         from agent.models.openai_client import open_client  # noqa: PLC0415 - half a second

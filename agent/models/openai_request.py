@@ -10,11 +10,15 @@ from hashlib import sha256
 from typing import Any
 
 from agent.models.base import ModelRequest
+from agent.models.chat_thoughts import put_back
 from agent.models.endpoint import Endpoint
 from agent.models.providers import Provider
+from memory.messages import Beside
 
 Json = dict[str, Any]
 
+THOUGHTS = "thoughts"
+"""What a body says, so long, of the field in which thoughts go back."""
 CALL_IDS = "call_ids"
 """What a body says, as long as it is in the shape that all take, of how long ids of calls are."""
 _LETTERS = string.ascii_letters + string.digits
@@ -25,6 +29,8 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
     body = wire_body(endpoint.model, request)
     if provider.call_ids:
         body[CALL_IDS] = provider.call_ids
+    if provider.thoughts:
+        body[THOUGHTS] = provider.thoughts
     if provider.cache_key == "body" and request.affinity:
         body["prompt_cache_key"] = request.affinity
     return body
@@ -84,14 +90,26 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]
     return kept | renamed
 
 
-def to_body(neutral: Mapping[str, Any]) -> Mapping[str, Any]:
+def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     """The body as it is sent. Where ids of calls must have so many letters and digits, those of
-    other models' calls are replaced, each always by the same one."""
-    length = neutral.get(CALL_IDS)
-    if not length:
+    other models' calls are replaced, each always by the same one; where thoughts go back with the
+    calls, those of `beside` do."""
+    length, field = neutral.get(CALL_IDS), neutral.get(THOUGHTS)
+    if not length and not field:
         return neutral
-    body = {name: value for name, value in neutral.items() if name != CALL_IDS}
-    return body | {"messages": [_with_ids(one, length) for one in neutral["messages"]]}
+    body = {name: value for name, value in neutral.items() if name not in (CALL_IDS, THOUGHTS)}
+    messages = neutral["messages"]
+    if field:
+        messages = [_with_thoughts(one, field, beside) for one in messages]
+    if length:
+        messages = [_with_ids(one, length) for one in messages]
+    return body | {"messages": messages}
+
+
+def _with_thoughts(message: Mapping[str, Any], field: str, beside: Beside) -> Mapping[str, Any]:
+    if not (calls := message.get("tool_calls")):
+        return message
+    return put_back(message, field, beside.thoughts.get(calls[0]["id"], ""))
 
 
 def _with_ids(message: Mapping[str, Any], length: int) -> Mapping[str, Any]:

@@ -36,6 +36,7 @@ class Provider:
     window: tuple[str, ...] = ()
     cache_key: str = ""
     call_ids: int = 0
+    thoughts: str = ""
     responses: str = ""
 
     @property
@@ -77,6 +78,7 @@ def _read(entry: Mapping[str, Any]) -> Provider:
         window=tuple(entry.get("window", ())),
         cache_key=entry.get("cache_key", ""),
         call_ids=entry.get("call_ids", 0),
+        thoughts=entry.get("thoughts", ""),
         responses=entry.get("responses", ""),
     )
 

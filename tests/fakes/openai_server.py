@@ -135,6 +135,9 @@ def openai_overflow(tokens: int, window: int) -> Fail:
     )
 
 
+_FIELD: web.AppKey[Callable[[], str]] = web.AppKey("thoughts")
+
+
 class OpenAIServer:
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
@@ -145,9 +148,10 @@ class OpenAIServer:
     Ollama's own API tells of. `models` are what is listed, by their names or as whole entries
     (None: it has no list), `documents` what else is found there, by its path. `call_ids` is how
     many letters and digits the id of a call must have, as Mistral wants it (0: any will do), and
-    `only_responses` are models that the Responses API serves, and chat completions do not. `key`
-    is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left before
-    their answer was whole: tests wait on them instead of sleeping.
+    `thoughts` is the field in which thoughts must go back with calls, as some want it ("": nobody
+    knows one); `only_responses` are models that the Responses API serves, and chat completions do
+    not. `key` is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that
+    left before their answer was whole: tests wait on them instead of sleeping.
     """
 
     def __init__(
@@ -175,6 +179,7 @@ class OpenAIServer:
         self._ollama = ollama or {}
         self.documents: Mapping[str, Json] = {}
         self.call_ids = 0
+        self.thoughts = ""
         self.only_responses: frozenset[str] = frozenset()
         self.counts: Callable[[bytes], int] = lambda prompt: len(prompt) // 4
         self.refused = 0
@@ -209,6 +214,7 @@ class OpenAIServer:
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=64 << 20)
+        app[_FIELD] = lambda: self.thoughts
         for root in ("/v1", "/openai/v1"):  # the second is Azure's and Bedrock's
             app.router.add_post(f"{root}/chat/completions", self._complete)
         app.router.add_post("/v1/responses", self._complete)
@@ -292,7 +298,8 @@ class OpenAIServer:
     def _complain(self, body: Json, by_responses: bool) -> str:
         if by_responses:
             return openai_responses.refusal(body)
-        return refusal(body) or _bad_ids(body, self.call_ids)
+        bad = refusal(body) or _bad_ids(body, self.call_ids)
+        return bad or _bad_thoughts(body, self.thoughts)
 
 
 _ONLY_RESPONSES = Fail(
@@ -431,6 +438,30 @@ def _bad_pairs(body: Json) -> str:
     )
 
 
+_THOUGHTS = ("reasoning_content", "reasoning_details")
+
+
+def _bad_thoughts(body: Json, field: str) -> str:
+    """What DeepSeek, OpenRouter and Gemini say where thoughts are missing, and others where there
+    are some."""
+    last = max(n for n, one in enumerate(body["messages"]) if one["role"] in ("user", "system"))
+    for number, message in enumerate(body["messages"]):
+        calls = _calls_of(message)
+        for name in _THOUGHTS:
+            if name in message and name != field:
+                return f"Unknown parameter: 'messages[{number}].{name}'."
+            if calls and name == field == "reasoning_content" and name not in message:
+                return (
+                    "The `reasoning_content` in the thinking mode must be passed back to the API."
+                )
+        signed = [bool(call.get("extra_content", {}).get("google")) for call in calls]
+        if any(signed) and field != "extra_content":
+            return f"Unknown parameter: 'messages[{number}].tool_calls[0].extra_content'."
+        if field == "extra_content" and calls and number > last and not signed[0]:
+            return "Function call is missing a thought_signature in functionCall parts."
+    return ""
+
+
 def _bad_ids(body: Json, length: int) -> str:
     """Mistral's complaint about an id of a call."""
     ids = [call["id"] for message in body["messages"] for call in _calls_of(message)]
@@ -522,7 +553,7 @@ async def _stream(
     await response.prepare(request)
     send = _sender(response, body["model"])
     saying = answer if isinstance(answer, Say) else Say(answer.text, finish="")
-    chosen = list(choices(saying))
+    chosen = list(choices(saying, request.app[_FIELD]()))
     for number, choice in enumerate(chosen):
         if saying.gate and number == len(chosen) // 2:
             await saying.gate.wait()
@@ -554,13 +585,14 @@ def _event(data: Json) -> bytes:
     return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
 
-def choices(answer: Say) -> Iterator[Json]:
-    """The `choices[0]` of each chunk, in order: role, reasoning, text, tool calls, reason."""
+def choices(answer: Say, field: str = "") -> Iterator[Json]:
+    """The `choices[0]` of each chunk, in order: role, reasoning, text, tool calls, reason. What has
+    to go back is in `field`."""
     deltas = itertools.chain(
         [{"role": "assistant", "content": ""}],
-        ({"reasoning_content": piece} for piece in _pieces(answer.reasoning, 2)),
+        (_thought(piece, field) for piece in _pieces(answer.reasoning, 2)),
         ({"content": piece} for piece in _pieces(answer.text, answer.pieces)),
-        _call_deltas(answer.calls),
+        _call_deltas(answer.calls, field == "extra_content"),
     )
     for delta in deltas:
         yield {"index": 0, "delta": delta, "finish_reason": None}
@@ -568,13 +600,22 @@ def choices(answer: Say) -> Iterator[Json]:
         yield {"index": 0, "delta": {}, "finish_reason": _finish(answer)}
 
 
-def _call_deltas(calls: Sequence[Call]) -> Iterator[Json]:
+def _thought(piece: str, field: str) -> Json:
+    if field != "reasoning_details":
+        return {"reasoning_content": piece}
+    detail = {"type": "reasoning.text", "index": 0, "text": piece, "signature": None}
+    return {"reasoning": piece, "reasoning_details": [detail]}
+
+
+def _call_deltas(calls: Sequence[Call], is_signed: bool = False) -> Iterator[Json]:
     for index, call in enumerate(calls):
-        opening = {
+        opening: Json = {
             "index": index,
             "type": "function",
             "function": {"name": call.name, "arguments": ""},
         }
+        if is_signed and index == 0:  # Gemini signs the first of several
+            opening["extra_content"] = {"google": {"thought_signature": f"signed-{call.name}"}}
         yield {"tool_calls": [opening | ({"id": call.id} if call.id else {})]}
     # Real endpoints finish one call before the next; interleaving is the harder case.
     cut = [list(_pieces(call.arguments, 3)) for call in calls]

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from agent.models.providers import PROVIDERS
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.house import House, running
 
@@ -114,3 +117,31 @@ async def test_a_conversation_goes_on_from_one_api_with_the_other(tmp_path: Path
             await house.says("/model gpt-5-pro")
             assert (await house.says("Really?")).text == "Of course."
     assert ["input" in one.body for one in server.requests] == [True, True, False, True]
+
+
+# --- thoughts that go back by chat completions ---
+
+
+@pytest.mark.parametrize("provider", ["deepseek", "gemini", "openrouter"])
+async def test_tools_work_where_thoughts_must_go_back_also_after_a_restart(
+    tmp_path: Path, provider: str
+) -> None:
+    thought = Say("One moment.", (SUM,), reasoning="I should calculate.")
+    async with OpenAIServer([thought, Say("It is 42."), Say("Yes.")]) as server:
+        server.thoughts = PROVIDERS[provider].thoughts
+        brain = {"provider": provider, "config": {"base_url": server.base_url}}
+        config = {"model": "m", "brain": brain}
+        keys = {PROVIDERS[provider].key_name: "k"}
+        house = House()
+        async with running(tmp_path, house, config, keys):
+            assert (await house.says("What is six times seven?")).text == "It is 42."
+            for number in (1, 2):
+                shown = (await house.says(f"/context request r{number} json")).data
+                assert shown
+                assert shown["request"]["is_same"]
+        house = House()
+        house.count = 10
+        async with running(tmp_path, house, config, keys):
+            assert (await house.says("Sure?")).text == "Yes."
+        before, after = (one.body["messages"] for one in list(server.requests)[1:])
+    assert after[: len(before)] == before, "the beginning stays as it was, for the cache"

@@ -1,0 +1,74 @@
+"""What some who speak chat completions want back with a model's calls, though the protocol has no
+place for it: each in a field of its own, just as it came, or the next request is refused.
+
+`Provider.thoughts` names the field: DeepSeek wants the thoughts themselves (`reasoning_content`),
+OpenRouter a list of what whoever is behind it has signed (`reasoning_details`), and Gemini a
+signature with each call (`extra_content`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+Json = dict[str, Any]
+
+TEXT, DETAILS, SIGNATURES = "reasoning_content", "reasoning_details", "extra_content"
+_UNSIGNED: Json = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Gemini takes for calls that another model has made."""
+_GROWING = ("text", "summary", "data")
+_MOST_DETAILS = 2_000
+
+
+def add_details(details: list[Json], more: object) -> int:
+    """Add a chunk's details to those that came before; returns by how many characters they grew.
+    What belongs together comes in pieces."""
+    size = 0
+    for piece in more if isinstance(more, list) else ():
+        if not isinstance(piece, dict) or len(details) >= _MOST_DETAILS:
+            continue
+        size += sum(len(value) for value in piece.values() if isinstance(value, str))
+        last = details[-1] if details else {}
+        if last and all(last.get(name) == piece.get(name) for name in ("type", "index")):
+            known = {name: value for name, value in piece.items() if value is not None}
+            for name in _GROWING:
+                if isinstance(known.get(name), str) and isinstance(last.get(name), str):
+                    known[name] = last[name] + known[name]
+            last.update(known)
+        else:
+            details.append(dict(piece))
+    return size
+
+
+def keep(field: str, text: str, details: Sequence[Json], signatures: Sequence[object]) -> str:
+    """What goes back, as `Message.thoughts` has it: "" where there is nothing."""
+    kept = {TEXT: text, DETAILS: list(details), SIGNATURES: list(signatures)}.get(field)
+    if not kept or (field == SIGNATURES and not any(signatures)):
+        return ""
+    return orjson.dumps({field: kept}).decode()
+
+
+def put_back(message: Mapping[str, Any], field: str, thoughts: str) -> Mapping[str, Any]:
+    """A message that calls tools, with what was kept of it; what another model's protocol kept
+    says nothing here."""
+    kept = _read(thoughts).get(field)
+    if field == TEXT:
+        return {**message, TEXT: kept if isinstance(kept, str) else ""}
+    if field == DETAILS:
+        return {**message, DETAILS: kept} if isinstance(kept, list) else message
+    signed = kept if isinstance(kept, list) else []
+    calls = [dict(call) for call in message["tool_calls"]]
+    for call, signature in zip(calls, signed or [_UNSIGNED], strict=False):
+        if isinstance(signature, dict):
+            call[SIGNATURES] = signature
+    return {**message, "tool_calls": calls}
+
+
+def _read(thoughts: str) -> Json:
+    try:
+        value = orjson.loads(thoughts) if thoughts else {}
+    except ValueError:
+        value = {}
+    return value if isinstance(value, dict) else {}
