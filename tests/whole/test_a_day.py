@@ -1,6 +1,6 @@
 """A day in the life, with real processes: Telegram and the page, Claude by Anthropic's own
-protocol, an MCP server, jobs, a restart in another time zone, and a limit that stops it all in the
-end."""
+protocol, an MCP server, a voice message, jobs, a restart in another time zone, and a limit that
+stops it all in the end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ import aiohttp
 
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.documents import pdf
-from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.fakes.telegram_server import TOKEN, Person, TelegramServer
+from tests.fakes.voice_desk import OGG
 from tests.web.test_process import url_of
 from tests.whole.mcp_house import calls_in, notes
 from tests.whole.process import BotProcess, talking
@@ -47,7 +48,7 @@ def _begin(task: str) -> Answer:
         return Say(calls=(Call("read_file", '{"path": "plan.pdf"}'),))
     if "Count" in task:  # and never comes to an end by itself
         return Say("counting " * 200, calls=(Call("calculate", '{"expression": "1 + 1"}'),))
-    return Say("Good evening.")
+    return Say("I heard you." if "[heard]" in task else "Good evening.")
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:
@@ -65,11 +66,12 @@ def _clean(text: str) -> str:
 
 @dataclass
 class Life:
-    """The bot's surroundings, which outlive its processes."""
+    """The bot's surroundings, which outlive its processes; `ears` hear what is spoken."""
 
     folder: Path
     telegram: TelegramServer
     model: AnthropicServer
+    ears: OpenAIServer
     ann: Person
 
     @asynccontextmanager
@@ -83,11 +85,12 @@ class Life:
             "web": {"port": 0},
             "timezone": zone,
             "spend_limit_total": LIMIT,
+            "voice": {"model": "whisper-1", "minute_price": 0.006},
             "mcp": {"servers": {"notes": notes(self.folder)}},
         }
         launch = f'python=$1; shift; exec "$python" {MOVED} {at} "$@"'
         async with talking(
-            self.folder, None, settings, arguments=("--web",), shell=launch, environ=KEYS
+            self.folder, self.ears, settings, arguments=("--web",), shell=launch, environ=KEYS
         ) as bot:
             await url_of(bot)
             yield bot
@@ -115,8 +118,9 @@ async def test_a_day(tmp_path: Path) -> None:
     async with (
         TelegramServer() as telegram,
         AnthropicServer(claude, key=KEYS["ANTHROPIC_API_KEY"]) as model,
+        OpenAIServer() as ears,
     ):
-        life = Life(tmp_path, telegram, model, telegram.person("Ann", 42))
+        life = Life(tmp_path, telegram, model, ears, telegram.person("Ann", 42))
         await _evening_before(life)
         await _morning(life)
         await _evening_in_new_york(life)
@@ -143,6 +147,11 @@ async def _morning(life: Life) -> None:
         assert "Job 1, every day at 08:00" in told.text
         assert calls_in(life.folder) == ["started", "find_notes today"]
 
+        life.ears.voice.transcripts.append("Good morning, Parley!")
+        life.ann.sends(life.ann.voice(OGG))
+        await life.telegram.shown("I heard you.")
+        assert "[heard] Good morning, Parley!" in json.dumps(life.model.requests[-1].body)
+
         plan = base64.b64encode(pdf("Knead it.", "Bake it for 40 minutes.")).decode()
         file = {"name": "plan.pdf", "media_type": "application/pdf", "data": plan}
         answer = await says_on_the_page(bot, "How long, by plan.pdf?", attachments=[file])
@@ -166,10 +175,12 @@ async def _evening_in_new_york(life: Life) -> None:
         await life.telegram.shown("next on Wed 2 Dec 2026, 08:00 (Europe/Berlin)")
 
         refused, before = "", life.asked
-        while "this month's" not in refused and life.asked < before + 20:
+        while "not sent to the model" not in refused and life.asked < before + 20:
             refused = await says_on_the_page(bot, "Good evening! " + "How was your day? " * 500)
         assert "this month's $0.0500" in refused
         asked = life.asked
+        life.ann.says("/usage")
+        await life.telegram.shown("voice heard")
         life.ann.says("Are you there?")
         await life.telegram.shown("not sent to the model")
         assert life.asked == asked
