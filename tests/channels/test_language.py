@@ -94,6 +94,19 @@ async def test_what_nearly_each_setting_means_is_said_in_every_language(
     assert len(english) <= len(SETTINGS) // 20
 
 
+OTHER_WORDS = {
+    "de": r"\b(?:Stummel|[Ii]m Spiel|Tokens|Konversation|Nutzer|Prompt|Provider|Sie haben|Ihnen)\b",
+    "zh": r"你|会话|提示词|提供商|占位符|回合|拥有者",
+}
+"""What is called otherwise: one thing has one name, and people are spoken to in one way."""
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_one_thing_has_one_name_in_a_language(language: str) -> None:
+    other = re.compile(OTHER_WORDS[language])
+    assert [text for text in words_of(language).values() if other.search(text)] == []
+
+
 def test_what_is_not_translated_is_english() -> None:
     with speaking("de"):
         assert _("No such sentence, {name}.", name="Ann") == "No such sentence, Ann."
