@@ -115,7 +115,8 @@ class SettingInfo:
     """A setting as a person sees it. `layer` says where the value comes from, `wants` what may
     be set ("a whole number from 1 to 1000"); `choices` is empty where any value in a range is
     possible; `is_per_conversation` says whether `--here` may set it, `is_fixed` whether no command
-    may, and `holds` from when on a change does ("from the next step on")."""
+    may, and `holds` from when on a change does ("from the next step on"). `takes` is `wants` in
+    English where that was translated, for programs that go by it."""
 
     key: str
     value: Any
@@ -128,6 +129,7 @@ class SettingInfo:
     is_per_conversation: bool = False
     holds: str = ""
     is_fixed: bool = False
+    takes: str = ""
 
 
 class SettingsPort(Protocol):

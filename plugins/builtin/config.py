@@ -70,7 +70,7 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
         return settings
     may = {setting.key: ask.bot.settings.may_set(setting.key, here) for setting in settings}
     return [
-        replace(one, wants=explain(wants))
+        replace(one, wants=explain(wants), takes=wants)
         for one in settings
         if (wants := may[one.key]) is not None
     ]
@@ -80,7 +80,8 @@ def _in_words(setting: SettingInfo) -> SettingInfo:
     """What is said about it in the language of whoever asked."""
     meaning, choices = _(setting.meaning), setting.choices
     wants = format_list(choices, "or") if choices else explain(setting.wants)
-    return replace(setting, meaning=meaning, wants=wants, unit=_(setting.unit))
+    takes = setting.takes or setting.wants
+    return replace(setting, meaning=meaning, wants=wants, unit=_(setting.unit), takes=takes)
 
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:

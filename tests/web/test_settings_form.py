@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,20 @@ async def test_a_switch_switches(tmp_path: Path, browser: Browser, key: str) -> 
         await row(tab, key).get_by_role("switch").click()
         await expect(row(tab, key)).to_contain_text("Set ")
         assert await value_of(site, key) is not before
+
+
+@pytest.mark.parametrize("language", ["en-GB", "de-DE", "zh-CN"])
+async def test_the_fields_of_settings_are_the_same_in_every_language(
+    tmp_path: Path, browser: Browser, language: str
+) -> None:
+    rule = {"id": "a", "on": "turn_end", "action": {"type": "log", "message": "x"}}
+    async with (
+        serving(tmp_path, echo, {"hooks": [rule]}) as site,
+        browsing(browser, locale=language) as tab,
+    ):
+        await opens_settings(tab, site)
+        await tab.page.click("#all-settings > summary")
+        await expect(tab.page.locator("textarea#setting-system_prompt")).to_be_visible()
+        hooks = await tab.page.locator("textarea#setting-hooks").input_value()
+        assert json.loads(hooks)[0]["id"] == "a"
+        await expect(tab.page.locator("select#setting-context-full_turns")).to_be_visible()

@@ -45,7 +45,7 @@ function card(name, size, address) {
     address && actions(name, address));
 }
 
-const ending = (name) => (name.match(/\.(\w{1,4})$/)?.[1] ?? "file").toLowerCase();
+const ending = (name) => (name.match(/\.(\w{1,4})$/)?.[1] ?? t("file")).toLowerCase();
 
 const actions = (name, address) => [
   h("button", { type: "button", class: "icon", title: t("Preview"), "aria-label": t("Preview {name}", { name }), onclick: () => previewed(name, address) }, "⌕"),

@@ -39,7 +39,7 @@ function asked({ found, agents = [], agent, question, hasScope = false }) {
   const may = found.may_set;
   const scope = h("select", { "aria-label": t("Where it answers") },
     may.here && h("option", { value: HERE }, t("in this conversation")),
-    may.everywhere && h("option", { value: "" }, "everywhere"));
+    may.everywhere && h("option", { value: "" }, t("everywhere")));
   const list = h("ul", { class: "models" });
   return new Promise((resolve) => {
     let chosen = null;

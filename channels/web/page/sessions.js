@@ -149,7 +149,7 @@ export class Sessions {
     const button = (label, act, isOffered = names.length > 0) => h("button", { type: "button", disabled: !isOffered, onclick: act }, label);
     const count = names.length === 1 ? t("1 conversation") : t("{n} conversations", { n: names.length });
     return bar.replaceChildren(
-      h("span", { role: "status" }, `${names.length} chosen`),
+      h("span", { role: "status" }, t("{n} chosen", { n: names.length })),
       button(t("Archive"), async () => { await this.#run(names, "/archive"); await this.#select(null); }),
       button(t("Delete"), () => this.#delete(names, t("Delete {count} for good, with all their branches?", { count }))),
       button(t("Done"), () => this.#select(null), true));

@@ -123,7 +123,7 @@ function control(setting, id) {
   if (choices.length) {
     return h("select", { id }, choices.map((choice) => h("option", { value: choice, selected: choice === value }, values[choice] ?? choice)));
   }
-  const most = isList(setting) ? LONG : Number(setting.wants.match(/text of at most (\d+)/)?.[1] ?? 0);
+  const most = isList(setting) ? LONG : Number(setting.takes.match(/text of at most (\d+)/)?.[1] ?? 0);
   if (most >= LONG) {
     const area = h("textarea", { id, rows: Math.min(8, Math.max(3, value.split("\n").length + 1)), dir: "auto" });
     area.value = value;
@@ -133,15 +133,15 @@ function control(setting, id) {
 }
 
 /** What a setting may be, where that is a short list. */
-function choicesOf({ choices, wants }) {
+function choicesOf({ choices, takes }) {
   if (choices.length) return choices;
-  const [, low, high] = wants.match(/whole number from (\d+) to (\d+)/) ?? [];
+  const [, low, high] = takes.match(/whole number from (\d+) to (\d+)/) ?? [];
   if (high === undefined || high - low >= FEW) return [];
   return Array.from({ length: high - low + 1 }, (_, step) => String(Number(low) + step));
 }
 
 /** Whether it is a list of objects, which is written as JSON. */
-const isList = ({ value, wants }) => Array.isArray(value) && /\brules\b/.test(wants);
+const isList = ({ value, takes }) => Array.isArray(value) && /\brules\b/.test(takes);
 
 function written(setting) {
   const { value } = setting;
@@ -149,7 +149,7 @@ function written(setting) {
   return Array.isArray(value) && !isList(setting) ? value.join(", ") : JSON.stringify(value, null, 2);
 }
 
-const shown = (setting) => written(setting) || "(none)";
+const shown = (setting) => written(setting) || t("(none)");
 
 /** What was typed, so that /config reads it as it stands; text is JSON, which keeps its spaces. */
 function typed({ value }, field) {

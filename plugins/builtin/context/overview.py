@@ -9,7 +9,7 @@ from datetime import tzinfo
 from typing import Any, Literal
 
 from channels.base import ContextUsage
-from channels.language import _, number_of
+from channels.language import _, explain, number_of
 from memory.calibration import CutPrompt, LearnedWindow
 from memory.context import compaction
 from memory.context.change import ViewEvent
@@ -316,7 +316,7 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
         "actor": event.actor,
         "strategy": event.strategy,
         "at": event.at.isoformat(),
-        "reason": event.reason,
+        "reason": explain(event.reason),
         "turns": ids(list_touched(event)),
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,

@@ -1,0 +1,226 @@
+"""The page's words are marked to be translated: in the made-up language, whatever a person sees
+outside of the marks was forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, FilePayload
+
+from channels.web import words
+from tests.channels.made_up import speak_made_up, unmarked
+from tests.fakes.openai_server import Call, Fail, Received, Say
+from tests.web.browser import Tab, browsing, needs_chromium
+from tests.web.site import Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SEEN = """() => {
+  const others = ["#log .turn .text", ".title", "#title", "code", "pre", "kbd", "time", ".snippet",
+    "textarea", ".models b", "#all-settings label", "#all-settings select", "#all-settings output"].join();
+  const found = [];
+  const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (nodes.nextNode()) {
+    const inside = nodes.currentNode.parentElement;
+    const shown = inside.closest("select") ?? inside;
+    if (shown.checkVisibility() && !inside.closest(others)) found.push(nodes.currentNode.data);
+  }
+  for (const element of document.body.querySelectorAll("*")) {
+    if (!element.checkVisibility() || element.closest(others)) continue;
+    for (const name of ["aria-label", "placeholder", "title", "alt"]) {
+      if (element.getAttribute(name)) found.push(element.getAttribute(name));
+    }
+  }
+  return found.join("\\n");
+}"""
+
+
+def script(request: Received) -> Say | Fail:
+    last = request.body["messages"][-1]
+    if "tools" not in request.body or last["role"] == "tool":
+        return Say("More")
+    if "nonsense" in str(last["content"]):
+        return Fail(401, {"message": "more"})
+    if "zebra" in str(last["content"]):
+        return Say("", (Call("web_fetch", '{"url": "http://127.0.0.1:9/"}', "c1"),))
+    return Say("More")
+
+
+async def find_unmarked(tab: Tab) -> set[str]:
+    """The words on the page that stand in no marks."""
+    text = await tab.page.evaluate(SEEN)
+    assert text.count("⟦") == text.count("⟧") > 10, text
+    left, depth = [], 0
+    for character in text:
+        depth += (character == "⟦") - (character == "⟧")
+        left.append("" if depth or character == "⟧" else character)
+    return {word for line in "".join(left).splitlines() for word in unmarked(line)}
+
+
+async def talk(site: Site, tab: Tab) -> None:
+    """Turns in several states, on the page."""
+    for _ in range(4):
+        await site.says("Hello")
+    for line in ("/context compact t1-t2", "/context pin t3", "/context drop t4"):
+        await site.commands(line)
+    await tab.opens(site.url)
+    await tab.sees(".turn[data-turn=t3]")
+
+
+async def look_at_nothing(site: Site, tab: Tab) -> None:
+    await tab.opens(site.url, "fresh")
+
+
+async def write_commands(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    lines = ("/contxt", "/help", "/status", "/context request", "/memory diff")
+    for number, line in enumerate((*lines, "/branches", "/usage", "/context advise")):
+        await tab.writes(line)
+        await tab.sees(f".card >> nth={number}")
+
+
+async def complete(site: Site, tab: Tab) -> None:
+    await tab.opens(site.url)
+    await tab.page.locator("#text").press_sequentially("/context ")
+    await tab.sees("#completions li")
+
+
+async def fill_in_a_form(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.writes("/memory edit")
+    await tab.sees(".card textarea")
+
+
+async def open_settings(site: Site, tab: Tab) -> None:
+    await tab.opens(site.url)
+    for summary in ("#settings", "#all-settings", "#browser", "#people"):
+        await tab.page.click(f"{summary} > summary")
+    await tab.sees("#all-settings li")
+    await tab.sees("#people .inviting")
+
+
+async def invite(site: Site, tab: Tab) -> None:
+    await tab.opens(site.url)
+    await tab.page.click("#people > summary")
+    await tab.page.fill("#people .inviting input[type=text]", "Ann")
+    await tab.page.click("#people .inviting button")
+    await tab.sees("#people .inviting input[readonly], #people .link")
+
+
+async def open_menus(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.page.locator("#list [aria-haspopup=menu]").first.click()
+    await tab.sees("#menu [role=menuitem]")
+
+
+async def choose_several(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.page.click("#more")
+    await tab.sees("#menu [role=menuitem]")
+    await tab.page.locator("#menu [role=menuitem]", has_text="Choose several").click()
+    await tab.page.locator("#list input[type=checkbox]").first.check()
+    await tab.sees("#selection")
+
+
+async def search(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.page.fill("#search", "Hello")
+    await tab.sees(".snippet")
+
+
+async def look_at_keys(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.page.focus("#log")
+    await tab.page.keyboard.press("?")
+    await tab.sees("dialog[open]")
+
+
+async def choose_a_model(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.page.click("#model")
+    await tab.sees("#menu [role^=menuitem], dialog[open]")
+
+
+async def look_at_requests(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.page.click("#requests > summary")
+    await tab.sees("#requests li")
+
+
+async def look_at_files(site: Site, tab: Tab) -> None:
+    await site.says(
+        "Hello", attachments=[{"name": "Plans", "media_type": "text/plain", "data": "aGk="}]
+    )
+    await tab.opens(site.url)
+    await tab.page.set_input_files(
+        "#picker", FilePayload(name="Other", mimeType="text/plain", buffer=b"x")
+    )
+    await tab.sees("#files li")
+    await tab.page.click("#workspace > summary")
+    await tab.sees("#workspace li")
+
+
+async def meet_an_error(site: Site, tab: Tab) -> None:
+    await tab.opens(site.url)
+    await tab.writes("Hello nonsense")
+    await tab.sees(".ending.failed")
+
+
+async def be_asked_by_a_tool(site: Site, tab: Tab) -> None:
+    await site.commands("/config tools.web_fetch true")
+    await tab.opens(site.url)
+    await tab.writes("Hello zebra")
+    await tab.sees(".card >> text=127.0.0.1")
+
+
+async def write_while_away(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.page.route("**/messages", lambda route: route.abort())
+    await tab.writes("Hello again")
+    await tab.sees(".unsent")
+
+
+STATES: dict[str, Callable[[Site, Tab], Awaitable[None]]] = {
+    "nothing was said": look_at_nothing,
+    "turns in several states": talk,
+    "commands": write_commands,
+    "completion": complete,
+    "a form": fill_in_a_form,
+    "settings": open_settings,
+    "people": invite,
+    "a menu": open_menus,
+    "several conversations": choose_several,
+    "search": search,
+    "keys": look_at_keys,
+    "models": choose_a_model,
+    "requests": look_at_requests,
+    "files": look_at_files,
+    "an error": meet_an_error,
+    "a tool's question": be_asked_by_a_tool,
+    "a bot that is away": write_while_away,
+}
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    speak_made_up(monkeypatch)
+    said = {text: f"⟦{text}⟧" for text in words.list_words()}
+    monkeypatch.setattr(words, "_translate", lambda language: said)
+
+
+@needs_chromium
+@pytest.mark.usefixtures("made_up")
+@pytest.mark.parametrize("state", STATES)
+async def test_all_words_of_the_page_are_marked(
+    tmp_path: Path, browser: Browser, state: str
+) -> None:
+    async with (
+        serving(tmp_path, script) as site,
+        browsing(browser, locale="de-DE") as tab,
+    ):
+        await STATES[state](site, tab)
+        assert await find_unmarked(tab) == set()
+        tab.faults.clear()  # the browser notes what was refused
+        await site.commands("/stop")
