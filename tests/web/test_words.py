@@ -19,7 +19,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SEEN = """() => {
   const others = ["#log .turn .text", ".title", "#title", "code", "pre", "kbd", "time", ".snippet",
-    "textarea", ".models b", "#all-settings label", "#all-settings select", "#all-settings output"].join();
+    "textarea", ".models b",
+    ...["label", "select", "output"].map(one => `#all-settings ${one}`)].join();
   const found = [];
   const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (nodes.nextNode()) {
