@@ -95,7 +95,7 @@ async def test_what_nearly_each_setting_means_is_said_in_every_language(
 
 
 OTHER_WORDS = {
-    "de": r"\b(?:Stummel|[Ii]m Spiel|Tokens|Konversation|Nutzer|Prompt|Provider|Sie haben|Ihnen)\b",
+    "de": r"\b(?:Stummel|[Ii]m Spiel|Konversation|Nutzer|Prompt|Provider|Sie haben|Ihnen)\b",
     "zh": r"你|会话|提示词|提供商|占位符|回合|拥有者",
 }
 """What is called otherwise: one thing has one name, and people are spoken to in one way."""
