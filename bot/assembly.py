@@ -135,8 +135,8 @@ async def assemble(
         ServerPorts(
             lambda: book.effective().mcp,
             fill_secrets(layers.secrets),
-            lambda server, why: alerts.server_down(server, why),
-            lambda server, what: alerts.server_changed(server, what),
+            lambda server, why: alerts.server_down(server, hide(why)),
+            lambda server, what: alerts.server_changed(server, hide(what)),
         ),
     )
     meter = Meter()
@@ -285,7 +285,7 @@ async def assemble(
         approvals=approvals,
         forms=forms,
         jobs=job_orders,
-        mcp=SetServers(servers, offers, meter.count, config.workspace, config.zone),
+        mcp=SetServers(servers, offers, meter.count, config.workspace, config.zone, hide),
         commands=plugins.commands,
         workspace=config.workspace,
         zone=config.zone,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from agent.mcp import ServerDown
 from agent.mcp.catalogue import ListedTool
@@ -92,13 +92,14 @@ class ServerOffers:
 @dataclass(frozen=True, slots=True)
 class SetServers:
     """The servers, for commands. `count_tokens` counts those of a text; `workspace` is the folder
-    of a conversation's audience."""
+    of a conversation's audience; `hide` takes secrets out of what people read."""
 
     servers: Servers
     offers: ServerOffers
     count_tokens: Callable[[str], int]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
+    hide: Callable[[str], str]
 
     async def all(self, key: ConversationKey, address: Address) -> list[ServerView]:
         now = self.servers.all
@@ -141,27 +142,28 @@ class SetServers:
         running, why = self.servers.state_of(server.name)
         line = f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
         is_added = server.name not in {one.name for one in self.offers.settings().servers}
-        where = server.url or " ".join((server.command, *server.args))
+        url = urlsplit(server.url)  # what follows may be a key
+        where = f"{url.scheme}://{url.hostname}" if server.url else server.command
         return ServerView(
             name=server.name,
-            where=where[:200],
+            where=self.hide(where[:200]),
             is_added=is_added,
             is_process=server.is_process,
             is_served_here=is_here,
             line=self.count_tokens(f"\n{line}"),
             running=running,
-            why_down=why,
+            why_down=self.hide(why),
             tools=tools,
             changes=changes,
         )
 
     async def look(self, name: str, key: ConversationKey) -> str:
         wrong = await self.servers.look([name], key.audience, self.workspace(key))
-        return wrong.get(name, "")
+        return self.hide(wrong.get(name, ""))
 
     async def restart(self, name: str, key: ConversationKey) -> str:
         await self.servers.restart(name)
-        return await self.servers.start(name, key.audience, self.workspace(key))
+        return self.hide(await self.servers.start(name, key.audience, self.workspace(key)))
 
     async def forget(self, name: str) -> None:
         await self.servers.forget(name)

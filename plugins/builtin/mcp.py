@@ -114,7 +114,7 @@ def _read_server(what: str) -> dict[str, Any]:
         raise CommandError(_(USAGE))
     if words[0].startswith(("http://", "https://")):
         return {"url": words[0]}
-    return {"command": words[0], "args": words[1:]}
+    return {"command": words[0], **({"args": words[1:]} if words[1:] else {})}
 
 
 async def remove(ask: Ask, rest: str) -> Reply:

@@ -279,6 +279,23 @@ async def test_a_server_that_learns_a_tool_says_so(tmp_path: Path) -> None:
         assert "Error executing tool" in last_result(house)
 
 
+async def test_what_people_are_told_of_a_server_has_no_secret_in_it(tmp_path: Path) -> None:
+    environ = {"NOTES_KEY": "s3cret-enough"}
+    server = {
+        "command": "sh",
+        "args": ["-c", "echo no way with $0 >&2; exit 1", "{{secret.NOTES_KEY}}"],
+    }
+    async with living(tmp_path, script, with_servers(notes=server), environ) as house:
+        for line in ("/mcp tools notes", "/mcp", "/mcp restart notes", "/context detail"):
+            reply = await house.says(line)
+            assert "s3cret" not in reply.text + str(reply.data), line
+        assert "no way with ***" in (await house.says("/mcp")).text.replace("\\", "")
+        await house.says("use notes__find_notes")
+        assert "s3cret" not in last_result(house)
+        await until(lambda: any("as an owner" in one.reply.text for one in house.sent))
+        assert not any("s3cret" in one.reply.text for one in house.sent)
+
+
 async def test_a_secret_that_would_not_be_masked_goes_nowhere(tmp_path: Path) -> None:
     environ = {"PLAIN": "a-value-that-is-said"}
     async with living(tmp_path, script, None, environ) as house:
