@@ -264,7 +264,7 @@ async def assemble(
             tuple(plugins.names),
             lambda key: (
                 *problems,
-                *filter(None, [models.advise(config.choice(key))]),
+                *filter(None, [models.advise(config.choice(key)), saving.find_problem()]),
                 *config.skills.describe_left_out(config.folder(key)),
             ),
             data,

@@ -11,7 +11,7 @@ from bot.ports import choice_of, price
 from bot.settings import Settings, SettingsStore
 from bot.settings.schema import NO_AGENT
 from bot.spending import describe_spent
-from channels.language import _
+from channels.language import _, explain
 from memory.keys import ConversationKey
 from plugins.api import Account
 from plugins.wording import literal, money
@@ -65,7 +65,17 @@ class Saving:
         if self._near[key.id] is None or self._book.describe("model", key.id).layer == HERE:
             return usual
         cheaper = self._cheaper(settings.spend_soft_model)
+        if self._models.why_not(cheaper):
+            return usual
         return cheaper if is_cheaper(self._models.of(cheaper), self._models.of(usual)) else usual
+
+    def find_problem(self) -> str:
+        """Why the cheaper model could not answer, in a sentence; "" where it could."""
+        name = self._book.effective().spend_soft_model
+        why = self._models.why_not(self._cheaper(name)) if name else ""
+        return (
+            _("`spend_soft_model` could not take over: {error}", error=explain(why)) if why else ""
+        )
 
     def _cheaper(self, name: str) -> ModelChoice:
         """The cheaper model, which is served where the usual one of all conversations is."""

@@ -228,6 +228,11 @@ class Models:
         is_given = self._credentials.are_given or choice.brain.is_elsewhere
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
+    def why_not(self, choice: ModelChoice) -> str:
+        """Why a choice's model can't be asked at all, in a sentence; "" where it can."""
+        model = self._one(replace(choice, fallbacks=()))
+        return model.sentence if isinstance(model, _Unasked) else ""
+
     def stand_in(self, choice: ModelChoice) -> str:
         """The name of the model that is asked first now, where that is not the one that is set; ""
         where it is."""
@@ -365,13 +370,13 @@ class _Unasked(Model):
     window, provider, takes_tools, sees, is_free, name = 0, "", True, True, False, ""
 
     def __init__(self, name: str, sentence: str) -> None:
-        self.name, self._sentence = name, sentence
+        self.name, self.sentence = name, sentence
 
     async def ready(self) -> None:
         """Nothing can be asked."""
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        raise ModelRefused(self._sentence)
+        raise ModelRefused(self.sentence)
 
     async def close(self) -> None:
         """Nothing is open."""

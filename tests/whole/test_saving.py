@@ -157,6 +157,19 @@ async def test_a_job_runs_with_the_cheaper_model_too(tmp_path: Path) -> None:
         assert last_asked(house) == CHEAP
 
 
+@pytest.mark.parametrize("name", ["agent:nobody", "agent:spare"])
+async def test_a_cheaper_model_that_cannot_be_asked_takes_over_nothing_and_status_says_why(
+    tmp_path: Path, name: str
+) -> None:
+    agents = [{"id": "spare", "brain": {"provider": "groq", "model": "small"}}]
+    settings = {**SOFT, "spend_soft_model": name, "agents": agents}
+    async with living(tmp_path, echo, settings) as house:
+        await spend_most(house)
+        assert (await house.says("Two")).text.startswith("Yes.")
+        assert last_asked(house) == DEAR
+        assert "`spend_soft_model` could not take over: " in (await house.says("/status")).text
+
+
 async def test_the_embedded_model_answers_for_free_where_that_is_named(tmp_path: Path) -> None:
     settings = {**SOFT, "spend_soft_model": "embedded"}
     async with living(tmp_path, echo, settings) as house:
