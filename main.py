@@ -236,7 +236,8 @@ def _faces(layers: Layers, settings: Callable[[], Settings]) -> list[Channel]:
     """The channels as a worker knows them: what it must know to answer over them."""
     from bot.cluster.face import Face  # noqa: PLC0415 - only for a worker
 
-    faces: list[Channel] = [Face("pipe"), Face("terminal"), Face("web", has_fields=True)]
+    page = Face("web", has_fields=True, sound="mp3")
+    faces: list[Channel] = [Face("pipe"), Face("terminal"), page]
     return [*faces, _telegram(layers, settings)] if layers.secrets.get(TOKEN) else faces
 
 

@@ -281,7 +281,9 @@ class Agent:
         text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
         is_untrusted = self.toolbox.is_untrusted(call) or helpers.is_untrusted
-        await turn.record(replace(result, terse=helpers.line, is_untrusted=is_untrusted))
+        files = tuple(dict.fromkeys(helpers.shown))
+        result = replace(result, terse=helpers.line, is_untrusted=is_untrusted, files=files)
+        await turn.record(result)
         output.tool_ended(call, is_error)
         after = await turn.tell("tool_end", text, call, is_error=is_error)
         return before.inject + after.inject
@@ -315,6 +317,7 @@ class Agent:
         return replace(
             self.surroundings,
             delegate=delegate,
+            show=None if is_alone else helpers.shown.append,
             from_outside=helpers.mark,
             has_outside=lambda: turn.has_outside,
         )
@@ -372,12 +375,13 @@ DELEGATE = "delegate"
 class SubAgents:
     """Those that one tool call sends. `answer` has one work on its turn; `line` says in one line
     what came of them ("": none), `is_untrusted` whether they, or the tool itself, have read what
-    comes from outside."""
+    comes from outside; `shown` are the pictures that people are shown."""
 
     def __init__(self, answer: Answer, turn: OpenTurn, call: ToolCall) -> None:
         self._answer, self._turn, self._call = answer, turn, call.id
         self._lines: list[str] = []
         self.is_untrusted = False
+        self.shown: list[str] = []
 
     @property
     def line(self) -> str:

@@ -89,6 +89,22 @@ class Pictures:
         return {"type": "image_url", "image_url": {"url": url}}
 
 
+_BEGINNINGS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+def find_picture_type(content: bytes) -> str:
+    """The type of a picture that models take, "" for anything else. What a sender says of it does
+    not count: a request with something else in it would be refused, again and again."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _BEGINNINGS.items() if content.startswith(start)), "")
+
+
 def count_dropped(count: int, most: int) -> int:
     """How many of so many pictures, the oldest, are not sent."""
     if count <= most:

@@ -186,7 +186,7 @@ class WebSearch(BaseModel):
 
 
 class VoiceSettings(BaseModel):
-    """The section `voice`: what is heard of voice messages."""
+    """The section `voice`: voice messages that are heard, and answers that are spoken."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -220,6 +220,32 @@ class VoiceSettings(BaseModel):
             "wants": "{{secret.NAME}}, with NAME in the environment or .env",
             **FIXED,
         },
+    )
+    reply: Literal["off", "same", "always"] = Field(
+        default="off",
+        description="Whether answers are read aloud, beside their text. same: those to voice "
+        "messages.",
+        json_schema_extra={"here": True, **TURN},
+    )
+    speech_model: Annotated[
+        str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
+    ] = Field(
+        default="",
+        description="The model that reads answers aloud (gpt-4o-mini-tts, for example); empty: "
+        "none are.",
+        json_schema_extra={"wants": "a model's name", **TURN},
+    )
+    speaker: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=200)] = Field(
+        default="alloy",
+        description="The voice in which they are read, as its model calls it.",
+        json_schema_extra={"wants": "a voice's name", "here": True, **TURN},
+    )
+    speech_price: float = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="What a million characters cost that are read aloud; 0: it is not known.",
+        json_schema_extra={"wants": "a number from 0 to 10000", "unit": "US dollars"},
     )
     minute_price: float = Field(
         default=0,

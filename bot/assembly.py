@@ -66,6 +66,7 @@ from bot.schedule import Retention, Schedule
 from bot.sending import Sender
 from bot.servers import ServerOffers, SetServers, fill_secrets
 from bot.settings import Layers, SettingsStore
+from bot.speaking import Speaking
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turns import Turns
 from bot.workspaces import Workspaces
@@ -75,6 +76,7 @@ from channels.base import (
     ContextChanged,
     Notice,
     WithPage,
+    WithSound,
 )
 from memory.context.meter import Meter
 from memory.conversation import Conversation
@@ -198,6 +200,9 @@ async def assemble(
     conversations = Conversations(services)
     turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access, links)
     turns.hearing = Hearing(conversations, config.ears, config.folder, spending, access)
+    turns.speaking = Speaking(
+        conversations, config.mouth, lambda name: _form_of_sound(by_name.get(name)), spending
+    )
     sender.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     turns.tell_saving = lambda conversation: saving.tell(
         conversation.key, lambda: usage_of(conversation.context).tokens
@@ -343,6 +348,11 @@ async def assemble(
         processes=processes,
         servers=servers,
     )
+
+
+def _form_of_sound(channel: object) -> str:
+    """In which form a channel plays sounds; "" where it plays none."""
+    return channel.sound if isinstance(channel, WithSound) else ""
 
 
 def _page_url(config: RuntimeConfig, channels: Mapping[str, Channel]) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import orjson
 
+from agent.pictures import find_picture_type
 from agent.tools.allowance import PICTURES, refusal
 from agent.tools.documents import is_document
 from agent.tools.workspace import WRITABLE
@@ -29,12 +30,6 @@ from memory.record.offload import LocalWorkspace, data_file, is_saved
 _MEGABYTE = 1_000_000
 _LOOKED_AT = 8_192  # bytes, as read_file does
 _LONGEST_NAME = 100  # characters of a document's name that are kept
-_BEGINNINGS = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
 
 
 class AttachmentRefused(Exception):
@@ -115,7 +110,7 @@ def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: in
 
 def _choose_path(folder: Path, attachment: Attachment) -> Path:
     """Where a file is to stand in its audience's folder."""
-    if media_type := picture_type(attachment.data):
+    if media_type := find_picture_type(attachment.data):
         return folder / Image(hashlib.sha256(attachment.data).hexdigest(), media_type).file
     if is_bytes(attachment):
         return data_file(folder, attachment.data, _guess_suffix(attachment))
@@ -139,7 +134,7 @@ def _guess_suffix(attachment: Attachment) -> str:
 
 async def _store_one(workspace: LocalWorkspace, attachment: Attachment) -> Stored:
     content = attachment.data
-    if media_type := picture_type(content):
+    if media_type := find_picture_type(content):
         image = await workspace.keep(content, media_type)
         return Stored(attachment.name, media_type, len(content), image.file, image.sha256)
     if is_bytes(attachment):
@@ -147,14 +142,6 @@ async def _store_one(workspace: LocalWorkspace, attachment: Attachment) -> Store
     else:
         path = await workspace.keep_file(content, safe_name(attachment.name))
     return Stored(attachment.name, attachment.media_type, len(content), path)
-
-
-def picture_type(content: bytes) -> str:
-    """The type of a picture that models take, "" for anything else. What a sender says of it does
-    not count: a request with something else in it would be refused, again and again."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _BEGINNINGS.items() if content.startswith(start)), "")
 
 
 def safe_name(name: str) -> str:
@@ -259,6 +246,8 @@ _NAMED = re.compile(r"\[file: (?:([^,\n]+), )?((?:files|data)/[^\n]+?), ([\d.]+ 
 def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
     """The words of a message, and the files that came with it."""
     pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
+    if said.role == "tool":
+        return said.told, tuple(SaidFile("", file, is_picture=True) for file in said.files)
     lines, named = said.text.split("\n") if said.role == "user" else [], []
     while lines and (found := _NAMED.fullmatch(lines[-1])):
         name, path, size = found.groups()

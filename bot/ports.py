@@ -424,10 +424,12 @@ class OfferedTools:
                     name=name,
                 )
             )
+        shown: list[str] = []
         call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps(arguments).decode())
         with speaking(ENGLISH):  # the model reads it, too
-            text, is_error = await agent.toolbox.run(call, agent.surroundings)
-        return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call))
+            seen = replace(agent.surroundings, show=shown.append)
+            text, is_error = await agent.toolbox.run(call, seen)
+        return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call), tuple(shown))
 
 
 @dataclass(frozen=True, slots=True)

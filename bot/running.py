@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,7 @@ from bot.links import Links
 from bot.listing import Listing
 from bot.logins import Logins
 from bot.received import Received, command_line, key_of, unescape_slash
+from bot.speaking import list_spoken
 from bot.turns import Turns
 from bot.workspaces import Workspaces
 from channels.base import (
@@ -32,6 +34,7 @@ from channels.base import (
     KeyHolder,
     OpenedFile,
     Said,
+    SaidFile,
     Session,
     WorkspaceFiles,
 )
@@ -47,6 +50,7 @@ from channels.message import (
 )
 from memory.conversations import Conversations
 from memory.messages import Message
+from memory.record.offload import SESSIONS
 from memory.record.store import StoreError
 from memory.turns import Entry
 from plugins.api import CommandError, Person, SettingsPort
@@ -181,12 +185,15 @@ class RunningBot:
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         """The newest turns, or those before this one."""
-        context = (await self.conversations.get(self.turns.lead(address))).context
+        conversation = await self.conversations.get(self.turns.lead(address))
+        context = conversation.context
         newest = context.newest + 1
         end = min(before, newest) if before else newest
         turns = await context.turns(range(max(1, end - most), end))
         with speaking(self.languages.of(address)):
-            return [_to_said(entry) for turn in turns for entry in turn.entries]
+            said = [_to_said(entry) for turn in turns for entry in turn.entries]
+        spoken = await asyncio.to_thread(list_spoken, conversation.folder)
+        return _with_sounds(said, spoken, f"{SESSIONS}/{conversation.folder.name}")
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
         """What stands in a chat's workspace."""
@@ -227,6 +234,16 @@ class RunningBot:
         ]
         await conversation.turns.append(turns)
         return True
+
+
+def _with_sounds(said: list[Said], spoken: Mapping[int, str], place: str) -> list[Said]:
+    """The messages, those that end a turn with the file in which they are read aloud."""
+    last = {one.turn: number for number, one in enumerate(said) if one.role == "assistant"}
+    for turn, name in spoken.items():
+        if (number := last.get(f"t{turn}")) is not None:
+            sound = SaidFile(name, f"{place}/{name}", is_picture=False)
+            said[number] = replace(said[number], files=(sound,))
+    return said
 
 
 def _to_said(entry: Entry) -> Said:

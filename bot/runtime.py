@@ -35,6 +35,7 @@ from bot.ports import (
 )
 from bot.saving import Saving
 from bot.settings import Settings, SettingsStore
+from bot.speaking import Mouth
 from bot.spending import SpendingLimits
 from bot.turns import TurnRules
 from channels.message import Address, CompletionRequest
@@ -143,6 +144,13 @@ class RuntimeConfig:
         own, timeout = settings.voice, settings.request_timeout
         voice = self.models.voice(own, own.model, timeout) if own.model else None
         return Ears(voice, own.language)
+
+    def mouth(self, key: ConversationKey) -> Mouth:
+        """How the answers of a conversation are spoken."""
+        settings = self.settings(key)
+        own, timeout = settings.voice, settings.request_timeout
+        voice = self.models.voice(own, own.speech_model, timeout) if own.speech_model else None
+        return Mouth(voice, own.reply, own.speaker)
 
     def summary_model(self, key: ConversationKey) -> Model:
         return self.models.of(self._summary_choice(key))

@@ -168,6 +168,8 @@ def dump_reply(reply: Reply, part: int = 0) -> str:
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
         whole["images"] = reply.images
+    if reply.sound:
+        whole["sound"] = reply.sound
     if reply.problem:
         whole["problem"] = reply.problem
     if reply.form:
@@ -190,6 +192,7 @@ def load_reply(text: str, data: Path) -> tuple[Reply, int]:
         images,
         whole.get("problem", ""),
         Form(*whole["form"]) if "form" in whole else None,
+        next((path for path in (whole.get("sound"),) if path and _is_below(data, path)), ""),
     )
     return reply, whole.get("part", 0)
 
@@ -197,5 +200,5 @@ def load_reply(text: str, data: Path) -> tuple[Reply, int]:
 def _is_below(folder: Path, path: str) -> bool:
     if Path(path).resolve().is_relative_to(folder.resolve()):
         return True
-    log.warning("the picture %s is not sent again: it is not in the data folder", path)
+    log.warning("the file %s is not sent again: it is not in the data folder", path)
     return False

@@ -29,6 +29,7 @@ from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
 from bot.received import Received
+from bot.speaking import Speaking
 from bot.spending import Spending
 from channels.base import (
     Activity,
@@ -62,6 +63,8 @@ BUSY = (
     "the answers, or send /stop."
 )
 STOPPED = "Stopped, as you asked."
+MOST_PICTURES = 6
+"""Of those that tools have made in a turn, so many are shown with its answer."""
 INTERRUPTED = "Stopped, because you wrote again."
 MOST_RESUMES = 3
 """How often in a row a turn may be taken up after a crash without getting any further."""
@@ -192,6 +195,7 @@ class Turns:
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
         self.runs: JobRuns = NoRuns()
         self.hearing: Hearing | None = None
+        self.speaking: Speaking | None = None
         self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
         self.tell_saving: Callable[[Conversation], Awaitable[list[str]]] = _not_saving
 
@@ -421,13 +425,43 @@ class Turns:
         said = "\n\n".join((_in_words(reply), *told))
         is_here = self._branches.is_current(key)  # elsewhere its number means another turn
         name = turn.id if is_here else None
-        await self._reply(received, Reply(said, problem=problem), name, reply.mark)
+        sound = "" if reply.mark else await self._speak(key, turn, reply, asked)
+        whole = Reply(said, images=self._pictures(key, turn), problem=problem, sound=sound)
+        await self._reply(received, whole, name, reply.mark)
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         done = Done(received.id, turn.id, usage)
         if self._links.followers(key.home):
             done = replace(done, address=received.address, text=said)
         self._bus.publish(key.home, done)
         await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile
+
+    def _pictures(self, key: ConversationKey, turn: OpenTurn) -> tuple[str, ...]:
+        """The pictures that tools have made in a turn, the last of them."""
+        made = [f for e in turn.entries if e.message.role == "tool" for f in e.message.files]
+        if not made:
+            return ()
+        folder = self._conversations.services.audience_folder(key.audience)
+        once = [*dict.fromkeys(made)][-MOST_PICTURES:]
+        return tuple(str((folder / file).absolute()) for file in once)
+
+    async def _speak(
+        self, key: ConversationKey, turn: OpenTurn, reply: Message, asked: _Said
+    ) -> str:
+        """The file in which an answer is read aloud, or ""; `/stop` ends the reading."""
+        was_spoken_to = any(file.heard for file in asked.received.files)
+        channel = asked.received.address.channel
+        if self.speaking is None or not self.speaking.is_wanted(
+            key, channel, was_spoken_to=was_spoken_to
+        ):
+            return ""
+        task = asyncio.create_task(self.speaking.speak(key, turn.number, reply.text, channel))
+        self._running[key.id] = _RunningTurn(task)
+        try:
+            await asyncio.wait({task})
+        finally:
+            del self._running[key.id]
+            task.cancel()
+        return "" if task.cancelled() else task.result()
 
     async def _name_branch(self, key: ConversationKey) -> str:
         """Which branch an answer belongs to, where the chat leads elsewhere by now."""

@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 from heapq import nlargest
 from pathlib import Path
 
+from agent.pictures import find_picture_type
 from agent.tools import ToolError
 from agent.tools.allowance import PICTURES, measure_room
 from agent.tools.workspace import WRITABLE, files_below, open_file, resolve
-from bot.attachments import Stored, picture_type, store
+from bot.attachments import Stored, store
+from bot.speaking import ANSWER
 from channels.base import OpenedFile, StoredFile, WorkspaceFiles
 from channels.message import Attachment
 from memory.files import READABLE, TERSE, WHOLE
@@ -25,7 +27,16 @@ from memory.record.offload import SESSIONS
 MOST = 500
 """Files that are listed, the newest."""
 _KEPT = re.compile(r"[0-9a-f]{64}(\.\w{1,10})?")  # what is kept by its hash
-_BEGINNING = 16  # bytes that tell a picture
+_BEGINNING = 16  # bytes that tell a picture, or a sound
+_SOUNDS = {
+    b"OggS": "audio/ogg",
+    b"ID3": "audio/mpeg",
+    b"\xff\xfb": "audio/mpeg",
+    b"\xff\xf3": "audio/mpeg",
+    b"\xff\xf2": "audio/mpeg",
+    b"\x1aE\xdf\xa3": "audio/webm",
+    b"fLaC": "audio/flac",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +88,19 @@ def _open(folder: Path, path: str) -> OpenedFile | None:
             opened = os.fdopen(os.dup(file.fileno()), "rb")
     except (ToolError, OSError):
         return None
-    kind = picture_type(opened.read(_BEGINNING))
+    start = opened.read(_BEGINNING)
+    kind, sound = find_picture_type(start), find_sound_type(start)
     opened.seek(0)
-    return OpenedFile(target.name, os.fstat(opened.fileno()).st_size, kind, opened)
+    return OpenedFile(target.name, os.fstat(opened.fileno()).st_size, kind, opened, sound)
+
+
+def find_sound_type(start: bytes) -> str:
+    """The type of a sound that browsers play, by its first bytes; "" for anything else."""
+    if start[:4] == b"RIFF" and start[8:12] == b"WAVE":
+        return "audio/wav"
+    if start[4:8] == b"ftyp":
+        return "audio/mp4"
+    return next((kind for beginning, kind in _SOUNDS.items() if start.startswith(beginning)), "")
 
 
 def _is_theirs(parts: tuple[str, ...]) -> bool:
@@ -87,5 +108,5 @@ def _is_theirs(parts: tuple[str, ...]) -> bool:
     if len(parts) == 2 and parts[0] == PICTURES:
         return _KEPT.fullmatch(parts[1]) is not None
     if parts[:1] == (SESSIONS,):  # what was said there, as it was exported
-        return parts[-1] in (WHOLE, TERSE, READABLE)
+        return parts[-1] in (WHOLE, TERSE, READABLE) or parts[-1].startswith(ANSWER)
     return len(parts) > 1 and parts[0] == WRITABLE

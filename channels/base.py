@@ -210,12 +210,14 @@ class WorkspaceFiles:
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
     """A file that is open for reading; whoever asked for it closes it. `picture` is its type where
-    it is a picture by its bytes ("image/png"), else ""; `size` in bytes."""
+    it is a picture by its bytes ("image/png"), `sound` where it is a sound, else ""; `size` in
+    bytes."""
 
     name: str
     size: int
     picture: str
     content: BinaryIO
+    sound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,6 +452,13 @@ class WithPage(Protocol):
 
     @property
     def url(self) -> str: ...
+
+
+@runtime_checkable
+class WithSound(Protocol):
+    """A channel that plays an answer that is read aloud, in this form: "opus" or "mp3"."""
+
+    sound: str
 
 
 @runtime_checkable

@@ -116,7 +116,8 @@ failed."""
 class Reply:
     """What a command or a turn answers: markdown text, the same as data, and controls.
 
-    `images` are paths of picture files on this machine, to be shown below the text. `problem` says
+    `images` are paths of picture files on this machine, to be shown below the text, and `sound` is
+    that of one in which the text is read aloud. `problem` says
     why the text is no answer but a sentence about why there is none. `form` asks for text.
     """
 
@@ -126,6 +127,7 @@ class Reply:
     images: tuple[str, ...] = ()
     problem: Problem = ""
     form: Form | None = None
+    sound: str = ""
 
 
 @dataclass(frozen=True, slots=True)

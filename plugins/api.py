@@ -389,12 +389,13 @@ class VisitorsPort(Protocol):
 @dataclass(frozen=True, slots=True)
 class ToolRun:
     """What came of a tool that a person has called; `is_untrusted` where strangers may have written
-    it."""
+    it, `shown` are the pictures that it made, by where they are kept in the chat's folder."""
 
     call: ToolCall
     text: str
     is_error: bool
     is_untrusted: bool
+    shown: tuple[str, ...] = ()
 
 
 class ToolsPort(Protocol):

@@ -181,7 +181,7 @@ class Models:
             setting="voice.base_url" if settings.base_url else "OPENAI_BASE_URL",
             key_name="voice.api_key" if settings.base_url else "OPENAI_API_KEY",
         )
-        rates = Rates(settings.minute_price)
+        rates = Rates(settings.minute_price, settings.speech_price)
         if (endpoint, rates) not in self._voices:
             self._voices[endpoint, rates] = Voice(endpoint, rates)
         return self._voices[endpoint, rates]

@@ -73,7 +73,8 @@ class ToolContext:
     `has_outside` says whether the model has such text before it. A tool that puts a file in the
     place of another calls `confirm` just before, in a thread: it raises where another process has
     taken the conversation over, and may have written there since. `keep_job` keeps what is to be
-    told or run later; None where nothing may be.
+    told or run later; None where nothing may be. `show` has a picture shown with the answer, by
+    where it is kept ("data/….png"); None where nobody sees it.
     """
 
     key: ConversationKey
@@ -88,6 +89,7 @@ class ToolContext:
     has_outside: Callable[[], bool] = _is_unknown
     confirm: Callable[[], None] = fence.confirm
     keep_job: KeepJob | None = None
+    show: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ class Face:
 
     name: str
     has_fields: bool = False
+    sound: str = ""
 
     async def listen(self, bot: Bot) -> None:
         """Nothing comes in here."""

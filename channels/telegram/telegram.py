@@ -44,6 +44,7 @@ class Telegram:
     """A bot at Telegram. `settings` are asked for when they are needed."""
 
     name = "telegram"
+    sound = "opus"
     longest = LONGEST
 
     def __init__(

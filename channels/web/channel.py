@@ -87,6 +87,7 @@ class Web:
     hears at once if there is none to have. Raises CannotListen."""
 
     name = "web"
+    sound = "mp3"
     has_fields = True
     is_everywhere = True
 

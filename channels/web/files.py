@@ -83,7 +83,9 @@ class FileOperations:
             "Content-Length": str(file.size),
             "Content-Security-Policy": INERT,
         }
-        kind = file.picture or "application/octet-stream"  # never one that a browser would run
+        kind = (
+            file.picture or file.sound or "application/octet-stream"
+        )  # never one that a browser would run
         closing = BackgroundTask(file.content.close)
         pieces = _pieces(file.content, file.size)
         return StreamingResponse(pieces, headers=headers, media_type=kind, background=closing)

@@ -56,6 +56,7 @@ _POLICY = "; ".join(
         "script-src 'self'",
         "style-src 'self'",
         "img-src 'self' blob:",
+        "media-src 'self' blob:",
         "connect-src 'self'",
         "manifest-src 'self'",
         "worker-src 'self'",

@@ -4,6 +4,8 @@ see. Both are off until an owner turns the tool on."""
 from __future__ import annotations
 
 import asyncio
+import time
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -11,8 +13,10 @@ from pydantic import Field
 from agent.tools import box
 from agent.tools.allowance import Allowance, overuse
 from agent.tools.box import Complaint, Ran
+from agent.tools.made_pictures import find_made
 from agent.tools.workspace import WRITABLE
 from channels.language import _
+from memory.record.offload import LocalWorkspace
 from plugins.api import (
     EVERYTHING,
     Action,
@@ -68,11 +72,26 @@ async def shell(
         lambda process: allowance.urgent_complaint(),
         lambda process: allowance.complaint(),
     )
-    seconds = settings.shell_timeout
+    seconds, began = settings.shell_timeout, time.time_ns()
     text = format_result(
         await box.run(arguments, box.environment(home), files, seconds, complaints)
     )
-    return text if allowance.room else f"{text}\n{NO_ROOM}"
+    text = text if allowance.room else f"{text}\n{NO_ROOM}"
+    shown = await _show_pictures(context, workspace, began)
+    return "\n".join([text, *(f"(Shown in the chat: {path})" for path in shown)])
+
+
+async def _show_pictures(context: ToolContext, workspace: Path, since: int) -> list[str]:
+    """Have the pictures that a command made shown with the answer; returns which. They are kept as
+    they are now: later commands may change their files."""
+    if context.show is None:
+        return []
+    megabytes = context.settings.files_quota
+    made = await asyncio.to_thread(find_made, workspace, since, megabytes)
+    for picture in made:
+        image = await LocalWorkspace(workspace).keep(picture.content, picture.media_type)
+        context.show(image.file)
+    return [picture.path for picture in made]
 
 
 _BOX: list[bool] = []
@@ -118,7 +137,12 @@ async def run_shell(ask: Ask) -> Reply:
     if ran.is_error:
         raise CommandError(ran.text)
     result = Message(
-        "tool", ran.text, call_id=ran.call.id, tool="shell", is_untrusted=ran.is_untrusted
+        "tool",
+        ran.text,
+        call_id=ran.call.id,
+        tool="shell",
+        is_untrusted=ran.is_untrusted,
+        files=ran.shown,
     )
     called = Message("assistant", tool_calls=(ran.call,))
     question = Message("user", f"!{line}", speaker=ask.speaker)
@@ -127,7 +151,9 @@ async def run_shell(ask: Ask) -> Reply:
     )
     text = _("{output}\n\nThe model sees it as {id}.", output=fence(ran.text), id=turn.id)
     data = {"turn": turn.id, "output": ran.text}
-    return Reply(text, data, (Action(_("Take it out"), f"/context drop {turn.id}"),))
+    folder = ask.bot.workspace(ask.conversation.key)
+    pictures = tuple(str((folder / file).absolute()) for file in ran.shown)
+    return Reply(text, data, (Action(_("Take it out"), f"/context drop {turn.id}"),), pictures)
 
 
 @hookimpl

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import yaml
+
 from channels.message import Attachment
 from tests.docs.pages import example
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_desk import OGG
 from tests.whole.house import living
+from tests.whole.telegram_house import at_telegram
 
 
 async def test_the_example_listens(tmp_path: Path) -> None:
@@ -18,3 +21,13 @@ async def test_the_example_listens(tmp_path: Path) -> None:
         note = Attachment("voice.ogg", "audio/ogg", OGG)
         assert (await house.says("", files=(note,))).text == "Green."
         assert "[heard] Which tea?" in str(house.sent_to_model()[-1]["content"])
+
+
+async def test_the_example_answers_in_voice(tmp_path: Path) -> None:
+    settings = yaml.safe_load(example("voice.md", "yaml"))
+    async with at_telegram(tmp_path, [Say("Green.")], settings) as house:
+        house.model.voice.transcripts.append("Which tea?")
+        house.model.voice.sound = OGG
+        house.ann.sends(house.ann.voice(b"OggS ann"))
+        (sent,) = await house.telegram.called("sendVoice")
+        assert sent["voice"] == OGG

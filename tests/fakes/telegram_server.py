@@ -317,6 +317,12 @@ class TelegramServer:
             raise Refused("Bad Request: IMAGE_PROCESS_FAILED")
         return self._keep_file(parameters, content)
 
+    async def _send_voice(self, parameters: Json) -> Json:
+        content = parameters["voice"]
+        if not content.startswith(b"OggS"):
+            raise Refused("Bad Request: VOICE_MESSAGES_FORBIDDEN")
+        return self._keep_file(parameters, content)
+
     async def _send_document(self, parameters: Json) -> Json:
         if len(parameters["document"]) > LARGEST_UPLOAD:
             raise Refused("Request Entity Too Large", 413)

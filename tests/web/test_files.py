@@ -271,3 +271,52 @@ async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
         assert content.startswith("# Lisbon")
         await tab.presses("Close", "dialog")
         tab.faults.clear()
+
+
+MICROPHONE = """() => {
+  const sounds = new AudioContext();
+  navigator.mediaDevices.getUserMedia = async () => {
+    const heard = sounds.createMediaStreamDestination();
+    const tone = sounds.createOscillator();
+    tone.connect(heard);
+    tone.start();
+    return heard.stream;
+  };
+}"""
+
+
+PLAYS = """(sound) => new Promise((done) => {
+  sound.oncanplay = () => done(true);
+  sound.onerror = () => done(false);
+  sound.preload = "auto";
+  sound.load();
+})"""
+
+
+@needs_chromium
+async def test_a_voice_message_is_recorded_and_can_be_listened_to(
+    tmp_path: Path, browser: Browser
+) -> None:
+    settings = {"voice": {"model": "whisper-1"}}
+    async with serving(tmp_path, echo, settings) as site, browsing(browser) as tab:
+        site.server.voice.transcripts.append("Which tea?")
+        await tab.opens(site.url)
+        await tab.page.evaluate(MICROPHONE)
+        await tab.page.click("#record")
+        await tab.sees("#record.stops")
+        await tab.page.wait_for_timeout(300)  # so that there is something to hear
+        await tab.page.click("#record")
+        await tab.sees("#files .chip:has-text('voice.webm')")
+        await tab.page.click("#send")
+        await tab.sees(".question:has-text('[heard] Which tea?') audio")
+        (upload,) = site.server.voice.uploads
+        assert (upload.name, upload.sound[:4]) == ("voice.webm", b"\x1aE\xdf\xa3")
+        assert await tab.page.locator(".question audio").evaluate(PLAYS)
+
+
+@needs_chromium
+async def test_without_a_microphone_it_says_so(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.page.click("#record")
+        await tab.sees("#notice:has-text('There is no microphone that this page may use')")

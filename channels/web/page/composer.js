@@ -15,12 +15,15 @@ export class Composer {
   #chosen = -1;
   #isRunning = false;
   #limits = null;
+  #recorder = null; // while something is recorded
   #isEarly = false; // whether something is to be sent as soon as a session is open
 
   constructor(page) {
     this.#page = page;
     byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.#press(); });
     byId("picker").addEventListener("change", (event) => this.take(event.target.files));
+    byId("record").hidden = !(navigator.mediaDevices && window.MediaRecorder); // a page that is not secure has no microphone
+    byId("record").addEventListener("click", () => (this.#recorder ? this.#recorder.stop() : this.#record()));
     this.#text.addEventListener("input", () => { this.#changed(); this.#complete(); });
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#text.addEventListener("blur", () => setTimeout(() => this.#offer([]), 200));
@@ -147,6 +150,31 @@ export class Composer {
     const words = t("Up to {files} files, {bytes} together", { files: limits.files, bytes: bytes(limits.bytes) });
     byId("picker").title = words;
     byId("drop").dataset.limit = words;
+  }
+
+  /** Record a voice message, which is put to the message when it is done. */
+  async #record() {
+    const stream = await navigator.mediaDevices.getUserMedia({ audio: true }).catch(() => null);
+    if (!stream) return this.#page.tell(t("There is no microphone that this page may use; allow it in the browser's settings."));
+    const pieces = [];
+    this.#recorder = new MediaRecorder(stream);
+    this.#recorder.addEventListener("dataavailable", ({ data }) => pieces.push(data));
+    this.#recorder.addEventListener("stop", () => {
+      for (const track of stream.getTracks()) track.stop();
+      const type = (this.#recorder.mimeType || "audio/webm").split(";")[0];
+      const endings = { "audio/mp4": "m4a", "audio/ogg": "ogg" };
+      this.#recorder = null;
+      this.#drawRecording();
+      this.take([new File(pieces, `voice.${endings[type] ?? "webm"}`, { type })]);
+    });
+    this.#recorder.start();
+    return this.#drawRecording();
+  }
+
+  #drawRecording() {
+    byId("record").textContent = this.#recorder ? "■" : "●";
+    byId("record").classList.toggle("stops", Boolean(this.#recorder));
+    byId("record").setAttribute("aria-label", this.#recorder ? t("Stop recording") : t("Record a voice message"));
   }
 
   /** Put files to the message, unless they are too many or too large. */

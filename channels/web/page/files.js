@@ -24,7 +24,16 @@ export const preview = ({ name, media_type: type, blob }) => (isPicture(type) ? 
 /** Files that came with a message, as the transcript names them. */
 export const saidFiles = (files) => attached(files.map(({ name, address, is_picture: isPicture, size }) => (isPicture
   ? thumbnail(address, name || t("Picture"))
-  : card(name, size, address))));
+  : card(name, size, address, isSound(name) && player(name, address)))));
+
+const isSound = (name) => /\.(aac|flac|m4a|mp3|oga|ogg|opus|wav|weba)$/i.test(name) || name === "voice.webm";
+
+/** A sound can be heard where it stands, unless this browser can't play it. */
+function player(name, address) {
+  const sound = h("audio", { src: address, controls: true, preload: "none", "aria-label": t("Listen to {name}", { name }) });
+  sound.addEventListener("error", () => sound.remove());
+  return sound;
+}
 
 const attached = (items) => (items.length ? [h("div", { class: "attached" }, items)] : []);
 
@@ -38,11 +47,11 @@ function thumbnail(address, name, instead = card(name || t("Picture"), t("can't 
   return button;
 }
 
-function card(name, size, address) {
+function card(name, size, address, extra = null) {
   return h("span", { class: "file" },
     h("span", { class: "kind", "aria-hidden": "true" }, ending(name)),
     h("span", { class: "name", dir: "auto" }, name, h("small", { dir: "ltr" }, size)),
-    address && actions(name, address));
+    extra, address && actions(name, address));
 }
 
 const ending = (name) => (name.match(/\.(\w{1,4})$/)?.[1] ?? t("file")).toLowerCase();

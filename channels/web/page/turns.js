@@ -23,9 +23,10 @@ export function drawnTurn([turn, messages], page) {
   const drawn = messages.flatMap((message) => {
     if (message.role === "user") return question(message.text, saidFiles(message.files));
     if (message.role !== "assistant") return [];
-    const tools = message.calls.map((name) => toolLine(result(name, results.shift())));
+    const done = message.calls.map((name) => [name, results.shift()]);
+    const tools = done.flatMap(([name, one]) => [toolLine(result(name, one)), ...saidFiles(one?.files ?? [])]);
     return [message.reasoning && thoughts(message.reasoning), message.html && cleaned(message.html),
-      message.notice && ending(turn, message, page), ...tools];
+      message.notice && ending(turn, message, page), ...tools, ...saidFiles(message.files)];
   });
   const time = new Date(messages[0].at);
   return h("article", { class: "turn", "data-turn": turn, "data-open": isOpen }, ...drawn,

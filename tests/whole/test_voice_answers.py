@@ -1,0 +1,132 @@
+"""Answers are read aloud, where that is wanted and the channel plays them; the text goes too."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.models.voice import LONGEST_SPEECH
+from bot.speaking import to_spoken
+from channels.message import Address
+from memory.record import ledger
+from tests.fakes.openai_server import Say
+from tests.fakes.voice_desk import OGG
+from tests.whole.house import living
+from tests.whole.telegram_house import at_telegram
+
+VOICE = {"model": "whisper-1", "speech_model": "tts-1", "speech_price": 15.0}
+
+
+def settings(reply: str) -> dict[str, Any]:
+    return {"voice": {**VOICE, "reply": reply}}
+
+
+async def test_a_voice_message_is_answered_in_voice_and_text(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("**Green**."), Say("Black.")], settings("same")) as house:
+        house.model.voice.transcripts.append("Which tea?")
+        house.model.voice.sound = OGG
+        house.ann.sends(house.ann.voice(b"OggS ann"))
+        await house.telegram.called("sendVoice")
+        await house.is_idle()
+        assert house.model.voice.speeches == [
+            {"model": "tts-1", "input": "Green.", "voice": "alloy", "response_format": "opus"}
+        ]
+        assert OGG in [message.file for message in house.telegram.messages.values()]
+        house.ann.says("And now?")
+        await house.telegram.shown("Black.")
+        await house.is_idle()
+        assert len(house.model.voice.speeches) == 1, "a written question is answered in writing"
+        spent = await house.app.store.read(ledger.bills_by_model)
+        (bill,) = [bill for _model, purpose, bill in spent if purpose == "voice answered"]
+        assert bill.cost == pytest.approx(6 * 15 / 1e6)
+
+
+@pytest.mark.parametrize("here", ["", "always"])
+async def test_it_is_set_for_each_conversation(tmp_path: Path, here: str) -> None:
+    async with at_telegram(tmp_path, [Say("Green.")], settings("off")) as house:
+        house.model.voice.sound = OGG
+        if here:
+            house.ann.says(f"/config voice.reply {here} --here")
+            await house.telegram.shown("voice.reply")
+        house.ann.says("Which tea?")
+        await house.telegram.shown("Green.")
+        await house.is_idle()
+        assert (OGG in [message.file for message in house.telegram.messages.values()]) == bool(here)
+
+
+async def test_where_speech_fails_there_is_the_text(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as house:
+        house.model.voice.sound = lambda: web.json_response({"error": {}}, status=400)
+        house.ann.says("Which tea?")
+        await house.telegram.shown("Green.")
+        await house.is_idle()
+        assert not [one for one in house.telegram.messages.values() if one.file]
+
+
+async def test_stop_ends_the_reading_and_not_the_answer(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as house:
+        house.model.voice.gate = asyncio.Event()
+        house.ann.says("Which tea?")
+        await asyncio.wait_for(house.model.voice.reached.acquire(), 10)
+        house.ann.says("/stop")
+        await house.telegram.shown("Stopping;")
+        await house.is_idle()
+        assert not house.telegram.made("sendVoice")
+
+
+async def test_where_nothing_plays_nothing_is_read(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Green.")], settings("always")) as house:
+        reply = await house.says("Which tea?")
+        assert (reply.text, reply.sound) == ("Green.", "")
+        assert not house.server.voice.speeches
+
+
+async def test_what_was_read_goes_with_its_conversation(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Green.")], settings("always")) as house:
+        house.sound = "mp3"  # type: ignore[attr-defined]
+        house.server.voice.sound = b"ID3 sound"
+        reply = await house.says("Which tea?")
+        assert Path(reply.sound).name == "answer-t1.mp3"
+        said = await (await house.bot()).transcript(Address("pipe", "main"))
+        (file,) = said[-1].files
+        opened = await (await house.bot()).open_file(Address("pipe", "main"), file.path)
+        assert opened is not None
+        with opened.content as content:
+            assert (content.read(), opened.sound) == (b"ID3 sound", "audio/mpeg")
+        await house.says("/forget chat yes")
+        assert not _sounds(tmp_path)
+
+
+def _sounds(folder: Path) -> list[Path]:
+    return [*folder.rglob("answer-*")]
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("# Tea\n\n- **Green** tea\n- [Black](https://x.org) tea", "Tea\nGreen tea\nBlack tea"),
+        ("Run this:\n```sh\nrm -rf /\n```\nThen rest.", "Run this:\nThen rest."),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\nSo it is.", "So it is."),
+        ("See https://example.org/a?b=c for more.", "See for more."),
+        ("```\nonly code", ""),
+    ],
+)
+def test_code_tables_and_addresses_are_not_read(text: str, spoken: str) -> None:
+    assert to_spoken(text) == spoken
+
+
+@given(st.text(max_size=300).map(lambda text: (text + " word. ") * 40))
+def test_no_more_is_read_than_a_request_takes(text: str) -> None:
+    assert len(to_spoken(text)) <= LONGEST_SPEECH
+
+
+def test_a_long_answer_is_read_up_to_the_end_of_a_sentence() -> None:
+    spoken = to_spoken("A sentence of some length. " * 400)
+    assert LONGEST_SPEECH - 30 < len(spoken) <= LONGEST_SPEECH
+    assert spoken.endswith("length.")
