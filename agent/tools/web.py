@@ -17,6 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from agent.tools import ToolError
+from agent.tools.main_content import SHORT, find_main_content
 from agent.tools.page import decode, text_of
 
 MOST_REDIRECTS = 5
@@ -61,11 +62,13 @@ async def resolve_host(host: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """What was read: where it was found in the end, as text; `is_cut` where it is not all."""
+    """What was read: where it was found in the end, as text; `is_cut` where it is not all. `main`
+    is the main content of an HTML page, "" where none was looked for or found."""
 
     address: str
     text: str
     is_cut: bool
+    main: str = ""
 
 
 class Fetcher:
@@ -181,10 +184,20 @@ async def _read(url: URL, response: aiohttp.ClientResponse) -> WebPage:
         body += piece
         if len(body) > LARGEST:
             break
-    read = text_of if "html" in kind else str
     content, label = bytes(body[:LARGEST]), response.charset
-    text = await asyncio.to_thread(lambda: read(decode(content, label)))
-    return WebPage(str(url), text, is_cut=len(body) > LARGEST)
+    is_html, is_cut = "html" in kind, len(body) > LARGEST
+    return await asyncio.to_thread(_make_page, str(url), content, label, is_html, is_cut)
+
+
+def _make_page(
+    address: str, content: bytes, label: str | None, is_html: bool, is_cut: bool
+) -> WebPage:
+    decoded = decode(content, label)
+    if not is_html:
+        return WebPage(address, decoded, is_cut)
+    text = text_of(decoded)
+    main = find_main_content(decoded, address) if len(text) > SHORT else ""
+    return WebPage(address, text, is_cut, main)
 
 
 def _refusal(error: BaseException | None) -> FetchRefused | None:

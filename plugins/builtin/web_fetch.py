@@ -18,6 +18,11 @@ SHOWN = 50_000
 """Characters of a page that are shown at a time."""
 
 
+WHOLE = "#whole"
+"""At the end of an address: the whole page is wanted, and not its main content alone. No server is
+sent it, and it costs nothing in requests where nobody needs it."""
+
+
 def make_tool(fetcher: Fetcher | None = None) -> Tool:
     """The tool, with what reads pages (None: what reads the public web alone)."""
 
@@ -31,7 +36,7 @@ def make_tool(fetcher: Fetcher | None = None) -> Tool:
         from agent.tools import web  # noqa: PLC0415 - slow import
 
         page = await (fetcher or web.Fetcher()).page(url, partial(_ask, context))
-        return format_page(page, offset)
+        return format_page(page, offset, is_whole=url.endswith(WHOLE))
 
     return web_fetch
 
@@ -42,13 +47,16 @@ async def _ask(context: ToolContext, url: URL) -> None:
     await context.approve(Permission(f"Read this web page:\n\n```\n{url}\n```", covers=site))
 
 
-def format_page(page: WebPage, offset: int) -> str:
-    """A part of a page, as the model reads it."""
-    shown = page.text[offset : offset + SHOWN]
-    rest = len(page.text) - offset - len(shown)
+def format_page(page: WebPage, offset: int, *, is_whole: bool = True) -> str:
+    """A part of a page, as the model reads it; where it is the main content, that is said."""
+    is_main = bool(page.main) and not is_whole
+    text = page.main if is_main else page.text
+    shown = text[offset : offset + SHOWN]
+    rest = len(text) - offset - len(shown)
     more = f"\n\n[{rest:,} more characters; offset {offset + len(shown)} shows them.]"
     cut = "\n\n[The page is longer; the rest was not read.]"
-    return f"{page.address}\n\n{shown}{more if rest > 0 else cut if page.is_cut else ''}"
+    around = f"\n\n[This is the main content; {WHOLE} after the address shows all.]" * is_main
+    return f"{page.address}\n\n{shown}{more if rest > 0 else cut if page.is_cut else ''}{around}"
 
 
 @hookimpl

@@ -1,0 +1,43 @@
+"""The main content of a web page: without menus, banners and what else stands around it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10
+"""How long finding it may take; else the whole page is taken."""
+MEGABYTES = 800
+"""Memory that the process may have."""
+SHORT = 4_000
+"""Characters of a page's text up to which it is taken as a whole: nothing is gained by looking."""
+_LEAST = 500  # characters; less is more likely a part that was taken for the content
+_READER = Path(__file__).with_name("page_reader.py")
+
+
+def find_main_content(html: str, address: str) -> str:
+    """The main content as Markdown, "" where none is found, whatever the page is. It takes a second
+    of computing, mostly to start; for a thread."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", _READER, str(MEGABYTES), str(SECONDS), address],
+            input=html.encode("utf-8", "replace"),
+            capture_output=True,
+            env={},
+            cwd="/",
+            timeout=2 * SECONDS,
+            start_new_session=True,
+            check=False,
+        )
+    except (subprocess.TimeoutExpired, OSError, ValueError) as error:
+        log.info("no main content was found of %s: %s", address, type(error).__name__)
+        return ""
+    if done.returncode:
+        log.info("no main content was found of %s: exit code %d", address, done.returncode)
+        return ""
+    text = done.stdout.decode("utf-8", "replace").strip()
+    return text if len(text) >= _LEAST else ""
