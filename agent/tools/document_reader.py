@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 _UNPACKED = 500_000_000  # bytes that the parts of an archive may have together
+_LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands, and the encoding of HTML
 _CELLS = 200  # columns of a sheet that are shown
 
 
@@ -59,7 +61,8 @@ def _take_limits(megabytes: int, seconds: int, room: int) -> None:
 def _read(content: bytes) -> Iterator[tuple[str, str]]:
     """What each page is called, and its text. Raises NoText."""
     if not content.startswith(b"PK\x03\x04"):
-        yield from _pages_of_pdf(content)
+        is_pdf = b"%PDF-" in content[:_LOOKED_AT]
+        yield from _pages_of_pdf(content) if is_pdf else _text_of_html(content)
         return
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
@@ -93,6 +96,15 @@ def _pages_of_pdf(content: bytes) -> Iterator[tuple[str, str]]:
             page.close()
         except pypdfium2.PdfiumError:
             yield f"page {number + 1}", "(this page is damaged)"
+
+
+def _text_of_html(content: bytes) -> Iterator[tuple[str, str]]:
+    """As one page: it has no others."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from page import decode, text_of  # type: ignore[import-not-found]  # noqa: PLC0415
+
+    named = re.search(rb"charset\s*=\s*[\"']?([\w:-]{1,40})", content[:_LOOKED_AT], re.IGNORECASE)
+    yield "page 1", text_of(decode(content, named[1].decode("ascii", "replace") if named else None))
 
 
 def _pages_of_word(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
@@ -150,7 +162,7 @@ def _chapters(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
     from lxml import etree  # noqa: PLC0415
 
     sys.path.insert(0, str(Path(__file__).parent))
-    from page import decode, text_of  # type: ignore[import-not-found]  # noqa: PLC0415
+    from page import decode, text_of  # noqa: PLC0415
 
     def parse(name: str) -> Any:
         parser = etree.XMLParser(resolve_entities=False, no_network=True)

@@ -1,4 +1,4 @@
-"""The text of a document (PDF, Word, Excel, PowerPoint, EPUB), read in a process of its own.
+"""The text of a document (PDF, Word, Excel, PowerPoint, EPUB, HTML), read in a process of its own.
 
 Those who write documents are strangers, and what reads them is large: the process has limits of
 memory, time and output, and knows nothing of the bot
@@ -25,6 +25,7 @@ MEGABYTES = 1_000
 TEXT = 20_000_000
 """Bytes of text that are taken of one."""
 _ARCHIVES = frozenset({".docx", ".xlsx", ".pptx", ".epub"})
+_PAGES = frozenset({".html", ".htm", ".xhtml"})
 _PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
 _LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
 _READER = Path(__file__).with_name("document_reader.py")
@@ -35,6 +36,12 @@ def is_document(name: str, start: bytes) -> bool:
     """Whether a file of this name, which begins with these bytes, is one whose text can be read."""
     is_archive = PurePosixPath(name).suffix.lower() in _ARCHIVES and start.startswith(_ZIP)
     return is_archive or _PDF in start[:_LOOKED_AT]
+
+
+def is_page(name: str, start: bytes) -> bool:
+    """Whether a file of this name, which begins with these bytes, is one in HTML, whose
+    text can be read, too."""
+    return PurePosixPath(name).suffix.lower() in _PAGES and b"\0" not in start
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import regex
 from pydantic import Field
 
 from agent.tools.allowance import demand
-from agent.tools.documents import is_document, open_text
+from agent.tools.documents import is_document, is_page, open_text
 from agent.tools.provenance import Origins, vouch
 from agent.tools.schema import in_a_thread
 from agent.tools.search import SECONDS, Search
@@ -60,15 +60,18 @@ def read_file(
     Args:
         offset: First line.
     """
+    path, wants_text = _split_wish(path)
     target = _find(context, path)
     with (
         plain_errors(path),
         open_file(context.workspace, target) as found,
         ExitStack() as opened,
     ):
-        if Origins(context.workspace).is_from_outside(target, found):
+        if is_sent := Origins(context.workspace).is_from_outside(target, found):
             context.from_outside()
-        file = opened.enter_context(open_text(found, path)) if _is_document(found) else found
+        is_source = not wants_text and is_page(found.name, _start_of(found))
+        has_text = wants_text or _is_document(found)
+        file = opened.enter_context(open_text(found, path)) if has_text else found
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
             raise ToolError(f"{quote(path)} is a binary file ({size}); only text can be read.")
@@ -78,7 +81,20 @@ def read_file(
         is_too_far = not is_more and file.tell() > _READ_BYTES
     if not shown and offset == 1:
         return f"{quote(path)} is empty."
-    return "\n".join([*shown, *_notices(shown, offset, is_more=is_more, is_too_far=is_too_far)])
+    notices = _notices(shown, offset, is_more=is_more, is_too_far=is_too_far)
+    if is_source and is_sent:
+        notices = [*notices, f"[This is HTML; {path}{AS_TEXT} is its text.]"]
+    return "\n".join([*shown, *notices])
+
+
+AS_TEXT = "#text"
+"""At the end of the path of an HTML file: its text is wanted, and not its source."""
+
+
+def _split_wish(path: str) -> tuple[str, bool]:
+    """A path, and whether the text of a page is wanted."""
+    whole = path.removesuffix(AS_TEXT)
+    return (whole, True) if whole != path and is_page(whole, b"") else (path, False)
 
 
 @tool(touches={"reads"})

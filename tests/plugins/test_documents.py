@@ -117,3 +117,28 @@ async def test_entities_of_a_book_reach_no_file_of_the_machine(run: Run, root: P
     text = await run("read_file", path="book.epub")
     assert "Hello" in text
     assert "root:" not in text
+
+
+SAVED = (
+    "<html><head><meta charset='windows-1252'></head><script>x()</script><h1>Caf\u00e9</h1>"
+    "<p>a &amp; b"
+)
+
+
+async def test_a_page_comes_as_it_is_or_as_text(run: Run, root: Path) -> None:
+    put(root, "files/saved.html", SAVED.encode("cp1252"))
+    source = await run("read_file", path="saved.html")
+    assert "<script>" in source
+    assert source.endswith("[This is HTML; saved.html#text is its text.]")
+    assert await run("read_file", path="saved.html#text") == "[page 1]\nCaf\u00e9\na & b"
+    put(root, "files/plain.txt#text", "its own name")
+    assert await run("read_file", path="plain.txt#text") == "its own name"
+    put(root, "files/bomb.html", "<p>" + "<b>x" * 500_000)
+    assert "[page 1]" in await run("read_file", path="bomb.html#text", limit=1)
+
+
+async def test_a_table_in_csv_is_read_in_parts(run: Run, root: Path) -> None:
+    put(root, "files/sums.csv", "name;sum\n" + "".join(f"n{n};{n}\n" for n in range(1_000)))
+    first = await run("read_file", path="sums.csv", limit=2)
+    assert first == "name;sum\nn0;0\n[The file goes on: read it with offset=3.]"
+    assert await run("read_file", path="sums.csv", offset=1_001) == "n999;999"

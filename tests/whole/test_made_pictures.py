@@ -10,7 +10,7 @@ import pytest
 
 from channels.message import Address
 from plugins.builtin import shell as plugin
-from tests.fakes.openai_server import Call, Say, Script
+from tests.fakes.openai_server import Answer, Call, Say
 from tests.whole.house import House, living
 from tests.whole.telegram_house import at_telegram
 
@@ -27,7 +27,7 @@ def draw(name: str, content: bytes = PNG) -> str:
     return f"echo {base64.b64encode(content).decode()} | base64 -d > {name}"
 
 
-def script(*commands: str) -> Script:
+def script(*commands: str) -> list[Answer]:
     calls = [Call("shell", json.dumps({"command": c}), f"c{n}") for n, c in enumerate(commands)]
     return [*(Say(calls=(call,)) for call in calls), Say("Drawn.")]
 
