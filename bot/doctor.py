@@ -82,6 +82,8 @@ async def examine(
     except SettingError as error:
         return [*findings, Finding("settings", False, str(error), f"Correct {config}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))
+    if settings.mcp.all:
+        findings.append(check_servers(settings, find_installed_version))
     if settings.broker:
         findings += await probes.cluster(settings)
     return findings + await _check_models(book, layers, probes)
@@ -131,6 +133,19 @@ def find_installed_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def check_servers(settings: Settings, version_of: Callable[[str], str | None]) -> Finding:
+    """Whether what the configuration's MCP servers need is there; none of them is started."""
+    if version_of("mcp") is None:
+        advice = "Run: python -m pip install -r agent/mcp/requirements.txt"
+        return Finding("MCP servers", False, "The package mcp is missing.", advice)
+    programs = [one for one in settings.mcp.all.values() if one.is_process]
+    gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
+    if gone:
+        advice = "Install them, or correct mcp.servers."
+        return Finding("MCP servers", False, f"Programs are missing: {', '.join(gone)}.", advice)
+    return Finding("MCP servers", True, f"What {len(settings.mcp.all)} of them need is there.")
 
 
 def check_data_folder(data: Path) -> Finding:

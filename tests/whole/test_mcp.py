@@ -469,6 +469,19 @@ async def test_a_call_that_a_crash_cut_short_is_not_made_again(tmp_path: Path) -
     assert calls_in(tmp_path) == ["started", "wait"]
 
 
+async def test_where_the_extra_is_missing_it_is_said_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    for name in ("agent.mcp.client", "agent.mcp.pipes"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
+        await house.says("use notes__add_note")
+        assert "install it with `python -m pip install -r agent/mcp/" in last_result(house)
+
+
 async def test_without_servers_the_sdk_is_never_imported(tmp_path: Path) -> None:
     async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
         await bot.says("Hello")
