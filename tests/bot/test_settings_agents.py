@@ -251,7 +251,7 @@ def test_a_key_as_plain_text_is_refused_and_not_repeated(
         (
             {"model": "m", "backend": "grpc"},
             "context.summary_brain.backend in config.json is 'grpc'; it must be auto, "
-            "openai_compat or anthropic.",
+            "openai_compat, openai_responses or anthropic.",
         ),
         (
             {"model": "m", "temperature": 2.5},
