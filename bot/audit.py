@@ -21,7 +21,8 @@ from bot.logs import looks_secret
 from bot.restore import SET_ASIDE
 from bot.settings import Layers, Settings, SettingsStore, load_layers
 from bot.settings.permits import HARMLESS, Permit, parse_permit
-from channels.web.guard import is_loopback, is_weak
+from channels.tokens import is_weak
+from channels.web.guard import is_loopback
 from memory.record.carried import Carried, read_carried
 from memory.record.engines import engine_for
 from memory.record.transfer import copy_out

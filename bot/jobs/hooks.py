@@ -25,6 +25,7 @@ from bot.sending import address_of
 from bot.settings.layers import HOOK_SECRET
 from bot.turns import Turns
 from channels.message import Address, HookCall, NotCompleted
+from channels.tokens import is_weak
 from memory.record import jobs as rows
 from memory.record.database import Database
 from memory.record.jobs import RunRow
@@ -34,8 +35,6 @@ from memory.record.store import StoreError
 log = logging.getLogger(__name__)
 
 MINUTE = 60.0
-SHORTEST_SECRET = 16
-"""Characters; who has a shorter one is let in nowhere."""
 QUIET = 10.0
 """Seconds for which forged calls are counted until they are written down, and logged."""
 
@@ -71,7 +70,7 @@ class HookDesk:
 
     def has_secret(self, hook: str) -> bool:
         """Whether there is a secret by which this hook can be called."""
-        return len(self._secret_of(hook)) >= SHORTEST_SECRET
+        return not is_weak(self._secret_of(hook))
 
     def _secret_of(self, hook: str) -> str:
         return self._known.get(secret_name(hook), "").strip()
@@ -96,8 +95,8 @@ class HookDesk:
             return
         self._written, counts, self._forged = now, self._forged, Counter()
         for name, calls in counts.items():
-            which = f"the hook {name!r}" if name else "a hook without a secret"
-            log.warning("%d calls of %s had not its secret, and were refused", calls, which)
+            which = f"the hook {name!r}" if name else "any hook"
+            log.warning("without the secret of %s; calls refused: %d", which, calls)
         at = self._runner.clock()
 
         def work(db: Database) -> None:

@@ -16,18 +16,17 @@ from channels.base import KEY_PREFIX, Bot
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
+from channels.tokens import SHORTEST_TOKEN, is_weak
 from channels.web import pages
 from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
 from channels.web.feed import Bounds, Feeds
 from channels.web.files import FileOperations
 from channels.web.guard import (
-    SHORTEST_TOKEN,
     AuthMiddleware,
     Keys,
     TokenAuth,
     is_loopback,
-    is_weak,
 )
 from channels.web.hooks import hook_operations
 from channels.web.operations import Operation, Problem, as_json, document

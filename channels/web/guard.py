@@ -35,9 +35,6 @@ from channels.web.throttle import Throttle
 
 log = logging.getLogger(__name__)
 
-SHORTEST_TOKEN = 16
-"""Characters; a shorter token could be guessed."""
-_FEWEST_SIGNS = 6  # different ones; "aaaaaaaaaaaaaaaa" could be guessed as well
 COOKIE = "parley"
 OURS = ("/api/", "/v1/")
 """Where it is asked who comes; the page itself, its scripts and the health checks are open."""
@@ -88,11 +85,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def is_weak(token: str) -> bool:
-    """Whether a token could be guessed."""
-    return len(token) < SHORTEST_TOKEN or len(set(token)) < _FEWEST_SIGNS
 
 
 _KINDS = {

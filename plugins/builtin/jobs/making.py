@@ -1,0 +1,156 @@
+"""`/remind`, `/jobs add` and `/jobs hook`: new reminders and jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from channels.language import _
+from memory.record.jobs import Kind, NewJob
+from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.builtin.jobs.views import describe_bounds, describe_call, to_data
+from plugins.jobs import JobView, describe_set
+from plugins.when import EXAMPLES, When, WhenError, read
+from plugins.wording import clip, literal
+
+_OPTION = re.compile(r"--(\w+)\s+(?:\"([^\"]*)\"|(\S+))\s*")
+
+
+async def read_when(text: str, zone: ZoneInfo) -> When:
+    """When the beginning of a text says; in a thread, since the first time is slow. Raises
+    CommandError."""
+    try:
+        return await asyncio.to_thread(read, text, time.time(), zone)
+    except WhenError as error:
+        raise CommandError(str(error)) from None
+
+
+@command("remind", "Remind you of something at a time", "WHEN TEXT")
+async def remind_command(ask: Ask) -> Reply:
+    """`/remind tomorrow 9:00 Call Mom`, `/remind every monday 18:30 Gym`."""
+    if not ask.text.strip():
+        raise CommandError(
+            _(
+                "Say when, and of what: /remind tomorrow 9:00 Call Mom. I understand {examples}. "
+                "/jobs lists what is set.",
+                examples=_(EXAMPLES),
+            )
+        )
+    return await make(ask, "reminder", ask.text, {})
+
+
+async def make(ask: Ask, kind: Kind, text: str, options: dict[str, str]) -> Reply:
+    zone = zone_of(ask)
+    when = await read_when(text, zone)
+    new = NewJob(kind, when.rest, when.rule, when.anchor or time.time(), zone.key)
+    view = await ask.bot.jobs.add(ask.address, ask.conversation.key, _with_options(new, options))
+    return _confirm(view, when)
+
+
+def zone_of(ask: Ask) -> ZoneInfo:
+    zone = ask.bot.zone()
+    return zone if isinstance(zone, ZoneInfo) else ZoneInfo("UTC")
+
+
+def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
+    for name, value in options.items():
+        if name == "allow":
+            new = replace(new, grants=tuple(value.split(",")))
+        elif name == "if":
+            new = replace(new, condition=value)
+        elif name == "budget" and _is_amount(value):
+            new = replace(new, budget=float(value))
+        elif name == "branch" and value.isdecimal():
+            new = replace(new, branch=int(value[:9]))
+        else:
+            raise CommandError(
+                _(
+                    "/jobs does not know “{option}”. It takes --allow TOOL,TOOL, --budget DOLLARS, "
+                    "--branch N and --if TOOL:TEXT, before anything else.",
+                    option=f"--{literal(name)} {literal(clip(value))}",
+                )
+            )
+    return new
+
+
+def _is_amount(text: str) -> bool:
+    return re.fullmatch(r"\d{1,3}(\.\d+)?", text) is not None
+
+
+def _confirm(view: JobView, when: When) -> Reply:
+    number = view.job.id
+    assumed = [_("You gave no time of the day, so I took one.")] if when.is_assumed else []
+    text = " ".join((describe_set(view), *assumed, *describe_bounds(view)))
+    actions = (Action(_("Take it back"), f"/jobs delete {number}"),)
+    return Reply(text, to_data(view), actions)
+
+
+async def add(ask: Ask, text: str) -> Reply:
+    options, text = await _read_options(ask, text)
+    if not text:
+        raise CommandError(
+            _(
+                "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
+                "the time may stand --allow web_fetch and --budget 0.50."
+            )
+        )
+    return await make(ask, "prompt", text, options)
+
+
+_HOOK = re.compile(r"([a-z0-9][a-z0-9-]{0,39})\s+(.+)", re.DOTALL)
+
+
+async def add_hook(ask: Ask, text: str) -> Reply:
+    """`/jobs hook github Say what {pusher.name} pushed`: a prompt that a program calls."""
+    ask.require_owner("let programs call a job")
+    name, _space, rest = text.partition(" ")
+    options, prompt = await _read_options(ask, rest.strip())
+    found = _HOOK.fullmatch(f"{name} {prompt}")
+    if found is None or "if" in options:
+        raise CommandError(
+            _(
+                "Say a name of small letters, digits and -, and what to do: /jobs hook github Say "
+                "what {name} pushed. Names in braces stand for what the call brings.",
+                name="{pusher.name}",
+            )
+        )
+    zone, key = zone_of(ask).key, ask.conversation.key
+    new = _with_options(NewJob("prompt", found[2], "", time.time(), zone, hook=found[1]), options)
+    view = await ask.bot.jobs.add(ask.address, key, new)
+    parts = [describe_set(view), *describe_bounds(view), *describe_call(ask, view)]
+    actions = (Action(_("Take it back"), f"/jobs delete {view.job.id}"),)
+    return Reply(" ".join(parts), to_data(view), actions)
+
+
+async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
+    """The options that a text begins with, and the rest of it. Raises CommandError."""
+    options = {}
+    while found := _OPTION.match(text):
+        options[found[1].lower()] = found[2] or found[3] or ""
+        text = text[found.end() :]
+    if number := options.get("branch"):
+        known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
+        if number not in known:
+            raise CommandError(
+                _(
+                    "There is no branch {number}; /branches lists them.",
+                    number=literal(clip(number)),
+                )
+            )
+    tool = options.get("if", "").partition(":")[0]
+    if "if" in options and not ask.bot.tools.takes_text(ask, tool):
+        raise CommandError(
+            _(
+                "No tool {name} is offered here that takes a text. Write --if "
+                "web_fetch:https://example.org, --if read_file:files/list.md or --if "
+                '"shell:cat log | tail -1".',
+                name=literal(clip(tool)),
+            )
+        )
+    is_grant = bool({"allow", "if"} & {*options})
+    if is_grant and not ask.person.is_owner and not ask.address.is_private:
+        raise CommandError(_("In a group only an owner may allow a job's tools beforehand."))
+    return options, text
