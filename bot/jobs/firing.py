@@ -17,6 +17,7 @@ from bot.jobs.plans import (
     is_doubtful,
     list_late,
     plan_after,
+    plan_tomorrow,
     quiet_hours_of,
     to_reminder,
 )
@@ -29,6 +30,7 @@ from memory.record.jobs import JobRow
 from memory.record.mailbox import AddressColumns
 from memory.record.store import StoreError
 from plugins.recurrence import count_missed, format_time, postpone
+from plugins.wording import money
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +107,8 @@ class Jobs:
         quiet, is_late = self._quiet(job), now - job.due > CATCH_UP
         if job.kind == "reminder":
             await self._remind(job, now, quiet)
+        elif job.rule and await self._has_spent_its_day(job):
+            await self._rest_until_tomorrow(job, now)
         elif job.condition:
             self._conditions.look(job, self._runner.lead(job), quiet)
         elif is_late and job.kind == "command":
@@ -113,6 +117,28 @@ class Jobs:
             await self._pass_over(job, now, quiet)
         else:
             await self._runner.run(job, self._runner.lead(job), plan_after(job, now, quiet), now)
+
+    async def _has_spent_its_day(self, job: JobRow) -> bool:
+        midnight = self._runner.rules.midnight()
+        spent = await self._runner.store.read(lambda db: rows.spent_since(db, job.id, midnight))
+        return 0 < job.day_budget <= spent
+
+    async def _rest_until_tomorrow(self, job: JobRow, now: float) -> None:
+        """Say once that a job has spent what it may on this day."""
+        rules = self._runner.rules
+        after = plan_tomorrow(job, now, rules.midnight(), rules.zone())
+        why = "This job has spent what it may on one day."
+        if job.kind == "command":
+            await self._runner.note_run(job, after, "refused", why, now)
+            return
+        with self._runner.speaking_to(job):
+            text = _(
+                "Job {n} has spent what it may on one day ({most}), so it rests until {at}.",
+                n=job.id,
+                most=money(job.day_budget),
+                at=format_time(after.next_at, ZoneInfo(job.zone)),
+            )
+        await self._runner.tell_run(job, after, Reply(text), "refused", now, why)
 
     async def _remind(self, job: JobRow, now: float, quiet: str) -> None:
         with self._runner.speaking_to(job):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from bot.settings.jobs import JobSettings
@@ -13,7 +14,7 @@ from channels.message import Problem, Reply
 from memory.messages import Mark
 from memory.record.jobs import JobRow, Kind, NewJob, Outcome, RunRow
 from plugins.jobs import describe_rule
-from plugins.recurrence import format_time, next_time, postpone
+from plugins.recurrence import format_time, in_zone, next_time, postpone
 
 GRACE = 300.0
 """Seconds after its time from which on what is told or run is called late."""
@@ -41,6 +42,15 @@ def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
     at = postpone(next_time(job.rule, job.anchor, now, zone), quiet, zone) if job.rule else 0.0
     state = job.state if at else "done"
     return replace(job, next_at=at, planned_at=now, state=state, attempts=0, retry_at=0.0)
+
+
+def plan_tomorrow(job: JobRow, now: float, midnight: float, zone: ZoneInfo) -> JobRow:
+    """A job that comes again, once it has spent what it may on the day that began at midnight: it
+    is due next on the day after."""
+    day = datetime.fromtimestamp(midnight, zone).replace(tzinfo=None) + timedelta(1)
+    at = next_time(job.rule, job.anchor, in_zone(day, zone) - 1, ZoneInfo(job.zone))
+    state = job.state if at else "done"
+    return replace(job, next_at=at, planned_at=now, retry_at=0.0, attempts=0, state=state)
 
 
 def quiet_hours_of(job: JobRow | NewJob, settings: JobSettings) -> str:

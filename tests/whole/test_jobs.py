@@ -225,7 +225,7 @@ async def test_all_runs_of_a_day_count_for_its_budget_however_many_there_were(
     tmp_path: Path, clock: Coordinates
 ) -> None:
     settings = SETTINGS | {"jobs": {"day_budget": 0.25}, "model": "gpt-5"}
-    async with living(tmp_path, [Say("No.")], settings) as house:
+    async with living(tmp_path, [Say("All quiet.")], settings) as house:
         await house.says("/jobs add every 10 minutes Look")
 
         def spend(db: Database) -> None:
@@ -235,9 +235,15 @@ async def test_all_runs_of_a_day_count_for_its_budget_however_many_there_were(
 
         await house.app.store.write(spend)
         await tick_at(house, clock, NOON + timedelta(minutes=11))
-        assert "This job may cost $0.25 a day" in unasked(house)[0]
+        await tick_at(house, clock, NOON + timedelta(minutes=21))
+        await tick_at(house, clock, NOON + timedelta(minutes=31))
+        assert unasked(house) == [
+            "Job 1 has spent what it may on one day ($0.25), so it rests until Tue 24 Nov 2026, "
+            "00:00 (UTC)."
+        ], "it says so once"
         assert not house.server.requests
-        house.server.answers.clear()
+        await tick_at(house, clock, NOON + timedelta(hours=12, minutes=1))
+        assert unasked(house)[-1].startswith("All quiet.")
 
 
 async def test_nobody_attends_a_job_so_a_tool_that_asks_is_denied_unless_granted(
