@@ -221,3 +221,13 @@ async def test_a_key_from_the_environment_goes_to_no_address_for_voice_alone(
         told = (await house.says("", files=NOTE)).text
         assert "Can't connect to http://127.0.0.1:9/v1; check voice.base_url" in told
         assert load_layers(tmp_path / "config.json", {})
+
+
+async def test_retention_takes_the_sound_along(tmp_path: Path) -> None:
+    async with living(tmp_path, says_back, VOICE) as house:
+        house.server.voice.transcripts.append("Which tea?")
+        await house.says("", files=NOTE)
+        conversation = next(iter(house.app.conversations.list_loaded()))
+        await house.app.conversations.settle()
+        assert await conversation.retire()
+        assert not sounds(tmp_path)
