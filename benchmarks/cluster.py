@@ -7,10 +7,11 @@
     python -m benchmarks.cluster --kills 0 --workers --slow-workers 1 2 4 --turns 2000
 
 A gateway with the pipe, workers, and an endpoint that takes a while for each answer. Every chat
-says two messages, and the next two when it has heard the answers. Meanwhile workers and the
-gateway are killed (kill -9) at random moments and started again; a message that was not confirmed
-is said again with the same id, as platforms do. Each message is paid for by a tool that must not
-run twice. Then what was said is compared with what came back, and with what was paid.
+says two messages (one where the model takes long), and the next when it has heard the answers.
+Meanwhile workers and the gateway are killed (kill -9) at random moments and started again; a
+message that was not confirmed is said again with the same id, as platforms do. Each message is paid
+for by a tool that must not run twice. Then what was said is compared with what came back, and with
+what was paid.
 """
 
 from __future__ import annotations
@@ -205,21 +206,25 @@ class Mail:
 
 @dataclass
 class Chat:
-    """Somebody who waits for each answer before they write again; `waiting` is since when."""
+    """Somebody who waits for the answers before they write again, so many messages each time;
+    `waiting` is since when."""
 
     name: str
+    each_time: int = 2
     said: int = 0
     waiting: float = 0.0
     answered: int = 0
 
     async def talk(self, mail: Mail, is_over: asyncio.Event) -> None:
         while not is_over.is_set():
-            number, self.said = self.said, self.said + 2
+            number, self.said = self.said, self.said + self.each_time
+            *before, last = (f"{self.name}-{one}" for one in range(number, self.said))
             self.waiting = time.monotonic()
-            await mail.ask(self.name, f"{self.name}-{number}", is_awaited=False)
-            await mail.ask(self.name, f"{self.name}-{number + 1}")
-            await mail.ask(self.name, f"{self.name}-{number}")
-            self.answered += 2
+            for name in before:
+                await mail.ask(self.name, name, is_awaited=False)
+            for name in (last, *before):
+                await mail.ask(self.name, name)
+            self.answered += self.each_time
             self.waiting = 0.0
 
 
@@ -378,10 +383,10 @@ async def run_cuts(bench: Bench, cuts: int, chance: random.Random) -> Counter[st
     return done
 
 
-async def run_load(bench: Bench, chats: int, seconds: float) -> None:
+async def run_load(bench: Bench, chats: int, seconds: float, each_time: int = 2) -> None:
     """Messages a second, and what they cost each role."""
     mail = Mail(bench)
-    people = [Chat(f"l{len(bench.workers)}x{number}") for number in range(chats)]
+    people = [Chat(f"l{len(bench.workers)}x{number}", each_time) for number in range(chats)]
     is_over = asyncio.Event()
     following = asyncio.create_task(mail.follow())
     talking_ = [asyncio.create_task(one.talk(mail, is_over)) for one in people]
@@ -461,7 +466,7 @@ async def measure(options: argparse.Namespace) -> bool:
             print(f"  one more worker has its share after {time.monotonic() - started:.1f} s")
     for workers in options.slow_workers:
         async with benching(options.database, Model(30.0), workers) as bench:
-            await run_load(bench, options.turns, options.seconds)
+            await run_load(bench, options.turns, options.seconds, each_time=1)
     return is_good
 
 
