@@ -1,9 +1,10 @@
 """A chat of 1,000 turns on the page, in a real browser: what blocks it for long?
 
-`python -m benchmarks.page_scroll [TURNS]` prints the tasks of over 50 ms (by the browser's own
-count, a PerformanceObserver) while the chat is opened, while all of its older turns are fetched,
-while it is scrolled from one end to the other, and while the panel is drawn anew; and the CPU of
-the page's main thread, which a busy machine changes less. Needs Chromium.
+`python -m benchmarks.page_scroll [TURNS]` prints when something is seen first (in a browser that
+was never there), and the tasks of over 50 ms (by the browser's own count, a PerformanceObserver)
+while the chat is opened, while all of its older turns are fetched, while it is scrolled from one
+end to the other, and while the panel is drawn anew; and the CPU of the page's main thread, which a
+busy machine changes less. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ SCROLL = """async (step) => {
   }
   return frames;
 }"""
+PAINT = """() => [
+  performance.getEntriesByName("first-contentful-paint")[0].startTime,
+  [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+    .reduce((sum, one) => sum + one.transferSize, 0),
+]"""
 STEP = 300  # pixels, as a quick wheel has them
 
 
@@ -104,6 +110,8 @@ async def measure(page: Page, site: Site, turns: int) -> None:
     await page.goto(f"{site.url}/#main")
     await page.wait_for_selector(f".turn[data-turn=t{turns}] .state:not(:empty)")
     await clock.report("opened", began)
+    painted, size = await page.evaluate(PAINT)
+    print(f"  first paint after {painted:.0f} ms, of a page of {size / 1000:.0f} KB on the wire")
     began = time.monotonic()
     while await page.locator("#log .older").count():
         shown = await page.locator("#log .turn").count()
