@@ -5,7 +5,7 @@ request, and while events stream, so that whoever is signed out hears nothing mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -42,9 +42,11 @@ NO_INVITATION = (
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The operations. `throttle` counts guesses by address, `by_name` those at one name."""
+    """The operations. `throttle` counts guesses by address, `by_name` those at one name;
+    `language_of` says which a user of the page speaks ("": the owner)."""
 
     logins: LoginsPort
+    language_of: Callable[[str], str]
     lock: TokenAuth
     throttle: Throttle
     by_name: Throttle
@@ -155,7 +157,9 @@ class Accounts:
         holder: KeyHolder = getattr(request.state, HOLDER)
         login = login_of(request)
         number = login.number if login else 0
-        return as_json({"user": holder.user, "is_signed_in": bool(login), "login": number})
+        language = self.language_of(holder.user)
+        me = Visitor(user=holder.user, is_signed_in=bool(login), login=number, language=language)
+        return as_json(me.model_dump())
 
     async def while_signed_in(
         self, request: Request, events: AsyncIterator[bytes]

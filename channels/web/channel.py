@@ -30,7 +30,7 @@ from channels.web.guard import (
 )
 from channels.web.hooks import hook_operations
 from channels.web.operations import Operation, Problem, as_json, document
-from channels.web.sessions import Sessions
+from channels.web.sessions import Sessions, main_of
 from channels.web.shapes import State
 from channels.web.streams import render
 from channels.web.throttle import Throttle
@@ -125,7 +125,13 @@ class Web:
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
         """The whole of it: the page, the operations, and the guard before them."""
-        accounts = Accounts(bot.logins, self._lock, self._throttle, self._by_name)
+        accounts = Accounts(
+            bot.logins,
+            lambda user: bot.language_of(main_of(user)),
+            self._lock,
+            self._throttle,
+            self._by_name,
+        )
         sessions = Sessions(bot, feeds, self._config.upload, accounts)
         completions = CompletionOperations(bot, feeds, self._config.upload)
         files = FileOperations(bot, self._config.upload)

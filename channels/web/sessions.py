@@ -290,6 +290,11 @@ def address_of(request: Request, bot: Bot) -> Address:
     return address
 
 
+def main_of(user: str) -> Address:
+    """The first conversation of a user of the page ("": the owner)."""
+    return Address(CHANNEL, f"{user}/main" if user else "main", user=user)
+
+
 def _user(request: Request) -> str:
     """Whose conversations are meant; "": the owner's."""
     holder: KeyHolder = getattr(request.state, HOLDER)

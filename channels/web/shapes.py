@@ -233,11 +233,13 @@ class ContextOverview(BaseModel):
 
 class Visitor(BaseModel):
     """Who is signed in: `user` is "" for an owner by the token, or at this machine; `login` is the
-    number of this browser among the logins, 0 for who needs none."""
+    number of this browser among the logins, 0 for who needs none; `language` is theirs, by the
+    setting or by what this request asks for."""
 
     user: str
     is_signed_in: bool
     login: int = 0
+    language: str
 
 
 class State(BaseModel):

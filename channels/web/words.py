@@ -35,8 +35,10 @@ def list_words() -> Iterator[str]:
 
 
 async def give_words(request: Request) -> Response:
-    """The words in the language of the browser; none for English, and nothing of anybody's."""
-    language = choose(request.headers.get("accept-language", "")) or ENGLISH
+    """The words in the language that is asked for, or in that of the browser; none for English,
+    and nothing of anybody's."""
+    wanted = request.query_params.get("language") or request.headers.get("accept-language", "")
+    language = choose(wanted) or ENGLISH
     response = as_json({"language": language, "words": _translate(language)})
     response.headers.update({"Cache-Control": "no-cache", "Vary": "Accept-Language"})
     return response

@@ -354,6 +354,24 @@ async def test_the_page_speaks_the_language_of_the_browser(
             await there.close()
 
 
+async def test_the_page_speaks_the_language_that_is_set_whatever_the_browser_speaks(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        placeholder = tab.page.locator("#text")
+        await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
+        await tab.page.fill("#text", "half a thou")
+        await site.commands("/config language de")
+        await tab.page.reload()
+        await expect(placeholder).to_have_attribute("placeholder", "Nachricht, oder / für Befehle")
+        await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
+        await expect(placeholder).to_have_value("half a thou")
+        await site.commands("/config language --unset")
+        await tab.page.reload()
+        await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
+
+
 async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_again(
     tmp_path: Path, browser: Browser
 ) -> None:

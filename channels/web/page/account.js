@@ -1,6 +1,6 @@
 // Who is signed in: by a name or the owner's token, by a link that lets in once; and out again.
 import { byId, h } from "./dom.js";
-import { t } from "./language.js";
+import { speak, t } from "./language.js";
 import * as kept from "./kept.js";
 
 const posted = (path, body) => fetch(path, {
@@ -74,6 +74,7 @@ export async function showAccount() {
   const response = await fetch("/api/me").catch(() => null);
   if (!response?.ok) return false; // the bot is away, or asks first who is there
   const me = await response.json();
+  speak(me.language);
   const button = byId("account");
   button.hidden = !me.is_signed_in;
   button.textContent = t("{name}: sign out", { name: me.user || t("Owner") });

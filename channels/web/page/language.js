@@ -1,9 +1,20 @@
-// The page's own words in the language of the browser; what has no translation is English.
+// The page's own words in the language of the person, as far as the bot has said which that is, else of
+// the browser; what has no translation is English.
 // What people and the bot say is never looked up: `t` is for the page's words alone.
-const isEnglish = (navigator.language || "en").toLowerCase().startsWith("en");
+const theirs = localStorage.getItem("language");
+const isEnglish = (theirs || navigator.language || "en").toLowerCase().startsWith("en");
 const none = { language: "en", words: {} };
 const { language, words } = isEnglish ? none
-  : await fetch("/words.json").then((response) => response.json()).catch(() => none);
+  : await fetch(theirs ? `/words.json?language=${encodeURIComponent(theirs)}` : "/words.json")
+    .then((response) => response.json()).catch(() => none);
+
+/** Begin anew where the person's language is another one than the page was opened in. */
+export function speak(wanted) {
+  if (wanted === language) return;
+  const before = localStorage.getItem("language");
+  localStorage.setItem("language", wanted);
+  if (before !== wanted) location.reload();
+}
 
 /** A text of the page, with what stands in its places: t("{name}: sign out", { name }). */
 export function t(text, values = {}) {
