@@ -209,6 +209,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     speak_made_up(monkeypatch)
     said = {text: f"⟦{text}⟧" for text in words.list_words()}
     monkeypatch.setattr(words, "_translate", lambda language: said)
+    monkeypatch.setattr(words, "choose", lambda wanted: "qps")
 
 
 @needs_chromium

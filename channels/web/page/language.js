@@ -46,7 +46,7 @@ export const nameOfEvent = (kind) => (language === "en" ? kind : CHANGES[kind] ?
 /** Translate what stands in the page's HTML, before anybody's words are in it. */
 function translate(root) {
   for (const element of root.querySelectorAll("*")) {
-    for (const name of ["aria-label", "placeholder"]) {
+    for (const name of ["aria-label", "placeholder", "title"]) {
       if (element.hasAttribute(name)) element.setAttribute(name, t(element.getAttribute(name)));
     }
     for (const node of element.childNodes) {
