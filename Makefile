@@ -1,5 +1,6 @@
 # make run [ARGS="--jsonl"]   talk to the bot; installs it first, once, into .venv
 # make test                   everything that must hold: lint, types, order of imports, tests
+# make channel-discord        install what one messenger needs (docs/channels.md)
 # make bench                  measure what a message costs, beside the floor of this machine
 # make docs                   write the pages anew that are made from the code
 # make lock                   pin the newest versions of what the requirements.in files name
@@ -31,8 +32,16 @@ test: .venv/ready-for-tests
 	@$(BIN)/pytest -n 2 --dist loadfile --database postgresql $(ON_POSTGRESQL)
 
 bench: .venv/ready
-	@$(BIN)/python benchmarks/overhead.py
+	@$(BIN)/python -m benchmarks.overhead
 	@$(BIN)/python -m benchmarks.channels
+	@$(BIN)/python -m benchmarks.cost --turns 100
+
+# The packages of one messenger, which are installed for nobody else.
+channel-%: .venv/ready
+	@test -f channels/$*/requirements.txt || { echo "There is no channel $* that needs packages; \
+	docs/channels.md lists them." >&2; exit 1; }
+	@echo "Installing what the channel $* needs."
+	@$(INSTALL) -r channels/$*/requirements.txt
 
 docs: .venv/ready
 	@$(BIN)/python -m bot.settings.docs

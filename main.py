@@ -6,13 +6,20 @@ python main.py ask "QUESTION"  ask one question, and print the answer; for scrip
 python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
 python main.py pair CODE       let the stranger in who was given this code
+python main.py --serve         serve all channels of the configuration, without a terminal
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py key add NAME    make a key to OpenAI's protocol; key list, key revoke NAME
 python main.py doctor          check the installation, and say what to do
+python main.py logs            show what the bot has logged; -f goes on as more is written
+python main.py report          write a file for an issue, without secrets and texts
 python main.py audit           say what is open, weak or shared in this installation
 python main.py backup FILE     save all that is kept
 python main.py restore FILE    bring it back (plugins and the like with --with-code)
+python main.py upgrade --check see what a new version changes in your data, and have a backup
+python main.py service install run always, as a service of systemd; service status, uninstall
 python main.py migrate --to postgresql   move the record to the database that is set
+python main.py import FROM PATH   bring in what chatgpt, open-webui or cowagent kept
+python main.py export FOLDER   write all that was said as plain files; import parley FOLDER
 """
 
 from __future__ import annotations
@@ -24,13 +31,14 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.models import embedded
 from agent.models.selection import AUTO, Models
-from bot import ask, doctor, first_steps, key_commands, maintenance
+from bot import ask, doctor, first_steps, key_commands, maintenance, monitoring
 from bot.access import Access, Rules
 from bot.app import VERSION, App
 from bot.assembly import assemble, credentials
@@ -43,17 +51,24 @@ from bot.data_folder import (
     find_database,
     has_bot,
     lock_data_folder,
+    plugins_folder,
 )
 from bot.logs import set_up_logs
 from bot.maintenance import say
+from bot.monitoring import Monitoring, monitor
+from bot.moving import command_line as moving
+from bot.notify import announced
 from bot.ports import choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
-from channels.base import Channel, ChannelError
+from channels.base import Channel, ChannelError, WithWebhook
 from channels.pipe import standard
 from memory.record.engines import engine_for
 from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError
 from plugins.api import CommandError
+
+if TYPE_CHECKING:
+    from channels.web import Web
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
@@ -109,6 +124,11 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--telegram", action="store_true", help="serve Telegram, without a terminal"
     )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="serve all channels of the configuration, without a terminal",
+    )
     parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
     parser.add_argument(
         "--new", action="store_true", help="start afresh in a folder whose database is lost"
@@ -131,6 +151,8 @@ def make_parser() -> argparse.ArgumentParser:
     ask.add_command(commands)
     key_commands.add_commands(commands)
     maintenance.add_commands(commands, _examine_cluster)
+    moving.add_commands(commands)
+    monitoring.add_commands(commands)
     return parser
 
 
@@ -139,7 +161,8 @@ def _talk(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
     streams = (sys.stdin, sys.stdout)  # None where they are closed
     is_person = all(stream and stream.isatty() for stream in streams)
-    is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
+    is_headless = options.telegram or options.web or options.serve
+    is_terminal = is_person and not (options.jsonl or is_headless)
     os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
     _share_one_heap()
     place = find_database(layers, options.data)
@@ -152,14 +175,15 @@ def _talk(options: argparse.Namespace) -> int:
         return 0
     if options.role:
         raise Refusal("--role is for a bot of several processes; set broker in the configuration.")
+    watch = monitor(layers, VERSION)
     with lock_data_folder(options.data):
         if isinstance(place, Path):
             (begin_anew if options.new else check_not_emptied)(options.data)
         elif not options.new:
             check_moved(place, options.data)
-        close_logs = _logs(options.data / "logs", layers, is_terminal)
+        close_logs = _logs(options.data / "logs", layers, is_terminal, watch)
         try:
-            asyncio.run(_live(options, layers, is_terminal))
+            asyncio.run(_live(options, layers, is_terminal, watch))
         finally:
             close_logs()
     return 0
@@ -200,23 +224,30 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
     roles = set(options.role or ("all",))
     is_gateway = bool(roles & {"gateway", "all"})
     standing = _standing(options, layers, is_terminal) if is_gateway else None
+    watch = monitor(layers, VERSION)
     plan = run.ProcessTask(
         layers,
         options.data,
         settings.broker,
         is_gateway,
         bool(roles & {"worker", "all"}),
-        faces=lambda settings: _faces(layers, settings),
-        channels=lambda settings: _channels(options, layers, standing, settings),
+        faces=lambda settings: _faces(options, layers, settings),
+        channels=lambda settings: _channels(options, layers, standing, settings, watch),
         until=standing.name if standing else "",
+        recent=watch.recent,
     )
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = f"{'-'.join(sorted(roles))}-{socket.gethostname()}-{os.getpid()}"
-    close_logs = _logs(options.data / "logs" / folder, layers, is_terminal)
+    close_logs = _logs(options.data / "logs" / folder, layers, is_terminal, watch)
     try:
-        asyncio.run(run.live(plan))
+        asyncio.run(_watched(run.live(plan), watch, is_gateway and _has_page(options, layers)))
     finally:
         close_logs()
+
+
+async def _watched(living: Coroutine[None, None, None], watch: Monitoring, has_page: bool) -> None:
+    async with watch.serving(has_page=has_page), announced(os.environ):
+        await living
 
 
 async def _examine_cluster(settings: Settings) -> Sequence[doctor.Finding]:
@@ -232,19 +263,21 @@ async def _examine_cluster(settings: Settings) -> Sequence[doctor.Finding]:
     return await checkup.examine(settings.broker, engine_for(settings.database))
 
 
-def _faces(layers: Layers, settings: Callable[[], Settings]) -> list[Channel]:
+def _faces(
+    options: argparse.Namespace, layers: Layers, settings: Callable[[], Settings]
+) -> list[Channel]:
     """The channels as a worker knows them: what it must know to answer over them."""
     from bot.cluster.face import Face  # noqa: PLC0415 - only for a worker
 
     page = Face("web", has_fields=True, sound="mp3")
-    faces: list[Channel] = [Face("pipe"), Face("terminal"), page]
+    faces: list[Channel] = [Face("pipe"), Face("terminal"), page, *_messengers(options, layers)]
     return [*faces, _telegram(layers, settings)] if layers.secrets.get(TOKEN) else faces
 
 
-def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
+def _logs(folder: Path, layers: Layers, is_quiet: bool, watch: Monitoring) -> Callable[[], None]:
     """Set the logs up; returns what closes them."""
     try:
-        return set_up_logs(folder, layers, is_quiet)
+        return set_up_logs(folder, layers, is_quiet, watch.recent.failures)
     except OSError as error:
         raise Refusal(
             f"Logs can't be written to {folder} ({error.strerror}); correct its permissions, or "
@@ -252,14 +285,21 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
         ) from None
 
 
-async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
+async def _live(
+    options: argparse.Namespace, layers: Layers, is_terminal: bool, watch: Monitoring
+) -> None:
     standing = _standing(options, layers, is_terminal)
-    channels = _channels(options, layers, standing, lambda: app.config.book.effective())
-    app: App = await assemble(layers, options.data, channels)
-    # What is there now stays until the end: a search for garbage that looks through all of it, too,
-    # holds everybody up for a good part of a second.
-    gc.freeze()
-    await app.run(until=standing.name if standing else "")
+    async with watch.serving(has_page=_has_page(options, layers)):
+        channels = _channels(options, layers, standing, lambda: app.config.book.effective(), watch)
+        app: App = await assemble(layers, options.data, channels, recent=watch.recent)
+        # What is there now stays until the end: a search for garbage that looks through all of it,
+        # too, holds everybody up for a good part of a second.
+        gc.freeze()
+        if sys.stdout.isatty() and standing is None and not _has_page(options, layers):
+            names = ", ".join(channel.name for channel in channels)
+            say(f"Parley {VERSION} serves {names} (Ctrl-C stops it).")
+        async with announced(os.environ):
+            await app.run(until=standing.name if standing else "")
 
 
 def _standing(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> Channel | None:
@@ -272,26 +312,49 @@ def _channels(
     layers: Layers,
     standing: Channel | None,
     settings: Callable[[], Settings],
+    watch: Monitoring,
 ) -> list[Channel]:
     """All channels that run here."""
-    has_web = options.web or SettingsStore(layers).effective().channels.web
-    is_beside = options.web or (standing is not None and standing.name == "terminal")
+    is_terminal = standing is not None and standing.name == "terminal"
+    is_beside = options.web or options.serve or is_terminal
     channels = [standing] if standing else []
-    if has_web:
-        channels.append(_web(layers, is_quiet=standing is not None))
     if options.telegram or (is_beside and layers.secrets.get(TOKEN)):
         channels.append(_telegram(layers, settings))
+    if is_beside:
+        channels += _messengers(options, layers)
+    if _has_page(options, layers):
+        page = _web(layers, watch, is_quiet=standing is not None)
+        page.webhooks = {one.name: one for one in channels if isinstance(one, WithWebhook)}
+        channels.insert(1 if standing else 0, page)
+    if not channels:
+        raise Refusal(
+            "No channel is set up: name one in the configuration under channels (docs/channels.md)."
+        )
     return channels
+
+
+def _has_page(options: argparse.Namespace, layers: Layers) -> bool:
+    return options.web or SettingsStore(layers).effective().channels.web
+
+
+def _messengers(options: argparse.Namespace, layers: Layers) -> Sequence[Channel]:
+    """The messengers that the configuration names."""
+    settings = SettingsStore(layers).effective()
+    if not settings.channels.messengers:
+        return ()
+    from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
+
+    folder = plugins_folder(settings, options.data)
+    return make_messengers(settings, layers.secrets, folder, has_server=_has_page(options, layers))
 
 
 def _pipe(options: argparse.Namespace) -> Channel | None:
     """The channel over standard input and output; None where others are asked for alone."""
-    return (
-        standard(options.jsonl) if options.jsonl or not (options.web or options.telegram) else None
-    )
+    is_headless = options.web or options.telegram or options.serve
+    return standard(options.jsonl) if options.jsonl or not is_headless else None
 
 
-def _web(layers: Layers, is_quiet: bool) -> Channel:
+def _web(layers: Layers, watch: Monitoring, is_quiet: bool) -> Web:
     """The web channel, bound to its port."""
     from channels.web import CannotListen, Web, WebConfig  # noqa: PLC0415 - slow, and nothing for others
 
@@ -307,6 +370,7 @@ def _web(layers: Layers, is_quiet: bool) -> Channel:
                 VERSION,
                 web.trusted_proxies,
                 web.connections_per_address,
+                metrics=watch.page,
             )
         )
     except CannotListen as error:
@@ -331,9 +395,9 @@ def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
         raise Refusal(
             f"Telegram needs a token: ask @BotFather for one, and write {TOKEN}=… into .env."
         )
-    from channels.telegram import Telegram  # noqa: PLC0415 - slow, and nothing for the terminal
+    from channels.telegram import telegram_channel  # noqa: PLC0415 - slow, nothing for the terminal
 
-    return Telegram(token, lambda: settings().telegram)
+    return telegram_channel(token, lambda: settings().telegram)
 
 
 def _greet(layers: Layers) -> str:

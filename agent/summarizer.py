@@ -40,7 +40,8 @@ class ModelSummarizer:
     """Asks the model that is in force for the conversation; `window_of` is in tokens, and `count`
     says how many tokens a text has for the model of a name.
 
-    `on_refused` hears of a refused key or account, of which nobody is told in the chat.
+    `on_refused` hears of a refused key or account, of which nobody is told in the chat, `on_failed`
+    of every summary that no model has written.
     `unstructured` are the names of models that refused a JSON Schema: they are asked in words.
     """
 
@@ -48,6 +49,7 @@ class ModelSummarizer:
     window_of: Callable[[ConversationKey], int]
     count: Callable[[str, str], int]
     on_refused: Callable[[str], None] = lambda sentence: None
+    on_failed: Callable[[], None] = lambda: None
     unstructured: set[str] = field(default_factory=set)
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
@@ -60,6 +62,7 @@ class ModelSummarizer:
             text = await work.run()
         except ModelError as error:
             log.warning("a summary failed: %s", error)
+            self.on_failed()
             if isinstance(error, AccountRefused):
                 self.on_refused(str(error))
             return SummaryResult("", model.name)

@@ -25,6 +25,7 @@ from typing import Any
 
 import aiohttp
 
+from benchmarks import figures
 from benchmarks.overhead import BOT, MODEL, QUESTION, House, cpu_of, floor, running
 
 WARM = 30
@@ -123,24 +124,28 @@ def line(what: str, samples: Sequence[float], least: float, target: str = "") ->
 
 async def measure(
     url: str, process: subprocess.Popen[bytes], least: float, wanted: argparse.Namespace
-) -> None:
+) -> dict[str, float]:
+    """Prints the table; returns what is compared with earlier runs."""
     print(f"{'':40}{'median':>11}{'19 of 20':>13}{'at most':>9}{'x floor':>9}")
     print(f"{'the floor':40}{least:8.1f} ms")
     async with client(url) as bot:
         await timed(bot.ask, "warm", WARM)
         asked = await timed(bot.ask, "one", wanted.messages)
-        print(line("POST to last byte, JSON", asked, least, "15 ms"))
+        print(line("POST to last byte, JSON", asked, least, "4 ms"))
         streamed = await timed(bot.stream, "two", wanted.messages)
-        print(line("POST to last byte, event stream", streamed, least, "15 ms"))
+        print(line("POST to last byte, event stream", streamed, least, "4 ms"))
         completed = await timed(bot.complete, "three", wanted.messages)
-        print(line("POST to last byte, chat/completions", completed, least, "15 ms"))
+        print(line("POST to last byte, chat/completions", completed, least, "4 ms"))
         shown = await timed(bot.command, "one", 50)
-        print(line("the context, turns and settings", shown, least))
+        print(line("the context, turns and settings", shown, least, "3 ms"))
         before = cpu_of(process)
         rate = await crowd(bot, wanted.chats)
         cpu = (cpu_of(process) - before) / (wanted.chats * BUSY)
         what = f"{wanted.chats} chats at once, each in order"
         print(f"{what}: {rate:.0f} messages/s, {cpu:.1f} ms CPU each")
+    samples = {"JSON": asked, "event stream": streamed, "chat/completions": completed}
+    samples["context"] = shown
+    return {what: median(times) / least for what, times in samples.items()}
 
 
 def main() -> None:
@@ -148,13 +153,15 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=200)
     parser.add_argument("--chats", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="for the database; where files are temporary")
+    parser.add_argument("--write", action="store_true", help="keep these figures")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=wanted.folder) as folder, running(MODEL) as model:
         assert model.stdout is not None
         address = model.stdout.readline().decode().strip()
         least = floor(House(Path(folder), address)).latency
         with serving(Path(folder), address) as (url, process):
-            asyncio.run(measure(url, process, least, wanted))
+            measured = asyncio.run(measure(url, process, least, wanted))
+    figures.conclude("web", measured, is_kept=wanted.write)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,13 @@ by the same rule: the behaviour as CowAgent documents it (the summary comes afte
 injected from the next turn on), a window that slides by one turn a turn, and the full history.
 
 Billed tokens are prompt tokens, cached ones counting `--cached-price` of one, plus what the
-summaries cost by the same prices.
+summaries cost by the same prices. A second table has Anthropic's: what is written into its cache
+costs a quarter more than what is not.
 
-A second table is of turns that each read something by a tool, with old results as stubs and
-without; it has the tokens that were sent besides, whatever is cached.
+A third is of turns that each read something by a tool, with old results as stubs and without; it
+has the tokens that were sent besides, whatever is cached.
+
+What got dearer than in `figures.json` is told, and the program fails; `--write` keeps new figures.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import memory.forecaster
+from benchmarks import figures
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import SummaryRequest, SummaryResult
@@ -46,7 +50,10 @@ LINE = 20
 RESULT = 2_000
 """Tokens of the result in a turn with a tool, which has a third of `TAU` besides."""
 KEY = ConversationKey("benchmark", "benchmark")
-MOST_TOOL_TURNS = 200
+MOST_WHOLE = 200
+"""Turns with tools of which nothing is left out: more are longer than any window."""
+WRITTEN = 1.25
+"""What a token costs at Anthropic that is written into the cache."""
 FLOOR, STEP = 1_024, 128
 
 
@@ -55,6 +62,7 @@ class Provider:
     """Counts what is billed. Texts count a token for each four characters."""
 
     cached_price: float
+    written_price: float = 1.0
     billed: float = 0.0
     sent: int = 0
     requests: int = 0
@@ -66,17 +74,17 @@ class Provider:
         shared = _shared(prompt, self._last) // 4
         cached = shared // STEP * STEP if shared >= FLOOR else 0
         self.breaks += bool(self._last) and not prompt.startswith(self._last)
-        self._bill(len(prompt) // 4, cached)
+        self._bill(len(prompt) // 4, cached, self.written_price)
         self._last = prompt
 
     def aside(self, prompt: str) -> None:
         """A request beside the turns, such as a summary: nothing of it is cached."""
-        self._bill(len(prompt) // 4, 0)
+        self._bill(len(prompt) // 4, 0, 1.0)
 
-    def _bill(self, tokens: int, cached: int) -> None:
+    def _bill(self, tokens: int, cached: int, fresh_price: float) -> None:
         self.requests += 1
         self.sent += tokens
-        self.billed += tokens - cached + self.cached_price * cached
+        self.billed += fresh_price * (tokens - cached) + self.cached_price * cached
 
 
 def _shared(one: str, other: str) -> int:
@@ -147,13 +155,21 @@ WITH_TOOLS = {
 }
 
 
+_GROWING = ("full history", "stubs")
+"""Ways in which the context has no end."""
+
+
 async def ours(
-    turns: int, price: float, name: str, limits: Limits, soft_mark: int = 2, result_tokens: int = 0
+    turns: int,
+    provider: Provider,
+    name: str,
+    limits: Limits,
+    soft_mark: int = 2,
+    result_tokens: int = 0,
 ) -> Result:
     """Parley's memory room. Between two turns the person takes the time that a summary takes; a
     soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents. With
     `result_tokens` each turn calls a tool whose result is so long."""
-    provider = Provider(price)
     frame = PromptPrefix(_words("system", SYSTEM))
     result = Result(name, provider)
     memory.forecaster.SOFT_MARK = soft_mark
@@ -211,9 +227,9 @@ async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) 
     return view.preface is None or summary != view.boundaries.preface
 
 
-def sliding(turns: int, price: float, kept: int = 20) -> Result:
+def sliding(turns: int, provider: Provider, kept: int = 20) -> Result:
     """The last turns, in a window that moves by one turn a turn; no summaries."""
-    result = Result(f"sliding window of {kept}", Provider(price))
+    result = Result(f"sliding window of {kept}", provider)
     texts = [_turn_text(number) for number in range(1, turns + 1)]
     for number in range(turns):
         first = max(0, number - kept + 1)
@@ -223,9 +239,9 @@ def sliding(turns: int, price: float, kept: int = 20) -> Result:
     return result
 
 
-def full(turns: int, price: float) -> Result:
+def full(turns: int, provider: Provider) -> Result:
     """Everything, always."""
-    result = Result("full history", Provider(price))
+    result = Result("full history", provider)
     history = f"<system>{_words('system', SYSTEM)}"
     for number in range(1, turns + 1):
         question = f"<user>{_words(f'question{number}', TAU // 3)}"
@@ -261,9 +277,10 @@ def table(results: list[Result]) -> str:
 
 
 def tool_table(results: list[Result]) -> str:
-    """The same of turns with tools; the first result is the full history."""
+    """The same of turns with tools, against the first result."""
     head = (
-        "| way | tokens sent | against full | billed tokens | against full | cuts and batches |\n"
+        "| way | tokens sent | against the first | billed tokens | against the first | "
+        "cuts and batches |\n"
         "|---|---:|---:|---:|---:|---:|"
     )
     whole = results[0].provider
@@ -275,29 +292,47 @@ def tool_table(results: list[Result]) -> str:
     return "\n".join([head, *rows])
 
 
+async def talk(turns: int, cached: float, written: float) -> list[Result]:
+    """All ways to hold a conversation, by a provider's prices."""
+    after = "trim, summary after the cut"
+    results = [
+        await ours(turns, Provider(cached, written), name, way) for name, way in STRATEGIES.items()
+    ]
+    late = await ours(turns, Provider(cached, written), after, WIDE, soft_mark=0)
+    others = [sliding(turns, Provider(cached, written)), full(turns, Provider(cached, written))]
+    return [*results, late, *others]
+
+
+async def work(turns: int, cached: float) -> list[Result]:
+    """The same where each turn reads something by a tool."""
+    ways = WITH_TOOLS.items()
+    kept = [(name, way) for name, way in ways if turns <= MOST_WHOLE or name not in _GROWING]
+    return [
+        await ours(turns, Provider(cached), name, way, result_tokens=RESULT) for name, way in kept
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--turns", type=int, nargs="+", default=[100, 1_000])
     parser.add_argument("--cached-price", type=float, default=0.1)
+    parser.add_argument("--write", action="store_true", help="keep these figures")
     options = parser.parse_args()
+    price = options.cached_price
+    measured: dict[str, float] = {}
     for turns in options.turns:
-        price = options.cached_price
-        after = "trim, summary after the cut"
-        results = [
-            *(asyncio.run(ours(turns, price, name, way)) for name, way in STRATEGIES.items()),
-            asyncio.run(ours(turns, price, after, WIDE, soft_mark=0)),
-            sliding(turns, price),
-            full(turns, price),
-        ]
-        print(f"\n{turns} turns of {TAU} tokens, cached input at {price:g} of the price:\n")
-        print(table(results))
-        if turns <= MOST_TOOL_TURNS:
-            with_tools = [
-                asyncio.run(ours(turns, price, name, way, result_tokens=RESULT))
-                for name, way in WITH_TOOLS.items()
-            ]
-            print(f"\n{turns} turns, each with a tool's result of {RESULT:,} tokens:\n")
-            print(tool_table(with_tools))
+        for what, written in {"": 1.0, ", Anthropic's prices": WRITTEN}.items():
+            results = asyncio.run(talk(turns, price, written))
+            heading = f"{turns} turns of {TAU} tokens"
+            print(f"\n{heading}, cached input at {price:g} of the price{what}:\n")
+            print(table(results))
+            measured |= {f"{heading}{what}: {r.name}": r.provider.billed for r in results}
+        results = asyncio.run(work(turns, price))
+        heading = f"{turns} turns, each with a tool's result of {RESULT:,} tokens"
+        print(f"\n{heading}:\n")
+        print(tool_table(results))
+        measured |= {f"{heading}: {r.name}": r.provider.billed for r in results}
+    figures.conclude("cost", measured, is_kept=options.write, within=figures.EXACT)
 
 
 if __name__ == "__main__":

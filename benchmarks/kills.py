@@ -1,4 +1,4 @@
-"""kill -9 at random moments, over Telegram and over the pipe: what is lost, doubled, out of order.
+"""kill -9 at random moments, in messengers and the pipe: what is lost, doubled, out of order.
 
 python -m benchmarks.kills --kills 100 --seed 1
 
@@ -26,13 +26,16 @@ import sqlite3
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.fakes.discord_server import TOKEN as DISCORD_TOKEN
+from tests.fakes.discord_server import DiscordServer
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 from tests.whole.edit_duel import CONTEXTS, fight
 from tests.whole.process import BotProcess, talking
@@ -156,6 +159,87 @@ class AtTelegram:
     def replies(self) -> list[Reply]:
         shown = self._server.messages.values()
         return [_reply(sent.chat, sent.text, AGAIN in sent.text) for sent in shown]
+
+
+class AtDiscord:
+    """Two direct messages. Discord repeats nothing to a new process, which has to look up what was
+    written; it knows where by what was said there before."""
+
+    arguments: tuple[str, ...] = ("--serve",)
+
+    def __init__(self, server: DiscordServer) -> None:
+        self._server = server
+        self._people = {chat: server.person("Ann", chat) for chat in CHATS}
+        self._is_known = False
+        self._waiting: list[tuple[int, str]] = []
+
+    def says(self, chat: int, text: str) -> None:
+        if self._is_known:
+            self._people[chat].says(text)
+        else:
+            self._waiting.append((chat, text))
+
+    async def hand_over(self, bot: BotProcess) -> None:
+        if self._is_known:
+            return
+        await self._server.gateway.is_connected()
+        for chat, person in self._people.items():
+            person.says("/whoami")
+            await self._server.shown(f"You are discord/{chat}")
+        self._is_known = True
+        for chat, text in self._waiting:
+            self.says(chat, text)
+
+    async def until_events(self, bot: BotProcess, count: int) -> None:
+        requests = len(self._server.requests) + count
+        await self._server.until(lambda: len(self._server.requests) >= requests)
+
+    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
+        wanted = set(texts)
+        await self._server.until(lambda: _are_shown(wanted, self.replies))
+
+    def collect(self, bot: BotProcess) -> None:
+        """The server has it."""
+
+    @property
+    def replies(self) -> list[Reply]:
+        chats = {person.channel: chat for chat, person in self._people.items()}
+        shown = self._server.messages.values()
+        return [_reply(chats[sent.channel], sent.text, AGAIN in sent.text) for sent in shown]
+
+
+class AtSlack:
+    """Two private chats. What no process has acknowledged comes again over the next websocket."""
+
+    arguments: tuple[str, ...] = ("--serve",)
+
+    def __init__(self, server: SlackServer, chance: random.Random) -> None:
+        self._server, self._chance = server, chance
+        self._people = {chat: server.person(str(chat)) for chat in CHATS}
+
+    def says(self, chat: int, text: str) -> None:
+        self._people[chat].says(text)
+
+    async def hand_over(self, bot: BotProcess) -> None:
+        if self._chance.random() < 0.1:
+            self._server.delivery.redeliver()
+
+    async def until_events(self, bot: BotProcess, count: int) -> None:
+        calls = len(self._server.calls) + count
+        await self._server.until(lambda: len(self._server.calls) >= calls)
+
+    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
+        wanted = set(texts)
+        await self._server.until(lambda: _are_shown(wanted, self.replies))
+
+    def collect(self, bot: BotProcess) -> None:
+        """The server has it."""
+
+    @property
+    def replies(self) -> list[Reply]:
+        chats = {person.dm: chat for chat, person in self._people.items()}
+        shown = self._server.said
+        return [_reply(chats[sent.channel], sent.text, AGAIN in sent.text) for sent in shown]
 
 
 class AtThePipe:
@@ -301,7 +385,7 @@ class Run:
         """Whether a chat's turns, or the first replies to them, are not in the order of what was
         said."""
         said = [text for text, where in self.asked.items() if where == chat]
-        turns = [text for text, where in self._turns() if where == f"{chat}"]
+        turns = [text for text, where in self._turns() if where.endswith(f"{chat}")]
         shown = dict.fromkeys(reply.text for reply in replies if reply.text in self.expected)
         heard = [text for text in shown if self.asked[text.removeprefix("re: ")] == chat]
         answered = [f"re: {text}" for text in said if f"re: {text}" in shown]
@@ -362,18 +446,31 @@ async def run(folder: Path, channel: str, kills: int, seed: int, is_once: bool =
     chance = random.Random(seed)
     (folder / "data" / "plugins").mkdir(parents=True)
     (folder / "data" / "plugins" / "notebook.py").write_text(notebook)
-    (folder / ".env").write_text(f"TELEGRAM_BOT_TOKEN={TOKEN}\n")
+    tokens = {"TELEGRAM_BOT_TOKEN": TOKEN, "DISCORD_TOKEN": DISCORD_TOKEN}
+    tokens |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
+    (folder / ".env").write_text("".join(f"{name}={token}\n" for name, token in tokens.items()))
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(OpenAIServer(answer))
         telegram = await stack.enter_async_context(TelegramServer())
+        discord = await stack.enter_async_context(DiscordServer())
+        slack = await stack.enter_async_context(SlackServer())
+        places = {"discord": discord.base_url, "slack": f"{slack.url}/api/"}
+        owners = [f"{name}/{chat}" for name in ("telegram", "discord") for chat in CHATS]
         config = {
             "model": "gpt-4o-mini",
-            "owners": [f"telegram/{chat}" for chat in CHATS],
+            "owners": [*owners, *(f"slack/U{n}{chat}" for n, chat in enumerate(CHATS, 1))],
             "telegram": {"base_url": telegram.base_url},
+            "channels": {channel: {"base_url": places[channel]}} if channel in places else {},
             "agent_max_context_turns": chance.choice((4, 20)),
         }
         (folder / "config.json").write_text(json.dumps(config))
-        platform = AtTelegram(telegram, chance) if channel == "telegram" else AtThePipe()
+        platforms: dict[str, Callable[[], Platform]] = {
+            "telegram": lambda: AtTelegram(telegram, chance),
+            "discord": lambda: AtDiscord(discord),
+            "slack": lambda: AtSlack(slack, chance),
+            "pipe": AtThePipe,
+        }
+        platform = platforms[channel]()
         running = Run(folder, chance, platform, model)
         for life in range(kills):
             await running.live_and_die(is_at_rest=life % 3 == 2)
@@ -395,7 +492,8 @@ def edit(seeds: Iterable[int]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
-    parser.add_argument("--channel", choices=("telegram", "pipe"), default="telegram")
+    channels = ("telegram", "discord", "slack", "pipe")
+    parser.add_argument("--channel", choices=channels, default="telegram")
     parser.add_argument("--kills", type=int, default=200, help="how often (200)")
     parser.add_argument("--each", type=int, default=10, help="kills on one data folder (10)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")

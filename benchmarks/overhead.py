@@ -1,11 +1,15 @@
 """What a message costs through the whole bot, beside the floor of the same machine.
 
-python benchmarks/overhead.py
+python -m benchmarks.overhead
 
 The bot runs as a person runs it, `python main.py`, in a process of its own and with the default
 settings; so does the model, which answers at once. Messages go in and replies come out through the
 pipe. CPU is what the kernel charged to the bot's process, with all its threads, so the work of the
 benchmark and of the model is not in it. Linux only.
+
+The figures are compared with those that were committed last, `benchmarks/figures.json`: what
+depends on the machine as a multiple of the floor. What got worse by more than runs differ is told,
+and the program fails. `--write` keeps the new ones.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 from urllib.parse import urlsplit
+
+from benchmarks import figures
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = (sys.executable, "-m", "tests.fakes.openai_server")
@@ -88,12 +94,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the table; `target` and `floors` (how many times the floor) may be empty."""
+    """A line of the table; `target` and `floors` (how many times the floor) may be empty, and so
+    may `figure`, by which it is compared with earlier runs."""
 
     what: str
     value: str
     target: str = ""
     floors: str = ""
+    figure: float | None = None
 
 
 def cpu_of(process: subprocess.Popen[bytes]) -> float:
@@ -342,21 +350,22 @@ def of_messages(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
     yield Line("the floor: time", f"{least.latency:.2f} ms", "", "1")
 
     def line(what: str, cpu: float, target: str = "") -> Line:
-        return Line(what, f"{cpu:.2f} ms", target, f"{cpu / least.cpu:.1f}")
+        floors = cpu / least.cpu
+        return Line(what, f"{cpu:.2f} ms", target, f"{floors:.1f}", floors)
 
     with piped(house) as bot:
         life = [bot.sample("old") for _ in range(wanted.stored // 2)][WARM:]
         young, old = young_and_old(bot, wanted.cycles)
         many = crowd(bot, wanted.chats, 10)
     new, long = typical(young), typical(old)
-    yield line("CPU a message, chat of 20 messages", new.cpu, "5 ms")
-    yield line(f"CPU a message, chat of {wanted.stored:,} messages", long.cpu, "5 ms")
-    yield Line("… as a multiple", f"{long.cpu / new.cpu:.2f}", "1.3")
+    yield line("CPU a message, chat of 20 messages", new.cpu, "7 floors")
+    yield line(f"CPU a message, chat of {wanted.stored:,} messages", long.cpu, "7 floors")
+    multiple = long.cpu / new.cpu
+    yield Line("… as a multiple", f"{multiple:.2f}", "1.3", figure=multiple)
     yield line("CPU a message, mean, with cuts and their summaries", fmean(s.cpu for s in life))
-    yield Line(
-        "time from line to line", f"{new.latency:.1f} ms", "", f"{new.latency / least.latency:.1f}"
-    )
-    yield Line(f"{wanted.chats} chats at once", f"{many.rate:.0f} messages/s")
+    floors = new.latency / least.latency
+    yield Line("time from line to line", f"{new.latency:.1f} ms", "", f"{floors:.1f}", floors)
+    yield Line(f"{wanted.chats} chats at once", f"{many.rate:.0f} messages/s", "300")
     yield line(f"{wanted.chats} chats at once: CPU a message", many.cpu)
 
 
@@ -367,11 +376,13 @@ def of_process(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
     }
     for what, measure in starts.items():
         seconds = median(measure(house) for _ in range(wanted.starts))
-        yield Line(what, f"{seconds:.2f} s", "0.7 s")
-    for mode, weigh in {"pipe mode": memory_in_pipe, "a terminal": memory_in_terminal}.items():
+        yield Line(what, f"{seconds:.2f} s", "0.3 s")
+    modes = {"pipe mode": (memory_in_pipe, 95), "a terminal": (memory_in_terminal, 105)}
+    for mode, (weigh, most) in modes.items():
         memory = weigh(house)
         after = f"after {MESSAGES} messages in {mode}"
-        yield Line(f"resident {after}", f"{memory.resident:.0f} MB", "110 MB")
+        size = memory.resident
+        yield Line(f"resident {after}", f"{size:.0f} MB", f"{most} MB", figure=size)
         yield Line(f"proportional {after}", f"{memory.proportional:.0f} MB")
 
 
@@ -382,11 +393,13 @@ def options() -> argparse.Namespace:
     parser.add_argument("--chats", type=int, default=100, help="that talk at once")
     parser.add_argument("--starts", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="for the database; where files are temporary")
+    parser.add_argument("--write", action="store_true", help="keep these figures")
     return parser.parse_args()
 
 
 def main() -> None:
     wanted = options()
+    measured: dict[str, float] = {}
     print(f"{'':58}{'measured':>14}{'at most':>9}{'x floor':>9}")
     with (
         tempfile.TemporaryDirectory(dir=wanted.folder) as folder,
@@ -397,6 +410,9 @@ def main() -> None:
         for part in (of_process, of_messages):
             for line in part(house, wanted):
                 print(f"{line.what:58}{line.value:>14}{line.target:>9}{line.floors:>9}", flush=True)
+                if line.figure is not None:
+                    measured[line.what] = line.figure
+    figures.conclude("message", measured, is_kept=wanted.write)
 
 
 if __name__ == "__main__":

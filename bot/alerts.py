@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
+from bot.recent import RecentActivity
 from bot.sending import address_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
@@ -36,6 +37,7 @@ class Alerts:
         self._clock = clock
         self._told: dict[str, float] = {}
         self._tasks = BackgroundTasks()
+        self.recent = RecentActivity()
 
     async def model_refused(self, sentence: str, heard_at: Address) -> None:
         """A provider refused the key or the account; the sentence was the answer at an address."""
@@ -47,6 +49,7 @@ class Alerts:
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """A channel could not reach its platform for a while."""
+        self.recent.channel_failed(channel)
         sentence = (
             f"The channel {channel} can't be reached ({_reason(error)}). The bot keeps trying, "
             "and will go on where it left off."
@@ -63,6 +66,7 @@ class Alerts:
 
     async def channel_down(self, channel: str, error: BaseException) -> None:
         """A channel has ended with an error, or took no reply."""
+        self.recent.channel_failed(channel)
         sentence = (
             f"The channel {channel} does not work ({_reason(error)}). What could not be sent "
             "there is sent at the next start."

@@ -45,7 +45,7 @@ from memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 EXAMINED = 60.0
 """Seconds for which the database is looked through, at most, after the start."""
 
@@ -100,9 +100,11 @@ class App:
         warming = asyncio.create_task(self.warm_up())
         awaited = [listeners[until]] if until else [*listeners.values()]
         await _first_of(stopping, awaited, [*listeners.values()])
+        is_stopped = stopping.is_set()
         await self._finish(stopping, warming)
-        for task in listeners.values():
-            task.result() if task.done() and not task.cancelled() else None
+        for channel, task in listeners.items():
+            if task.done() and not task.cancelled() and until in ("", channel) and not is_stopped:
+                task.result()
 
     async def _listen(self, channel: Channel) -> None:
         """Listen to one channel; if it breaks, the others go on, and who sits at them or owns the
@@ -114,10 +116,14 @@ class App:
             await self.alerts.channel_down(channel.name, error)
             raise
         except Exception as error:
-            if len(self.channels) > 1:
-                log.exception("the channel %s has ended", channel.name)
-                await self.alerts.channel_down(channel.name, error)
-            raise
+            log.exception("the channel %s has ended", channel.name)
+            await self.alerts.channel_down(channel.name, error)
+            sentence = (
+                f"The channel {channel.name} has ended because of a fault ({error}); the log has "
+                "the details (data/logs)."
+            )
+            self._announce(sentence)
+            raise ChannelError(sentence) from error
 
     async def begin(self) -> None:
         """Read what holds for all conversations."""

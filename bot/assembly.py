@@ -24,11 +24,12 @@ from bot.app import VERSION, App, SharedChanges
 from bot.approvals import Approvals
 from bot.asides import Asides
 from bot.branching import Branching
+from bot.channel_state import ChannelWatch, StoredState
 from bot.clock import ClockWatch
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.cut_notices import CutNotices
-from bot.data_folder import find_database
+from bot.data_folder import find_database, plugins_folder
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
@@ -54,11 +55,13 @@ from bot.ports import (
     OfferedTools,
     PageVisitors,
     Processes,
+    RecentWork,
     RunningTurns,
     StoredLedger,
     StoredSettings,
     choice_of,
 )
+from bot.recent import RecentActivity
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.saving import Saving
@@ -86,6 +89,7 @@ from memory.keys import ConversationKey
 from memory.long_term.prompt import MemoryPrompts
 from memory.record import engines, overrides
 from memory.record.database import DatabaseEngine
+from memory.record.ledger import Spent
 from memory.record.store import Store
 from memory.services import MemoryServices
 from plugins.api import HookContext, Ports
@@ -96,18 +100,21 @@ log = logging.getLogger(__name__)
 
 
 async def assemble(
-    layers: Layers, data: Path, channels: list[Channel], sender_type: type[Sender] = Sender
+    layers: Layers,
+    data: Path,
+    channels: list[Channel],
+    sender_type: type[Sender] = Sender,
+    recent: RecentActivity | None = None,
 ) -> App:
     """Draw the pipeline. Where another `sender_type` sends than into the channels that are here,
-    other processes may work with the same data. Raises StoreError and SettingError with a sentence
-    for the person."""
-    book = SettingsStore(layers)
+    other processes may work with the same data. `recent` hears what happens. Raises StoreError and
+    SettingError with a sentence for the person."""
+    book, recent = SettingsStore(layers), recent or RecentActivity()
     engine = engines.engine_for(find_database(layers, data))
     losses = () if sender_type is not Sender else await asyncio.to_thread(_losses, engine)
     store = await Store.open(engine, "alone" if sender_type is Sender else "shared")
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
-    folder = book.effective().plugins_dir
     links = Links(store)
     bus = EventBus(links.followers)
     context = HookContext(
@@ -115,7 +122,7 @@ async def assemble(
         lambda key, text: bus.publish(key.home, Notice(text)),
         lambda key: conversations.in_memory(key),
     )
-    plugins = load(Path(folder) if folder else data / "plugins", context)
+    plugins = load(plugins_folder(book.effective(), data), context)
     hide = make_hider(layers.secrets.to_mask())
     toolbox = Toolbox(plugins.tools.values(), hide)
     models = Models(credentials(layers))
@@ -175,6 +182,7 @@ async def assemble(
         config.summary_window,
         lambda text, model: round(meter.count(text) * conversations.models.ratio(model)),
         alerts.model_refused_unheard,
+        recent.summary_failed,
     )
     distiller = ModelDistiller(
         config.model_for_distilling,
@@ -182,12 +190,18 @@ async def assemble(
         summarizer.count,
         summarizer.on_refused,
     )
+
+    def on_spent(key: ConversationKey, person: str, spent: Spent) -> None:
+        spending.book(key, person, spent)
+        recent.spent(spent)
+
     services = replace(
         _services(store, config, spending, summarizer, meter, Events(plugins.listeners), hide),
         on_change=lambda key: _show(
             bus, conversations.in_memory(key), conversations.branches.is_current(key)
         ),
-        on_spent=spending.book,
+        on_event=recent.view_changed,
+        on_spent=on_spent,
         on_cut=CutNotices(store, delivery).tell,
         distiller=ThriftyDistiller(
             distiller,
@@ -207,8 +221,9 @@ async def assemble(
     turns.tell_saving = lambda conversation: saving.tell(
         conversation.key, lambda: usage_of(conversation.context).tokens
     )
+    sender.recent = turns.recent = alerts.recent = recent
     sender.on_aside = alerts.reply_put_aside
-    models.on_refused = alerts.model_refused_unheard
+    models.on_refused, models.on_called = alerts.model_refused_unheard, recent.model_called
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
     job_rules = JobRules(
@@ -260,6 +275,8 @@ async def assemble(
     schedule = Schedule(config.zone, retention, run_often, jobs.tick)
     job_runner.wake_at = schedule.wake_at
 
+    queues = {"turns": turns.queues, "replies": delivery.queues}
+    work = RecentWork(recent, turns, queues, conversations, data, by_name)
     problems = (*left_out, *plugins.problems)
     ports = Ports(
         settings=StoredSettings(book, store, on_setting_change),
@@ -276,6 +293,7 @@ async def assemble(
             time.monotonic(),
         ),
         processes=processes,
+        recent=work,
         models=ChosenModels(book, models, config.choice, saving.describe),
         agents=ConfiguredAgents(book, models),
         ledger=StoredLedger(store),
@@ -289,6 +307,7 @@ async def assemble(
         tools=OfferedTools(config.agent),
         approvals=approvals,
         forms=forms,
+        channels=ChannelWatch(StoredState(store), by_name),
         jobs=job_orders,
         mcp=SetServers(servers, offers, meter.count, config.workspace, config.zone, hide),
         commands=plugins.commands,
@@ -299,11 +318,14 @@ async def assemble(
         notify=context.notify,
     )
     completions = Completions(conversations, config.completion_rules(), spending, access)
+    completions.recent = recent
     workspaces = Workspaces(
         config.folder, config.workspace, lambda key: config.settings(key).tools.files_quota
     )
     commands = CommandRunner(ports, conversations, delivery, access, forms, links, languages)
     turns.runs = commands.runs = job_turns
+    queues["commands"] = commands.queues
+    recent.work_begun(work)
     bot = RunningBot(
         Intake(access, delivery, turns, forms, workspaces, commands.takes_files),
         commands,
@@ -320,6 +342,7 @@ async def assemble(
         logins,
         languages,
         hook_desk,
+        StoredState(store),
         alerts.channel_unreachable,
     )
     job_runner.dispatch = bot.dispatch

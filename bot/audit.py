@@ -16,7 +16,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal
 
-from bot.data_folder import DATABASE, find_database
+from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.restore import SET_ASIDE
 from bot.settings import Layers, Settings, SettingsStore, load_layers
@@ -106,7 +106,6 @@ def audit(one: Installation) -> list[Risk]:
     looks: tuple[Callable[[Installation], Iterable[Risk]], ...] = (
         _web,
         _keys,
-        _webhook,
         _tools,
         _plugins,
         _files,
@@ -184,16 +183,6 @@ def _keys(one: Installation) -> Iterator[Risk]:
             yield Risk("low", f"The key {name} to /v1 was never used.", revoke)
 
 
-def _webhook(one: Installation) -> Iterator[Risk]:
-    telegram = one.settings.telegram
-    if telegram.webhook_url and not is_loopback(telegram.webhook_host):
-        yield Risk(
-            "low",
-            f"Telegram's webhook listens at {telegram.webhook_host}, open to the whole network.",
-            'set "telegram": {"webhook_host": "127.0.0.1"}, with a proxy in front',
-        )
-
-
 def _tools(one: Installation) -> Iterator[Risk]:
     said: set[str] = set()
     for scope, settings in one.everywhere:
@@ -238,8 +227,7 @@ def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
 
 
 def _plugins(one: Installation) -> Iterator[Risk]:
-    own = one.settings.plugins_dir
-    folder = Path(own) if own else one.data / "plugins"
+    folder = plugins_folder(one.settings, one.data)
     files = [path for path in sorted(folder.rglob("*")) if path.suffix != ".pyc"]
     code = [path for path in files if path.is_file() or path.is_symlink()]
     for path in [folder, *files] if code else []:

@@ -25,9 +25,18 @@ from bot.access import CLOSED, TOO_FAST, Access, name_of
 from bot.keys import CHANNEL
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
+from bot.recent import EndedTurn, RecentActivity
 from bot.spending import Spending
 from channels.base import Delta, KeyHolder
-from channels.message import Address, Completed, CompletionRequest, Given, HandedCall, NotCompleted
+from channels.message import (
+    Address,
+    Completed,
+    CompletionRequest,
+    Given,
+    HandedCall,
+    NotCompleted,
+    Problem,
+)
 from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -56,7 +65,7 @@ class CompletionRules:
 
 
 class Completions:
-    """Answers requests that stand by themselves."""
+    """Answers requests that stand by themselves; `recent` hears how they end."""
 
     def __init__(
         self,
@@ -67,6 +76,7 @@ class Completions:
     ) -> None:
         self._conversations, self._rules = conversations, rules
         self._spending, self._access = spending, access
+        self.recent = RecentActivity()
 
     async def answer(
         self, holder: KeyHolder, request: CompletionRequest
@@ -76,6 +86,8 @@ class Completions:
         name = uuid4().hex
         key = ConversationKey(f"{name_of(address)}/{FOLDERS}{name}", f"{FOLDERS}{name}")
         await self._admit(address, key)
+        begun, steps, is_stopped = time.monotonic(), 0, True
+        problem: Problem = ""
         try:
             agent = self._rules.agent_for(key, request)
             known = self._conversations
@@ -88,7 +100,13 @@ class Completions:
             async with aclosing(running.events(self._rules.timeout_for(key))) as events:
                 async for event in events:
                     yield event
+            steps, is_stopped = turn.steps, False
+        except NotCompleted as error:
+            problem, is_stopped = error.problem, False
+            raise
         finally:
+            lasted = time.monotonic() - begun
+            self.recent.turn_ended(EndedTurn(CHANNEL, lasted, steps, problem, is_stopped))
             folder = self._rules.folder_of(key)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

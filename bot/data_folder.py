@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bot.settings import Layers, SettingsStore
+from bot.settings import Layers, Settings, SettingsStore
 from memory.record import engines
 from memory.record.soundness import is_unborn
 
@@ -29,6 +29,11 @@ _SIGNS = ("audiences", "quarantine", "terminal_history")
 def find_database(layers: Layers, data: Path) -> Path | str:
     """Where the record is kept: at the address in the setting `database`, or else in a file."""
     return SettingsStore(layers).effective().database or data / DATABASE
+
+
+def plugins_folder(settings: Settings, data: Path) -> Path:
+    """Where a person's own plugins and channels are."""
+    return Path(settings.plugins_dir) if settings.plugins_dir else data / "plugins"
 
 
 def has_bot(place: Path | str) -> bool:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from importlib import metadata
 from pathlib import Path
 
@@ -17,10 +18,15 @@ from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
 from agent.settings import Brain
+from bot.channel_state import read_health
+from bot.data_folder import find_database, plugins_folder
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.schema import NO_AGENT
+from channels.base import WithHealth
+from memory.record.engines import engine_for
 from memory.record.store import StoreError
+from plugins.channels import describe_channels
 
 PINS = Path(__file__).parents[1] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
@@ -47,6 +53,11 @@ async def _no_cluster(settings: Settings) -> Sequence[Finding]:
     return ()
 
 
+async def _no_box() -> bool:
+    """Nothing is confined."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Probes:
     """What the doctor has other rooms look at.
@@ -55,7 +66,8 @@ class Probes:
     raises StoreError where it can't be reached;
     `place` says where a brain's models are served, `models` lists them or raises ModelError;
     `has_embedded` says whether the
-    embedded model is installed; `cluster` looks at a bot of several processes.
+    embedded model is installed; `cluster` looks at a bot of several processes; `box` says whether
+    commands can be confined here.
     """
 
     database: Callable[[], Awaitable[str]]
@@ -63,6 +75,7 @@ class Probes:
     models: Callable[[Layers, Brain], Awaitable[Sequence[ListedModel]]]
     has_embedded: Callable[[], bool]
     cluster: ClusterProbe = _no_cluster
+    box: Callable[[], Awaitable[bool]] = _no_box
 
 
 async def examine(
@@ -82,8 +95,13 @@ async def examine(
     except SettingError as error:
         return [*findings, Finding("settings", False, str(error), f"Correct {config}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))
+    findings += await asyncio.to_thread(check_health, find_database(layers, data))
+    if settings.channels.messengers:
+        findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
     if settings.mcp.all:
         findings.append(check_servers(settings, find_installed_version))
+    if settings.tools.shell:
+        findings.append(check_box(settings, await probes.box(), bool(shutil.which("bwrap"))))
     if settings.broker:
         findings += await probes.cluster(settings)
     return findings + await _check_models(book, layers, probes)
@@ -128,6 +146,37 @@ def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Findin
     return Finding("packages", False, "; ".join(wrong) + ".", advice)
 
 
+def check_health(place: Path | str) -> list[Finding]:
+    """What channels that ran lately have said of themselves, where they are not well."""
+    if isinstance(place, Path) and not place.exists():
+        return []
+    try:
+        found = read_health(engine_for(place))
+    except StoreError:
+        return []  # the database has been told of
+    return [
+        Finding(f"channel {one.name}", False, line, "The log says more: data/logs.")
+        for one in found
+        for line in describe_channels([one], UTC)
+    ]
+
+
+def check_messengers(
+    settings: Settings, secrets: Mapping[str, str], plugins: Path
+) -> list[Finding]:
+    """Whether each messenger of the configuration has what it needs; none is asked."""
+    from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
+
+    found = []
+    for channel in make_messengers(settings, secrets, plugins, has_server=settings.channels.web):
+        health = channel.health if isinstance(channel, WithHealth) else None
+        name, is_down = f"channel {channel.name}", health is not None and health.state == "down"
+        sentence = health.reason if health and is_down else "What it needs is there."
+        advice = f"docs/channels.md says how {channel.name} is set up." if is_down else ""
+        found.append(Finding(name, not is_down, sentence, advice))
+    return found
+
+
 def find_installed_version(package: str) -> str | None:
     try:
         return metadata.version(package)
@@ -146,6 +195,23 @@ def check_servers(settings: Settings, version_of: Callable[[str], str | None]) -
         advice = "Install them, or correct mcp.servers."
         return Finding("MCP servers", False, f"Programs are missing: {', '.join(gone)}.", advice)
     return Finding("MCP servers", True, f"What {len(settings.mcp.all)} of them need is there.")
+
+
+def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:
+    """Whether the commands of the tool `shell` run, and are confined."""
+    if is_there:
+        return Finding("commands", True, "They can be confined (bubblewrap).")
+    if settings.tools.shell_unboxed:
+        return Finding("commands", True, "They are not confined (tools.shell_unboxed).")
+    advice = "Or switch the tool off: take tools.shell out of the configuration."
+    if not is_installed:
+        sentence = "The tool shell is on, and refuses all: bubblewrap is missing."
+        return Finding("commands", False, sentence, f"Install it: apt install bubblewrap. {advice}")
+    sentence = (
+        "The tool shell is on, and refuses all: bubblewrap may make no namespaces here, as in most "
+        "containers."
+    )
+    return Finding("commands", False, sentence, f"See docs/deploy.md#commands-in-a-box. {advice}")
 
 
 def check_data_folder(data: Path) -> Finding:

@@ -11,9 +11,12 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
+import textwrap
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -110,10 +113,11 @@ def _init(options: argparse.Namespace) -> int:
 
 def offer(config: Path) -> bool:
     """At the first start without a key: offer to set up a model. Returns whether one was."""
-    say(
+    sentence = (
         f"There is no key yet, so {embedded.SHOWN}, would answer: on this machine, for free, and "
         "often wrong."
     )
+    say(textwrap.fill(sentence, shutil.get_terminal_size().columns))
     try:
         wants = _agrees("Set up a better model now? It takes three answers.")
     except GivenUp:
@@ -308,7 +312,7 @@ def _write(config: Path, served: ServedModel) -> list[str]:
             raise GivenUp
         if is_in_the_way:
             contents[env] = without(contents.get(env, before), elsewhere)
-    _write_all(contents)
+    write_all(contents)
     words = {env: f"{env} has {' and '.join(changed) or 'no other endpoint'}"}
     words[config] = f"{config} says that {served.model} answers"
     return [words[path] for path in contents]
@@ -356,7 +360,7 @@ def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, 
     return {**kept, "model": model, **({"brain": brain} if brain else {})}
 
 
-def _write_all(contents: Mapping[Path, str]) -> None:
+def write_all(contents: Mapping[Path, str]) -> None:
     """Replace files, all of them or, but for a crash between two, none; Ctrl-C waits. Each is for
     its owner alone, unless it was there and is not."""
     ready: dict[Path, str] = {}
@@ -381,6 +385,9 @@ def _write_all(contents: Mapping[Path, str]) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Ctrl-C goes to the other
+        return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 from agent.tools.provenance import OWN
 from bot.turns import Turns
@@ -13,6 +14,7 @@ from channels.base import Channel, Remembering
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
+from memory.record import channel_state
 from memory.record.forget import StoredCounts, delete_folder
 from plugins.api import ForgetReport, ForgetRequest
 from plugins.wording import name_branch
@@ -49,7 +51,7 @@ class Forgetting:
             here, others = conversations[key.id], [conversations[one.id] for one in sharing]
             gone = await here.forget(wish.turns or None, others if wish.turns else ())
             is_whole = not wish.turns and not gone.staying
-            self._tell_channel(key, None if is_whole else gone.questions)
+            await self._tell_channel(key, None if is_whole else gone.questions)
             names = await self._names(sharing)  # now, or the answer would say what is gone
             await self._finish()
         return _sum_up([gone], names=names)
@@ -68,7 +70,7 @@ class Forgetting:
             if wish.is_audience:
                 async with conversations[key.id].long_term.hold_while_forgetting_all():
                     await asyncio.to_thread(delete_folder, self._folder(key))
-            self._tell_channel(key, None)
+            await self._tell_channel(key, None)
             await self._finish()
         return _sum_up(held, files)
 
@@ -109,7 +111,7 @@ class Forgetting:
 
     async def _retire_one(self, key: ConversationKey, before: float) -> bool:
         async with self._turns.exclusive(key):
-            if key not in await self._conversations.idle_since(before):
+            if not await self._conversations.is_idle(key, before):
                 return False
             conversation = await self._conversations.get(key, is_restart=False)
             is_gone = await conversation.retire()
@@ -135,10 +137,15 @@ class Forgetting:
         """How many files go with an audience."""
         return await asyncio.to_thread(_count, self._folder(key)) if wish.is_audience else 0
 
-    def _tell_channel(self, key: ConversationKey, said: Sequence[str] | None) -> None:
-        channel = self._channels.get(key.id.partition("/")[0])
+    async def _tell_channel(self, key: ConversationKey, said: Sequence[str] | None) -> None:
+        """Let a channel forget texts, or all (None), and with that what it keeps of the chat."""
+        name, chat = map(unquote, key.home.split("/")[:2])
+        channel = self._channels.get(name)
         if isinstance(channel, Remembering):
             channel.forget(said)
+        if said is None:
+            write = self._conversations.services.store.write
+            await write(lambda db: channel_state.forget_chat(db, name, chat.rpartition("/")[2]))
 
 
 def _count(folder: Path) -> int:

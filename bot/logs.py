@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
@@ -9,9 +10,11 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from bot.recent import FailureLog
 from bot.settings import Layers, SettingsStore
 
 ROOMS = ("bot", "plugins", "agent", "channels", "memory")
@@ -39,17 +42,26 @@ def in_turn(name: str) -> Iterator[None]:
         turn_in_log.reset(token)
 
 
-def set_up_logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
-    """Write logs to `parley.log` in `folder`, and warnings to stderr too unless `is_quiet`.
+def set_up_logs(
+    folder: Path, layers: Layers, is_quiet: bool, failures: FailureLog | None = None
+) -> Callable[[], None]:
+    """Write logs to `parley.log` in `folder`, and warnings to stderr too unless `is_quiet` (all of
+    it where it is JSON, since a program reads it there); `failures` hears warnings, too.
 
-    Tracebacks stand in the file alone. Returns what closes the logs again; the end of the process
-    does that too. Raises OSError where the folder cannot be written.
+    Tracebacks stand in the file alone, but for JSON. Returns what closes the logs again; the end of
+    the process does that too. Raises OSError where the folder cannot be written.
     """
     mask = make_masker(layers.secrets.to_mask())
-    handlers: list[logging.Handler] = [_file(folder, mask)]
+    settings = SettingsStore(layers).effective()
+    is_json = settings.log_format == "json"
+    lines = _JsonFormatter(mask) if is_json else _LineFormatter(mask)
+    handlers: list[logging.Handler] = [_file(folder, lines)]
     if not is_quiet:
-        handlers.append(_stderr(mask))
-    set_level(SettingsStore(layers).effective().log_level)
+        handlers.append(_stderr(lines) if is_json else _stderr(_Sentences(mask), logging.WARNING))
+    if failures is not None:
+        failures.mask = mask
+        handlers.append(failures)
+    set_level(settings.log_level)
     for handler in handlers:
         handler.addFilter(_with_turn)
         logging.getLogger().addHandler(handler)
@@ -107,6 +119,29 @@ class _LineFormatter(logging.Formatter):
         return self._mask(super().format(record)).replace("\n", "\n    ")
 
 
+class _JsonFormatter(logging.Formatter):
+    """An object a line: `at`, `level`, `turn`, `logger`, `text`, and `error` (a traceback)."""
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = self.formatException(record.exc_info) if record.exc_info else ""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        whole = {
+            "at": at.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "turn": getattr(record, "turn", "-"),
+            "logger": record.name,
+            "text": record.getMessage(),
+            "error": error,
+        }
+        # Masked before it is JSON, in which some characters of a secret would look different.
+        shown = {name: self._mask(value) for name, value in whole.items() if value}
+        return json.dumps(shown)
+
+
 class _Sentences(logging.Formatter):
     """What happened, for a person: no time, no traceback."""
 
@@ -119,11 +154,17 @@ class _Sentences(logging.Formatter):
 
 
 class _LogFile(RotatingFileHandler):
+    def shouldRollover(self, record: logging.LogRecord) -> int:
+        # The library formats each line a second time to know its length, and looks at the disk.
+        if self.stream is not None and self.stream.tell() < self.maxBytes:
+            return False
+        return super().shouldRollover(record)
+
     def handleError(self, record: logging.LogRecord) -> None:
         """A full disk must not fill the person's screen with tracebacks."""
 
 
-def _file(folder: Path, mask: Callable[[str], str]) -> logging.Handler:
+def _file(folder: Path, formatter: logging.Formatter) -> logging.Handler:
     folder.mkdir(parents=True, exist_ok=True)
     handler = _LogFile(
         folder / "parley.log",
@@ -132,12 +173,12 @@ def _file(folder: Path, mask: Callable[[str], str]) -> logging.Handler:
         encoding="utf-8",
         errors="backslashreplace",  # broken text in a message is still worth its line
     )
-    handler.setFormatter(_LineFormatter(mask))
+    handler.setFormatter(formatter)
     return handler
 
 
-def _stderr(mask: Callable[[str], str]) -> logging.Handler:
+def _stderr(formatter: logging.Formatter, level: int = logging.NOTSET) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setLevel(logging.WARNING)
-    handler.setFormatter(_Sentences(mask))
+    handler.setLevel(level)
+    handler.setFormatter(formatter)
     return handler

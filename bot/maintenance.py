@@ -14,13 +14,14 @@ from pathlib import Path
 
 from agent.models.embedded import is_installed
 from agent.models.selection import Models, place_of
+from agent.tools import box
 from bot import doctor
 from bot.app import VERSION
 from bot.assembly import credentials
 from bot.backup import SavedDatabase, backup
 from bot.data_folder import DATABASE, FolderError, find_database, lock_data_folder
 from bot.restore import SET_ASIDE, Contents, restore
-from bot.settings import SettingError, load_layers
+from bot.settings import SettingError, SettingsStore, load_layers
 from memory.record.engines import engine_for
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
@@ -42,6 +43,18 @@ def add_commands(
     save = commands.add_parser("backup", help="save everything that is kept, to FILE")
     save.add_argument("file", type=Path)
     save.set_defaults(run=_save)
+    upgrade = commands.add_parser("upgrade", help="bring an older version's data into this one's")
+    upgrade.add_argument(
+        "--check",
+        action="store_true",
+        help="only make a backup, and say what would change and how long that takes",
+    )
+    upgrade.add_argument("--backup", type=Path, metavar="FILE", help="where to put the backup")
+    upgrade.set_defaults(run=_upgrade)
+    service = commands.add_parser("service", help="run always, as a service of systemd")
+    service.add_argument("action", choices=("install", "status", "uninstall"))
+    service.add_argument("--name", default="parley", help="the service's name (parley)")
+    service.set_defaults(run=_serve)
     move = commands.add_parser("migrate", help="move the record to another database system")
     move.add_argument("--to", choices=("postgresql", "sqlite"), required=True)
     move.set_defaults(run=_move)
@@ -73,10 +86,11 @@ def _examine(options: argparse.Namespace, look_at_cluster: doctor.ClusterProbe) 
                 models=lambda layers, brain: Models(credentials(layers)).list_models(brain),
                 has_embedded=is_installed,
                 cluster=look_at_cluster,
+                box=box.is_there,
             ),
         )
     )
-    say(doctor.report(findings))
+    say(f"Parley {VERSION}\n{doctor.report(findings)}")
     say("What is open, weak or shared in this installation: python main.py audit")
     return doctor.exit_code(findings)
 
@@ -124,6 +138,37 @@ def _save(options: argparse.Namespace) -> int:
     say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
         say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
+    return 0
+
+
+def _upgrade(options: argparse.Namespace) -> int:
+    """Bring the data of an older version into this one's, or say what that would change."""
+    from bot.upgrade import UpgradePlan, upgrade  # noqa: PLC0415 - nothing for the other commands
+
+    layers = load_layers(options.config, os.environ)
+    place = find_database(layers, options.data)
+    hold = partial(_hold, options.data, place)
+    plan = UpgradePlan(options.data, place, SettingsStore(layers), options.backup, hold)
+    upgrade(plan, options.check, say)
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    """Let the bot run as a service, or look how that is, or end it."""
+    from bot import service  # noqa: PLC0415 - nothing for the other commands
+
+    units = service.UserUnits(os.environ)
+    try:
+        if options.action == "status":
+            return service.report(options.name, units, say)
+        if options.action == "uninstall":
+            service.uninstall(options.name, units, say)
+            return 0
+        load_layers(options.config, os.environ)  # raises SettingError
+        service.install(service.describe_bot(options), units, say)
+    except service.ServiceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     return 0
 
 

@@ -24,13 +24,15 @@ from bot.activity import EventBus
 from bot.delivery import Delivery
 from bot.links import Links, format_home
 from bot.logins import Logins
+from bot.queues import KeyedQueues
 from bot.received import key_of
+from bot.recent import RecentActivity
 from bot.sending import address_of
 from bot.settings import SettingError, Settings, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
-from channels.base import BranchChanged
+from channels.base import BranchChanged, Channel, WithHealth
 from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Action, Address
 from memory.context.limits import DEFAULT_WINDOW
@@ -58,7 +60,10 @@ from plugins.api import (
     ToolRun,
 )
 from plugins.processes import ClusterInfo
+from plugins.recent import RecentInfo
 
+A_DAY = 86_400.0
+"""Seconds for which failures are shown."""
 WELCOME = "You are in now: just write to me, or send /start."
 
 
@@ -459,3 +464,43 @@ class RunningTurns:
             problems=self.problems_of(key),
             data=str(self.data),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class RecentWork:
+    """What happened lately in this process, and what waits there; `queues` and `channels` by their
+    names."""
+
+    recent: RecentActivity
+    turns: Turns
+    queues: Mapping[str, KeyedQueues]
+    conversations: Conversations
+    data: Path
+    channels: Mapping[str, Channel]
+
+    def look(self) -> RecentInfo:
+        return RecentInfo(
+            self.recent.times,
+            self.recent.failures.since(time.time() - A_DAY),
+            self.oldest,
+            self.sizes["replies"],
+            self.sizes["summaries"],
+        )
+
+    @property
+    def oldest(self) -> float:
+        """For how many seconds the message waits that waits for longest."""
+        return self.turns.oldest
+
+    @property
+    def reached(self) -> dict[str, bool]:
+        """Whether channels reach their platforms; those that have not begun here are left out."""
+        known = {n: one.health for n, one in self.channels.items() if isinstance(one, WithHealth)}
+        return {n: one.state == "up" for n, one in known.items() if one.state != "starting"}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How much waits or is under way."""
+        loaded = self.conversations.list_loaded()
+        summaries = sum(one.compactor.summaries.is_busy for one in loaded)
+        return {name: one.size for name, one in self.queues.items()} | {"summaries": summaries}

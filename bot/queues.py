@@ -45,6 +45,11 @@ class KeyedQueues:
         return len(self._jobs)
 
     @property
+    def size(self) -> int:
+        """Jobs of all queues that are not done."""
+        return sum(map(len, self._jobs.values()))
+
+    @property
     def waiting(self) -> int:
         return sum(len(jobs) - 1 for jobs in self._jobs.values())
 

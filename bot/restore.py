@@ -36,18 +36,12 @@ from memory.record.store import StoreError
 SET_ASIDE = "set-aside"
 """The folder in the data folder for what a backup brought along and nobody agreed to."""
 POWERFUL = (
-    *("hooks", "mcp.", "owners", "plugins_dir", "tools.", "users_may_set"),
-    *(
-        "telegram.base_url",
-        "telegram.webhook",
-        "web.host",
-        "web.trusted_proxies",
-        "web.url",
-        "web.url",
-    ),
+    *("channels.", "hooks", "mcp.", "owners", "plugins_dir", "tools.", "users_may_set"),
+    *("telegram.base_url", "telegram.webhook", "web.host", "web.trusted_proxies", "web.url"),
 )
 """Settings, or beginnings of their names, that decide what code runs, who may say so, and where
 words and tokens go (a telegram.base_url is sent the bot's token)."""
+UNREADABLE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError)
 LEAST_FREE = 100_000_000  # bytes that a restored backup must leave free on the disk
 MOST_UNPACKED = 300
 """Times its own size that a backup may have when it is unpacked, beyond 100 MB."""
@@ -97,14 +91,14 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
         with tempfile.TemporaryDirectory(dir=data.parent, prefix=".parley-restore-") as work:
             unpacked = Path(work, "data")
             unpacked.mkdir(mode=0o700)
-            sums = _unpack(source, unpacked)
+            sums = unpack(source, unpacked)
             contents = _contents(unpacked, sums)
             is_set_aside = contents.needs_consent and not consent(contents)
             if is_set_aside:
                 _set_aside(unpacked, contents)
             moved_aside = _move_aside(data)
             unpacked.rename(data)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError):
+    except UNREADABLE:
         raise BackupError(f"{source} is damaged, or not a backup; nothing was changed.") from None
     except StoreError as error:
         raise BackupError(f"{source} was not restored: {error}; nothing was changed.") from None
@@ -169,8 +163,9 @@ class _BoundedReads:
         return self._stream.read(size)
 
 
-def _unpack(source: Path, folder: Path) -> dict[str, str]:
-    """Write all members below `folder`, checked; returns their SHA-256 by name."""
+def unpack(source: Path, folder: Path) -> dict[str, str]:
+    """Write all members below `folder`, checked; returns their SHA-256 by name. Raises BackupError,
+    and what is in UNREADABLE for a file that is damaged."""
     sums: dict[str, str] = {}
     manifest = b""
     room = _Room(source, folder)

@@ -29,6 +29,7 @@ from bot.workspaces import Workspaces
 from channels.base import (
     Accepted,
     Activity,
+    ChannelState,
     CommandEntry,
     Delta,
     KeyHolder,
@@ -82,6 +83,7 @@ class RunningBot:
     logins: Logins
     languages: Languages
     hooks: HookDesk
+    state: ChannelState
     on_trouble: Callable[[str, BaseException], None]
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -93,6 +95,9 @@ class RunningBot:
                 return None
             received, is_new = taken
             if is_new:
+                self.turns.recent.message_taken(
+                    inbound.address.channel, is_command=received.line is not None
+                )
                 self.dispatch(received)
         return Accepted(inbound.id, is_new)
 

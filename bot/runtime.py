@@ -5,6 +5,7 @@ Asked for at each step, never kept, so that `/config` holds from the next one on
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -49,7 +50,7 @@ from memory.record.jobs import NewJob
 from memory.record.offload import LocalWorkspace, Offloader
 from plugins.rules import find_compacting
 
-_MOST_KNOWN = 1_000  # conversations
+_MOST_KNOWN = 250  # conversations: somewhat more than stay open
 MEMORY_SHARE = 16
 """What of the window `MEMORY.md` may take in the prompt: a sixteenth."""
 
@@ -93,6 +94,7 @@ class RuntimeConfig:
     limited_user: Callable[[Address], str] = lambda address: ""
     remote_for: RemoteFor = lambda key, address: None
     _known: dict[str, TurnConfig] = field(default_factory=dict)
+    _folders: dict[str, Path] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
     def at(self, key: ConversationKey) -> TurnConfig:
@@ -113,6 +115,7 @@ class RuntimeConfig:
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
             self._prefixes.clear()
+            self._folders.clear()
         made = self._known[key.id] = TurnConfig(
             self.book.version,
             settings,
@@ -280,12 +283,15 @@ class RuntimeConfig:
     def workspace(self, key: ConversationKey) -> Path:
         """The folder of a conversation's audience, made on first use."""
         folder = self.folder(key)
-        (folder / "files").mkdir(parents=True, exist_ok=True)
+        if not os.path.isdir(f"{folder}/files"):  # which is asked for every message
+            (folder / "files").mkdir(parents=True, exist_ok=True)
         return folder
 
     def folder(self, key: ConversationKey) -> Path:
         """Where the folder of a conversation's audience is, or will be."""
-        return self.data / "audiences" / key.audience
+        if (folder := self._folders.get(key.audience)) is None:
+            folder = self._folders[key.audience] = self.data / "audiences" / key.audience
+        return folder
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
         """Who keeps what leaves the context of a conversation."""

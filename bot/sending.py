@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from bot.queues import KeyedQueues
+from bot.recent import RecentActivity
 from channels.base import Channel, ChannelError
 from channels.message import Action, Address, Form, Outbound, Reply
 from memory.record import mailbox
@@ -35,7 +36,7 @@ PATIENCE = 30.0
 
 class Sender:
     """Hands replies to their channels. `on_trouble` hears of a channel that takes no reply,
-    `on_aside` of a reply that is given up."""
+    `on_aside` of a reply that is given up, `recent` of each reply."""
 
     def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
         self._store, self._channels, self._data = store, channels, data
@@ -43,6 +44,7 @@ class Sender:
         self.troubles: list[str] = []
         self._held: set[tuple[Address, str]] = set()
         self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
+        self.recent = RecentActivity()
         self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
         self.on_aside: Callable[[Outbound], Awaitable[None]] = _untold
 
@@ -65,6 +67,7 @@ class Sender:
             else:
                 outbound = replace(outbound, is_plain=tries >= PLAIN_AFTER)
                 await self._attempt(channel, outbound, tries)
+                self.recent.reply_sent(channel.name)
         except Exception as error:
             self._held.add(whole)
             log.exception("the reply to %s waits for the next start", outbound.reply_to)

@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Protocol
 from uuid import uuid4
@@ -29,6 +29,7 @@ from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
 from bot.received import Received
+from bot.recent import EndedTurn, RecentActivity
 from bot.speaking import Speaking
 from bot.spending import Spending
 from channels.base import (
@@ -122,13 +123,15 @@ class NoRuns:
 
 @dataclass(slots=True, eq=False)
 class _Said:
-    """A message that waits for its turn, with what reaches the model of it; `unheard` says why
-    nobody has listened to all of it, `is_stopped` that a person did not want it."""
+    """A message that waits for its turn since `at` (monotonic seconds), with what reaches the model
+    of it; `unheard` says why nobody has listened to all of it, `is_stopped` that a person did not
+    want it."""
 
     received: Received
     text: str
     unheard: str = ""
     is_stopped: bool = False
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def says_nothing(self) -> bool:
@@ -171,7 +174,7 @@ class _Ending:
 class Turns:
     """Carries turns out. `on_trouble` hears of what only an owner can mend, and in which chat it
     was told; `list_made` says what a turn has made for a later time, `tell_saving` that a cheaper
-    model answers now."""
+    model answers now; `recent` hears how turns and tools end."""
 
     def __init__(
         self,
@@ -196,6 +199,7 @@ class Turns:
         self.runs: JobRuns = NoRuns()
         self.hearing: Hearing | None = None
         self.speaking: Speaking | None = None
+        self.recent = RecentActivity()
         self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
         self.tell_saving: Callable[[Conversation], Awaitable[list[str]]] = _not_saving
 
@@ -254,6 +258,12 @@ class Turns:
         running.stopped = running.stopped or why
         running.task.cancel()
         return True
+
+    @property
+    def oldest(self) -> float:
+        """For how many seconds the message waits that waits for longest; 0 where none does."""
+        times = [said.at for waiting in self._waiting.values() for said in waiting]
+        return time.monotonic() - min(times) if times else 0.0
 
     def is_running(self, key: ConversationKey) -> bool:
         """Whether a turn runs in this conversation."""
@@ -401,7 +411,7 @@ class Turns:
             waiting.remove(said)
 
     async def _answer(self, key: ConversationKey, turn: OpenTurn, asked: _Said) -> None:
-        received = asked.received
+        received, waited = asked.received, self._rules.waited_for(key)
         question = turn.entries[0].message.text
         shared = received.address if self._links.followers(key.home) else None
         self._bus.publish(key.home, TurnStarted(received.id, question, shared))
@@ -428,6 +438,10 @@ class Turns:
         sound = "" if reply.mark else await self._speak(key, turn, reply, asked)
         whole = Reply(said, images=self._pictures(key, turn), problem=problem, sound=sound)
         await self._reply(received, whole, name, reply.mark)
+        lasted = time.monotonic() - asked.at - self._rules.waited_for(key) + waited
+        is_stopped = reply.mark == "stopped"
+        channel = received.address.channel
+        self.recent.turn_ended(EndedTurn(channel, lasted, turn.steps, problem, is_stopped))
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         done = Done(received.id, turn.id, usage)
         if self._links.followers(key.home):
@@ -483,7 +497,13 @@ class Turns:
     async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> Problem:
         """Let the agent answer; whatever happens, the turn is over afterwards. Returns what kept it
         from an answer, if anything did."""
-        output = _Broadcast(self._bus, key.home, lambda: self._branches.is_current(key))
+        output = _Broadcast(
+            self._bus,
+            key.home,
+            lambda: self._branches.is_current(key),
+            self.recent,
+            lambda: time.monotonic() - self._rules.waited_for(key),
+        )
         started = time.monotonic()
         seconds = self._rules.timeout_for(key)
         conversation = await self._conversations.get(key)
@@ -506,7 +526,11 @@ class Turns:
                 await turn.tell("error", ending.sentence)
             if ending.is_for_owner:
                 await self.on_trouble(ending.sentence, received.address)
-        log.info("answered in %.2f s", time.monotonic() - started)
+        took = time.monotonic() - started
+        if ending:
+            log.info("ended without an answer after %.2f s", took)
+        else:
+            log.info("answered in %.2f s", took)
         return ending.problem if ending else ""
 
     async def _is_done(
@@ -574,10 +598,20 @@ def _first(error: BaseException | None) -> BaseException | None:
 
 class _Broadcast:
     """The agent's output, published as long as the chat leads to its conversation; `draft` is what
-    streamed in the step under way."""
+    streamed in the step under way. `clock` gives seconds, and stands still where a person is waited
+    for."""
 
-    def __init__(self, bus: EventBus, topic: str, is_current: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        bus: EventBus,
+        topic: str,
+        is_current: Callable[[], bool],
+        recent: RecentActivity,
+        clock: Callable[[], float],
+    ) -> None:
         self._bus, self._topic, self._is_current = bus, topic, is_current
+        self._recent, self._clock = recent, clock
+        self._begun: dict[str, float] = {}  # calls of tools that run
         self._draft = StringIO()  # a list of a million small pieces would take 80 MB
 
     @property
@@ -597,9 +631,12 @@ class _Broadcast:
 
     def tool_started(self, call: ToolCall) -> None:
         self._draft = StringIO()  # the step's text is recorded by now
+        self._begun[call.id] = self._clock()
         self._publish(ToolStarted(call.name, call.arguments))
 
     def tool_ended(self, call: ToolCall, is_error: bool) -> None:
+        now = self._clock()
+        self._recent.tool_ended(call.name, now - self._begun.pop(call.id, now), is_error)
         self._publish(ToolEnded(call.name, is_error))
 
     def _publish(self, activity: Activity) -> None:

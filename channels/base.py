@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Literal, Protocol, runtime_checkable
 
 from channels.message import (
     Address,
@@ -306,8 +306,26 @@ class LoginsPort(Protocol):
         ...
 
 
+class ChannelState(Protocol):
+    """What a channel keeps over restarts: small texts by a name of its own choosing. One whose name
+    has the id of a chat as a word ("last 4917…") goes with what was said there (`/forget`)."""
+
+    async def get(self, channel: str, name: str) -> str:
+        """The text; "" where there is none."""
+        ...
+
+    async def set(self, channel: str, name: str, text: str) -> None:
+        """Keep a text; "": none. Returns once it is on disk."""
+        ...
+
+
 class Bot(Protocol):
     """All that a channel may ask of the bot."""
+
+    @property
+    def state(self) -> ChannelState:
+        """What channels keep by themselves."""
+        ...
 
     @property
     def logins(self) -> LoginsPort:
@@ -468,6 +486,62 @@ class Everywhere(Protocol):
 
     @property
     def is_everywhere(self) -> bool: ...
+
+
+HEALTH = "health"
+"""The name under which a channel keeps its health, for other processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelHealth:
+    """Whether a platform can be reached: "starting", "up", "troubled" (it fails, and is tried
+    again) or "down" (for good), `since` when, and why. `forged` counts the calls to its webhook
+    that did not come from it."""
+
+    state: Literal["starting", "up", "troubled", "down"]
+    since: datetime
+    reason: str = ""
+    forged: int = 0
+
+
+@runtime_checkable
+class WithHealth(Protocol):
+    """A channel that knows whether its platform can be reached."""
+
+    @property
+    def health(self) -> ChannelHealth: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCall:
+    """A request that a platform makes: names of headers in lower case, the query by name, the body
+    as it came. Of one that `is_too_large` the body is not read."""
+
+    method: str
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    body: bytes
+    is_too_large: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAnswer:
+    """What it is answered; 401 says that it did not come from the platform."""
+
+    status: int = 200
+    body: bytes = b""
+    media_type: str = "text/plain"
+
+
+@runtime_checkable
+class WithWebhook(Protocol):
+    """A channel whose platform calls the bot, at `/webhooks/NAME` of the web channel's server."""
+
+    name: str
+
+    async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
+        """Answer once what it brings is on disk."""
+        ...
 
 
 @runtime_checkable

@@ -113,6 +113,11 @@ FROM_BELOW = "from a room below"
 """The comment in the catalogue at such a sentence."""
 
 
+def list_sentences() -> Sequence[str]:
+    """All that the bot says to people, in English, with the names of what is filled in."""
+    return [str(one.id) for one in _read(LANGUAGES[1])]
+
+
 @cache
 def _below_of(language: str) -> Mapping[str, str]:
     texts = (one for one in _read(language) if FROM_BELOW in one.auto_comments and one.string)

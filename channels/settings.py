@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
+from typing_extensions import TypedDict
 
 START: JsonDict = {"holds": "from the next start on"}
 
@@ -37,25 +39,31 @@ class TelegramSettings(BaseModel):
     )
     webhook_url: WebAddress = Field(
         default="",
-        description="The public address to which Telegram sends messages, if it can reach you; "
-        "empty means that the bot fetches them.",
-        json_schema_extra={"wants": "an https address, or nothing", **START},
+        description="The public address of the web channel's server and /webhooks/telegram, if "
+        "Telegram can reach you; empty means that the bot fetches messages.",
+        json_schema_extra={"wants": "https://…/webhooks/telegram, or nothing", **START},
     )
-    webhook_host: str = Field(
-        default="127.0.0.1",
-        min_length=1,
-        max_length=200,
-        description="The address on this machine where the webhook listens, behind whatever "
-        "serves the public address.",
-        json_schema_extra={"wants": "an address of this machine", **START},
-    )
-    webhook_port: int = Field(
-        default=8443,
-        ge=1,
-        le=65_535,
-        description="The port where the webhook listens.",
-        json_schema_extra=START,
-    )
+
+
+MESSENGER_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
+
+
+def gather_messengers(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `channels` with its objects, `"discord": {…}`, as the setting `messengers`."""
+    kept = {name: value for name, value in section.items() if not isinstance(value, dict)}
+    found = [
+        {"name": name, "settings": value}
+        for name, value in section.items()
+        if isinstance(value, dict)
+    ]
+    return {**kept, "messengers": found} if found else kept
+
+
+class MessengerEntry(TypedDict):
+    """A messenger that runs, and its own settings, which its channel reads."""
+
+    name: Annotated[str, StringConstraints(pattern=MESSENGER_NAME)]
+    settings: dict[str, Any]
 
 
 class RunningChannels(BaseModel):
@@ -68,6 +76,18 @@ class RunningChannels(BaseModel):
         description="Whether the web page and the HTTP API are served; `main.py --web` serves "
         "nothing else.",
         json_schema_extra={"wants": "true or false", **START},
+    )
+    messengers: tuple[MessengerEntry, ...] = Field(
+        default=(),
+        strict=False,
+        max_length=100,
+        description="The messengers that the bot is at; in the configuration each is an object "
+        'under its name: `"channels": {"discord": {}}` (see channels.md).',
+        json_schema_extra={
+            "wants": "messengers by their names, each with an object of its settings",
+            "fixed": True,
+            **START,
+        },
     )
 
 
@@ -120,6 +140,34 @@ class WebSettings(BaseModel):
     )
 
 
+class MetricsSettings(BaseModel):
+    """The group `metrics`. The token is no setting: it stands in .env as PARLEY_METRICS_TOKEN."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether Prometheus finds metrics at /metrics of the web server, with "
+        "PARLEY_METRICS_TOKEN or the page's token, or from this machine where there is none (see "
+        "monitoring.md).",
+        json_schema_extra={"wants": "true or false", **START},
+    )
+    port: int = Field(
+        default=0,
+        ge=0,
+        le=65_535,
+        description="A port of its own for /metrics, for processes that serve no page; 0 means "
+        "that there is none.",
+        json_schema_extra=START,
+    )
+    host: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=255)] = Field(
+        default="127.0.0.1",
+        description="The address at which that port listens; any other than this machine's own "
+        "needs a token.",
+        json_schema_extra={"wants": "an address or a host's name", **START},
+    )
+
+
 class ChannelSettings(BaseModel):
     """What this room adds at the top level."""
 
@@ -127,4 +175,5 @@ class ChannelSettings(BaseModel):
 
     channels: RunningChannels = RunningChannels()
     web: WebSettings = WebSettings()
+    metrics: MetricsSettings = MetricsSettings()
     telegram: TelegramSettings = TelegramSettings()

@@ -281,6 +281,7 @@ class ContextState:
 
         stored, summary = await self._services.store.write(insert)
         self.last_event = stored.id
+        self._services.on_event(stored)
         await self._move_by(stored)
         return stored, summary
 
@@ -302,6 +303,7 @@ class ContextState:
 
         stored = await self._services.store.write(insert)
         self.last_event = stored[0].id
+        self._services.on_event(stored[0])
         return stored
 
     @property

@@ -252,6 +252,12 @@ class Conversations:
         found = await self.services.store.read(lambda db: conversations.idle_since(db, before))
         return [key for key in found if self.is_ours(key.id)]
 
+    async def is_idle(self, key: ConversationKey, before: float) -> bool:
+        """Whether this is one of those."""
+        read = self.services.store.read
+        found = await read(lambda db: conversations.idle_since(db, before, key.id))
+        return bool(found) and self.is_ours(key.id)
+
     async def of_audience(self, audience: str) -> list[ConversationKey]:
         """All conversations of an audience."""
         return await self.services.store.read(lambda db: conversations.of_audience(db, audience))

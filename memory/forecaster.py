@@ -15,6 +15,7 @@ from memory.context.forecast import (
     apply_emergency_steps,
     certain,
     forecast,
+    is_far,
     with_question,
 )
 from memory.context.limits import Limits
@@ -109,6 +110,8 @@ class Forecaster:
         while an undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
+        if is_far(view, limits, SOFT_MARK):
+            return None
         plan = certain(view, limits, SOFT_MARK)
         if plan is None or not plan.leaving or plan.kind == "fold":
             return None

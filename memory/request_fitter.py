@@ -83,8 +83,8 @@ class RequestFitter:
             limits = self._state.limits
             view = self._state.view(prefix, limits)
             for step in steps:
-                if view.tokens <= limits.ceiling and step:
-                    return view
+                if view.tokens <= limits.ceiling and (step or not view.lines):
+                    return view  # nearly always; a log may grow by what leaves
                 await self._take_step(view, limits, step)
                 view = self._state.view(prefix, limits)
             if view.tokens > limits.ceiling and steps[-1]:

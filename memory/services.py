@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 
+from memory.context.change import ViewEvent
 from memory.context.limits import LimitsFor
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer
@@ -22,6 +23,8 @@ from memory.record.summaries import Summary
 
 PrefixFor = Callable[[ConversationKey], PromptPrefix]
 OffloaderFor = Callable[[ConversationKey], Offloader | None]
+OnEvent = Callable[[ViewEvent], None]
+"""Hears of every event that changes what the model sees of a conversation."""
 OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
@@ -71,6 +74,7 @@ class MemoryServices:
     plugin_offloader: Offloader | None = None
     hide: Callable[[str], str] = str
     on_change: Callable[[ConversationKey], None] = lambda key: None
+    on_event: OnEvent = lambda event: None
     on_spent: OnSpent = lambda key, person, spent: None
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     distiller: Distiller = field(default_factory=NoDistiller)

@@ -41,9 +41,11 @@ from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry, Turn
+from plugins.channels import ChannelsPort
 from plugins.jobs import JobsPort
 from plugins.mcp import McpPort
 from plugins.processes import ProcessesPort
+from plugins.recent import RecentPort
 from plugins.rules import Rule
 
 __all__ = [
@@ -531,6 +533,8 @@ class Ports:
     settings: SettingsPort
     turns: TurnsPort
     processes: ProcessesPort
+    recent: RecentPort
+    channels: ChannelsPort
     models: ModelsPort
     agents: AgentsPort
     ledger: LedgerPort

@@ -16,9 +16,12 @@ from hypothesis import settings
 from memory.record import engines
 from memory.record.database import DatabaseEngine
 from memory.record.engines.postgresql import PostgresqlEngine
+from tests.servers.mail import mail, mail_servers
 from tests.servers.postgresql import postgresql, postgresql_server
+from tests.servers.synapse import synapse
 
-__all__ = ["postgresql", "postgresql_server"]  # fixtures for all tests
+# Fixtures for all tests.
+__all__ = ["mail", "mail_servers", "postgresql", "postgresql_server", "synapse"]
 
 # Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
 settings.register_profile("parley", deadline=None, derandomize=True)

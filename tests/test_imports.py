@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.messengers import BUILT_IN
+
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("bot", "plugins", "agent", "channels", "memory")
 
@@ -90,3 +92,26 @@ def test_a_bot_without_claude_imports_nothing_of_it() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+SDKS = (
+    *("discord", "slack_bolt", "slack_sdk", "pywa", "nio", "lark_oapi", "imapclient"),
+    *("aiosmtplib", "telegram"),
+)
+
+
+def loaded_after(code: str) -> set[str]:
+    """The modules of messengers' SDKs that are there once this has run."""
+    show = f"print(*[one for one in sys.modules if one.partition('.')[0] in {SDKS}])"
+    whole = f"import sys\n{code}\n{show}"
+    done = subprocess.run([sys.executable, "-c", whole], cwd=ROOT, capture_output=True, check=True)
+    return {*done.stdout.decode().split()}
+
+
+def test_a_start_imports_nothing_of_any_messenger() -> None:
+    assert loaded_after("import main, bot.assembly, channels.terminal, channels.pipe") == set()
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_says_how_a_channel_is_made_imports_no_sdk(name: str) -> None:
+    assert loaded_after(f"from channels.{name} import CHANNEL") == set()

@@ -7,7 +7,6 @@ from anthropic import (
     APIError,
     APIStatusError,
     AsyncAnthropic,
-    AsyncStream,
     DefaultAioHttpClient,
 )
 
@@ -18,7 +17,6 @@ _SDK = Sdk(
     error=APIError,
     status_error=APIStatusError,
     connection_error=APIConnectionError,
-    stream=AsyncStream[object],
     request_options=dict,
     path="/v1/messages",
     is_end=lambda data: b'"message_stop"' in data[:32],
@@ -34,9 +32,9 @@ def open_client(endpoint: Endpoint) -> SdkClient:
     return SdkClient(
         endpoint,
         _SDK,
+        _PatientAnthropic(endpoint),
         lambda known: AsyncAnthropic(
             base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"),
-            http_client=_PatientAnthropic(endpoint),
             open_telemetry=False,  # what is said is nobody else's business
             **known,
         ),

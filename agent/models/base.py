@@ -124,6 +124,27 @@ OnDelta = Callable[[str], None]
 """Called with each piece of text as it streams, from the event loop."""
 
 
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A request to a model that has ended, after so many `seconds`, of which it took `first` until
+    a piece of the answer came (None: none did). `error` says what went wrong (None: nothing);
+    `is_stopped`, that nobody waited for the answer any more."""
+
+    model: str
+    provider: str
+    seconds: float
+    first: float | None = None
+    error: ModelError | None = None
+    is_stopped: bool = False
+
+
+OnCalled = Callable[[ModelCall], None]
+
+
+def uncalled(call: ModelCall) -> None:
+    """Nobody wants to know how long requests take."""
+
+
 class Model(Protocol):
     """Something that answers requests.
 

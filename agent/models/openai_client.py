@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from openai import (
-    APIConnectionError,
-    APIError,
-    APIStatusError,
-    AsyncOpenAI,
-    AsyncStream,
-    DefaultAioHttpClient,
-    RequestOptions,
-)
-
 from agent.models.endpoint import Endpoint
 from agent.models.sdk_client import Patient, Sdk, SdkClient
+from agent.models.sdk_types import left_out
+
+with left_out("openai.types"):
+    from openai import (
+        APIConnectionError,
+        APIError,
+        APIStatusError,
+        AsyncOpenAI,
+        DefaultAioHttpClient,
+        RequestOptions,
+    )
 
 _SDK = Sdk(
     error=APIError,
     status_error=APIStatusError,
     connection_error=APIConnectionError,
-    stream=AsyncStream[object],
     request_options=RequestOptions,
     path="/chat/completions",
     is_end=lambda data: data.startswith(b"[DONE]"),
@@ -57,7 +57,6 @@ def open_client(endpoint: Endpoint, *, by_responses: bool = False) -> SdkClient:
     return SdkClient(
         endpoint,
         _RESPONSES if by_responses else _SDK,
-        lambda known: AsyncOpenAI(
-            base_url=endpoint.base_url, http_client=_PatientOpenAI(endpoint), **known
-        ),
+        _PatientOpenAI(endpoint),
+        lambda known: AsyncOpenAI(base_url=endpoint.base_url, **known),
     )

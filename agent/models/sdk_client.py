@@ -7,13 +7,22 @@ second, so that happens at its first request.
 `post` is the SDK's own door for requests outside of its typed models. Key, headers, retries and
 time-outs are the SDK's all the same, but pydantic walks through neither messages nor chunks: 20
 messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(messages=…)`, and
-2,000 cost 2.6 instead of 229. Of the 1.0, the default transport would make 1.6.
+2,000 cost 2.6 instead of 229. After the first success, requests go out without the SDK, as it would
+send them, and cost half of that again (`transport`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,16 +31,16 @@ import aiohttp  # whose complaints about what is no HTTP the SDK's transport let
 import httpx2  # the SDKs' HTTP library; its errors come through while a body is read
 import orjson
 
-from agent.models import failures, wire
+from agent.models import failures, transport, wire
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
+from agent.models.transport import PATIENCE, BegunResponse, Pattern, Transport
 
 CONNECT_TIMEOUT = 10.0
-PATIENCE = 3
-"""How many times `timeout` an endpoint may say that it is still there, and nothing else: before an
-answer has begun, and in one."""
 _BRIEF = 10.0  # seconds for the list of models, whole
 _DRAIN = 0.25  # seconds for what follows the end of an answer
+_RAW: Mapping[str, Any] = {"cast_to": httpx2.Response, "stream": True}
+_DOCUMENTS = ("application/json", "text/html")  # what is no stream of events
 
 Encode = Callable[[], bytes]
 """Makes the bytes of a request as it goes out. Raises ValueError."""
@@ -42,7 +51,9 @@ class Patient(httpx2.AsyncClient):
     of the SDK starts anew with each byte, and an endpoint may send "100 Continue" for ever."""
 
     def __init__(self, endpoint: Endpoint, **more: Any) -> None:
+        self.direct = Transport(endpoint)
         super().__init__(
+            transport=self.direct,
             follow_redirects=False,  # what is said goes to the address given, and no other
             trust_env=not endpoint.is_here,  # nor by a proxy out of this machine and back
             event_hooks={"response": [wire.limit_response]},
@@ -60,14 +71,13 @@ class Patient(httpx2.AsyncClient):
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """What one of the SDKs calls its own: its errors by their kinds, its stream, the path of a
-    request, and how the data are told that follow an answer's last event, or are that itself; where
-    in an event an error stands."""
+    """What one of the SDKs calls its own: its errors by their kinds, the path of a request, and how
+    the data are told that follow an answer's last event, or are that itself; where in an event an
+    error stands."""
 
     error: type[Exception]
     status_error: type[Any]
     connection_error: type[Exception]
-    stream: type[Any]
     request_options: Callable[..., Any]
     path: str
     is_end: Callable[[bytes], bool]
@@ -78,10 +88,17 @@ class Sdk:
 class SdkClient:
     """One endpoint behind an SDK. No loop needs to run when it is made."""
 
-    def __init__(self, endpoint: Endpoint, sdk: Sdk, connect: Callable[[Mapping[str, Any]], Any]):
-        """`connect` makes the SDK's client of what both SDKs want to know. Raises ModelRefused for
-        an address that is none."""
-        self._endpoint, self._kinds = endpoint, sdk
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        sdk: Sdk,
+        http: Patient,
+        connect: Callable[[Mapping[str, Any]], Any],
+    ):
+        """`connect` makes the SDK's client of what both SDKs want to know, with `http` in it.
+        Raises ModelRefused for an address that is none."""
+        self._endpoint, self._kinds, self._transport = endpoint, sdk, http.direct
+        self._pattern: Pattern | None = None
         try:
             self._sdk = connect(
                 {
@@ -90,7 +107,8 @@ class SdkClient:
                         endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
                     ),
                     "max_retries": endpoint.max_retries,
-                    "default_headers": _headers(endpoint),
+                    "default_headers": wire.UNPACKED,
+                    "http_client": http,
                 }
             )
         except httpx2.InvalidURL:
@@ -105,9 +123,12 @@ class SdkClient:
         """The document at a place, a path of the API or a whole address: what GET answers, or POST
         where there is a body. Raises ModelError."""
         try:
-            async with asyncio.timeout(seconds), await self._fetch(place, body, seconds) as stream:
-                content = await wire.document(stream.response, wire.Progress(seconds))
-                return self._document(stream.response, content)
+            async with (
+                asyncio.timeout(seconds),
+                aclosing(await self._fetch(place, body, seconds)) as response,
+            ):
+                content = await wire.document(response, wire.Progress(seconds))
+                return self._document(_kind(response), content)
         except TimeoutError:
             raise failures.silent(replace(self._endpoint, timeout=seconds)) from None
         except wire.TooMuch as error:
@@ -124,7 +145,7 @@ class SdkClient:
         headers = {"Content-Type": "multipart/form-data"}
         async with self._posted(place, seconds, headers, whole) as response:
             content = await wire.document(response, wire.Progress(PATIENCE * seconds))
-            return self._document(response, content)
+            return self._document(_kind(response), content)
 
     async def read(self, place: str, body: Mapping[str, Any], seconds: float) -> bytes:
         """What answers a request, as bytes, of which there are not many; the endpoint may work on
@@ -141,15 +162,14 @@ class SdkClient:
         also for what goes wrong while it is read."""
         patience = PATIENCE * seconds
         options = self._kinds.request_options(timeout=patience, headers=headers)
-        more = {"cast_to": object, "stream": True, "stream_cls": self._kinds.stream}
         try:
             async with (
                 asyncio.timeout(patience),
-                await self._sdk.post(place, options=options, **more, **whole) as stream,
+                aclosing(await self._sdk.post(place, options=options, **_RAW, **whole)) as response,
             ):
-                if packed := wire.find_compression(stream.response):
+                if packed := wire.find_compression(response):
                     raise failures.compressed_answer_error(self._endpoint, packed)
-                yield stream.response
+                yield response
         except (TimeoutError, wire.NoProgress):
             raise failures.silent(replace(self._endpoint, timeout=patience)) from None
         except wire.TooMuch as error:
@@ -157,67 +177,91 @@ class SdkClient:
         except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
 
-    async def _fetch(self, place: str, body: Mapping[str, Any] | None, seconds: float) -> Any:
-        more = {
-            "cast_to": object,
-            "stream": True,
-            "stream_cls": self._kinds.stream,
-            "options": self._kinds.request_options(timeout=seconds, max_retries=0),
-        }
-        if body is None:
-            return await self._sdk.get(place, **more)
-        return await self._sdk.post(place, content=orjson.dumps(body), **more)
+    async def _fetch(
+        self, place: str, body: Mapping[str, Any] | None, seconds: float
+    ) -> httpx2.Response:
+        more = {**_RAW, "options": self._kinds.request_options(timeout=seconds, max_retries=0)}
+        response: httpx2.Response = (
+            await self._sdk.get(place, **more)
+            if body is None
+            else await self._sdk.post(place, content=orjson.dumps(body), **more)
+        )
+        return response
 
     async def chunks(
         self, encode: Encode, size: Callable[[], int], options: Mapping[str, Any]
-    ) -> AsyncGenerator[object, None]:
-        """The chunks of an answer, parsed but not checked; `options` are the SDK's for this
-        request alone. Raises ModelError.
+    ) -> AsyncGenerator[Iterable[object], None]:
+        """The chunks of an answer, parsed but not checked, those together that came together;
+        `options` are the SDK's for this request alone. Raises ModelError, and so does what is
+        yielded, when it comes to that chunk.
 
         An answer that is one JSON object is one chunk. `size` says how much the chunks have made
         so far; where that does not grow for too long, the answer has broken off.
         """
-        async with await self._open(encode, options) as stream:
-            response = stream.response
-            progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
-            try:
-                if _is_document(response):
-                    yield self._document(response, await wire.document(response, progress))
-                    return
-                async with aclosing(wire.events(response, progress)) as events:
-                    async for data in events:
-                        if self._kinds.is_end(data):
-                            await _drain(events)
-                            return
-                        yield self._chunk(data)
-                        if self._kinds.is_last(data):
-                            await _drain(events)
-                            return
-            except (
-                *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
-                *(ValueError, wire.NoProgress),
-            ) as error:
-                raise self._break(error) from None
-            except wire.TooMuch as error:
-                raise failures.too_much(self._endpoint, str(error)) from None
-
-    async def _open(self, encode: Encode, options: Mapping[str, Any]) -> Any:
-        more = {"options": self._kinds.request_options(**options)} if options else {}
+        reply = await self._open(encode, options)
+        progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
         try:
-            stream = await self._sdk.post(
-                self._kinds.path,
-                content=encode(),
-                cast_to=object,
-                stream=True,
-                stream_cls=self._kinds.stream,
-                **more,
-            )
+            async with aclosing(reply):
+                if reply.kind.startswith(_DOCUMENTS):
+                    yield (self._document(reply.kind, await wire.document(reply, progress)),)
+                    return
+                is_over = [False]
+                async with aclosing(wire.events(reply, progress)) as events:
+                    async for came in events:
+                        yield self._parse(came, is_over)
+                        if is_over[0]:
+                            await _drain(events)
+                            return
+        except (
+            *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
+            *(ValueError, wire.NoProgress),
+        ) as error:
+            raise self._break(error) from None
+        except wire.TooMuch as error:
+            raise failures.too_much(self._endpoint, str(error)) from None
+
+    async def _open(self, encode: Encode, options: Mapping[str, Any]) -> BegunResponse:
+        try:
+            reply = await self._send(encode(), options)
         except (self._kinds.error, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
-        if packed := wire.find_compression(stream.response):
-            await stream.close()
-            raise failures.compressed_answer_error(self._endpoint, packed)
-        return stream
+        if reply.packing:
+            await reply.aclose()
+            raise failures.compressed_answer_error(self._endpoint, reply.packing)
+        return reply
+
+    async def _send(self, content: bytes, options: Mapping[str, Any]) -> BegunResponse:
+        headers: Mapping[str, str] = options.get("headers", {})
+        if self._pattern is None:
+            return await self._send_by_sdk(content, options)
+        outcome = await self._transport.repeat(self._pattern, content, headers)
+        if not isinstance(outcome, Exception) and 200 <= outcome.status < 300:
+            return transport.to_reply(outcome)
+        with transport.told_of(outcome):
+            return await self._send_by_sdk(content, options)
+
+    async def _send_by_sdk(self, content: bytes, options: Mapping[str, Any]) -> BegunResponse:
+        more = {"options": self._kinds.request_options(**options)} if options else {}
+        response = await self._sdk.post(self._kinds.path, content=content, **_RAW, **more)
+        if "headers" not in options:
+            self._pattern = transport.pattern_of(response)
+        packing = wire.find_compression(response)
+        return BegunResponse(response.headers, packing, response.aiter_bytes(), response.aclose)
+
+    def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
+        """The chunks that these events are; `is_over` is set at the answer's end."""
+        for data in came:
+            if self._kinds.is_end(data):
+                is_over[0] = True
+                return
+            try:
+                chunk = self._chunk(data)
+            except ValueError as error:
+                raise self._break(error) from None
+            yield chunk
+            if self._kinds.is_last(data):
+                is_over[0] = True
+                return
 
     def _chunk(self, data: bytes) -> object:
         value = wire.parse_chunk(data)
@@ -225,12 +269,12 @@ class SdkClient:
             raise failures.error_in_answer(self._endpoint, error)
         return value
 
-    def _document(self, response: httpx2.Response, content: bytes) -> object:
+    def _document(self, kind: str, content: bytes) -> object:
         """An answer that came in one piece."""
         try:
             return self._chunk(content)
         except ValueError:
-            raise failures.not_the_protocol(self._endpoint, _kind(response)) from None
+            raise failures.not_the_protocol(self._endpoint, kind) from None
 
     def _failure(self, error: Exception) -> ModelError:
         """The error of a request to which no answer began."""
@@ -264,14 +308,7 @@ class SdkClient:
         return failures.broke_off(self._endpoint)
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    # llama.cpp's server closes its connection after a stream without a word, and a request sent on
-    # it just then fails. Without TLS a new connection costs 0.3 ms, so none is used twice.
-    is_plain = endpoint.base_url.startswith("http://")
-    return {**wire.UNPACKED, **({"Connection": "close"} if is_plain else {})}
-
-
-async def _drain(events: AsyncGenerator[bytes, None]) -> None:
+async def _drain(events: AsyncGenerator[list[bytes], None]) -> None:
     """Read what follows the end of an answer, which is next to nothing, so that the connection can
     be used again; one on which more comes, or nothing, is closed."""
     with suppress(TimeoutError, httpx2.HTTPError, wire.TooMuch, wire.NoProgress):
@@ -287,7 +324,3 @@ def _is_silence(error: Exception) -> bool:
 
 def _kind(response: httpx2.Response) -> str:
     return response.headers.get("content-type", "").lower()
-
-
-def _is_document(response: httpx2.Response) -> bool:
-    return _kind(response).startswith(("application/json", "text/html"))

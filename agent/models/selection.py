@@ -16,7 +16,9 @@ from agent.models.base import (
     ModelRefused,
     ModelReply,
     ModelRequest,
+    OnCalled,
     OnDelta,
+    uncalled,
 )
 from agent.models.embedded import EmbeddedModel
 from agent.models.endpoint import (
@@ -155,7 +157,8 @@ def connect(endpoint: Endpoint, protocol: Protocol) -> EndpointModel:
 
 class Models:
     """The models in use; the same choice gives the same, already connected ones. `on_refused` hears
-    of a refused key or account that nobody is told of, since another model answered; `agent` says
+    of a refused key or account that nobody is told of, since another model answered, `on_called` of
+    each request's end; `agent` says
     what an agent's model is, where one stands in for another (None: there is no such agent)."""
 
     def __init__(self, credentials: Credentials) -> None:
@@ -163,6 +166,7 @@ class Models:
         self._rests = Rests()
         self.agent: Callable[[str], ModelChoice | None] = lambda name: None
         self.on_refused: Callable[[str], None] = lambda sentence: None
+        self.on_called: OnCalled = uncalled
         self._embedded = EmbeddedModel()
         self._single: dict[ModelChoice, Model] = {}
         self._chosen: dict[tuple[ModelChoice, ...], Model] = {}
@@ -285,7 +289,9 @@ class Models:
     def _connect_to_server(self, choice: ModelChoice) -> EndpointModel:
         if advice := self.advise(choice):
             log.warning("%s", advice)
-        return connect(self._endpoint(choice), protocol_of(choice.brain))
+        made = connect(self._endpoint(choice), protocol_of(choice.brain))
+        made.on_called = lambda call: self.on_called(call)
+        return made
 
     def advise(self, choice: ModelChoice) -> str:
         """What to do so that a choice's models cost less, in a sentence; "": nothing."""

@@ -4,8 +4,9 @@ what is known of one that came to nothing."""
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,13 @@ from agent.models.base import (
     Model,
     ModelAnswerBroken,
     ModelAnswerTooLong,
+    ModelCall,
     ModelError,
     ModelReply,
     ModelRequest,
+    OnCalled,
     OnDelta,
+    uncalled,
 )
 from agent.models.endpoint import Endpoint
 from agent.models.listed import ListedModel, read_list
@@ -34,7 +38,8 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class EndpointModel(Model):
-    """A model asked through an official SDK, which is loaded at the first request."""
+    """A model asked through an official SDK, which is loaded at the first request. `on_called`
+    hears how each request ended."""
 
     LIST = "/models"
     """Where the endpoint lists its models."""
@@ -43,6 +48,7 @@ class EndpointModel(Model):
         self._endpoint = endpoint
         self._client: SdkClient | None = None
         self._opening = asyncio.Lock()
+        self.on_called: OnCalled = uncalled
 
     @property
     def name(self) -> str:
@@ -101,13 +107,39 @@ class EndpointModel(Model):
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> ModelReply:
         """Send what `encode` makes, which is called once, and let the answer stream."""
+        begun = time.monotonic()
+        first: list[float] = []
+        error, is_stopped = None, False
+        try:
+            return await self._stream(answer, encode, on_delta, request, headers, first)
+        except asyncio.CancelledError:
+            is_stopped = True
+            raise
+        except ModelError as failure:
+            error = failure
+            raise
+        finally:
+            waited = first[0] - begun if first else None
+            lasted = time.monotonic() - begun
+            self.on_called(ModelCall(self.name, self.provider, lasted, waited, error, is_stopped))
+
+    async def _stream(
+        self,
+        answer: Answer,
+        encode: Encode,
+        on_delta: OnDelta,
+        request: ModelRequest,
+        headers: Mapping[str, str],
+        first: list[float],
+    ) -> ModelReply:
+        """The same; `first` is told when the answer began."""
         client = await self._connect()
         try:
             options: dict[str, Any] = {"headers": headers} if headers else {}
             if request.is_hasty:
                 options["max_retries"] = 0
             async with aclosing(client.chunks(encode, lambda: answer.size, options)) as chunks:
-                await _take_in(chunks, answer, on_delta, request.on_thought)
+                await _take_in(chunks, answer, on_delta, request.on_thought, first)
             may_be_empty = request.parameters is not None or answer.is_paused
             return finish_reply(self._endpoint, answer, may_be_empty)
         except ModelAnswerTooLong:
@@ -134,16 +166,23 @@ class EndpointModel(Model):
 
 
 async def _take_in(
-    chunks: AsyncIterator[object], answer: Answer, on_delta: OnDelta, on_thought: OnDelta
+    chunks: AsyncIterator[Iterable[object]],
+    answer: Answer,
+    on_delta: OnDelta,
+    on_thought: OnDelta,
+    first: list[float],
 ) -> None:
-    async for chunk in chunks:
-        piece = answer.add(chunk)
-        if answer.thought:
-            on_thought(answer.thought)
-        if piece:
-            on_delta(piece)
-        if answer.is_full:
-            break
+    async for came in chunks:
+        for chunk in came:
+            piece = answer.add(chunk)
+            if not first and (piece or answer.has_begun):
+                first.append(time.monotonic())
+            if answer.thought:
+                on_thought(answer.thought)
+            if piece:
+                on_delta(piece)
+            if answer.is_full:
+                return
 
 
 def encode(body: Mapping[str, Any]) -> bytes:

@@ -12,8 +12,9 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
+from typing import Protocol
 
 import httpx2  # the SDK's HTTP library
 import orjson
@@ -82,32 +83,50 @@ def find_compression(response: httpx2.Response) -> str:
     return "" if how == "identity" else how
 
 
+def bound(body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """The bytes of a success, of which too many are `TooMuch`."""
+    return _bounded(body, MOST_BYTES, is_cut=False)
+
+
+class HasBytes(Protocol):
+    """A response whose body comes in pieces."""
+
+    def aiter_bytes(self) -> AsyncGenerator[bytes, None]: ...
+
+
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body of which so many bytes are read; what goes on then is cut there, or is `TooMuch`."""
+    """A body of which so many bytes are read."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_cut: bool) -> None:
         self._inner, self._most, self._is_cut = inner, most, is_cut
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left, breath = self._most, _BREATH
-        async for piece in self._inner:
-            if len(piece) > left:
-                if not self._is_cut:
-                    raise TooMuch(f"more than {self._most // 1_000_000} MB")
-                yield piece[:left]
-                return
-            yield piece
-            left -= len(piece)
-            breath -= len(piece)
-            if breath <= 0:
-                breath = _BREATH
-                await asyncio.sleep(0)
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _bounded(self._inner, self._most, self._is_cut)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-async def document(response: httpx2.Response, progress: Progress) -> bytes:
+async def _bounded(
+    body: AsyncIterable[bytes], most: int, is_cut: bool
+) -> AsyncGenerator[bytes, None]:
+    """So many bytes of a body; what goes on then is cut there, or is `TooMuch`."""
+    left, breath = most, _BREATH
+    async for piece in body:
+        if len(piece) > left:
+            if not is_cut:
+                raise TooMuch(f"more than {most // 1_000_000} MB")
+            yield piece[:left]
+            return
+        yield piece
+        left -= len(piece)
+        breath -= len(piece)
+        if breath <= 0:
+            breath = _BREATH
+            await asyncio.sleep(0)
+
+
+async def document(response: HasBytes, progress: Progress) -> bytes:
     """The whole of a body that is parsed as one. Raises TooMuch and NoProgress."""
     pieces: list[bytes] = []
     size = 0
@@ -120,15 +139,17 @@ async def document(response: httpx2.Response, progress: Progress) -> bytes:
     return b"".join(pieces)
 
 
-async def events(response: httpx2.Response, progress: Progress) -> AsyncGenerator[bytes, None]:
-    """The data of each server-sent event (WHATWG's event streams), until the body ends. Raises
-    TooMuch, and NoProgress where none is made for too long, whatever else comes."""
+async def events(response: HasBytes, progress: Progress) -> AsyncGenerator[list[bytes], None]:
+    """The data of server-sent events (WHATWG's event streams), those together that came together,
+    until the body ends. Raises TooMuch, and NoProgress where none is made for too long, whatever
+    else comes."""
     lines = _LineSplitter()
     data: list[bytes] = []
     size = 0
     async with aclosing(response.aiter_bytes()) as body:
         async for piece in body:
             progress.check()
+            came: list[bytes] = []
             for line in lines.feed(piece):
                 if line.startswith(b"data:"):
                     data.append(line[5:].removeprefix(b" "))
@@ -136,8 +157,10 @@ async def events(response: httpx2.Response, progress: Progress) -> AsyncGenerato
                     if size > LONGEST_LINE:
                         _hold(size)
                 elif not line and data:
-                    yield b"\n".join(data)
+                    came.append(b"\n".join(data))
                     data, size = [], 0
+            if came:
+                yield came
 
 
 class _LineSplitter:

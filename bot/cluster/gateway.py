@@ -83,7 +83,7 @@ class GatewayBot:
     def __init__(self, app: App, node: Node) -> None:
         assert isinstance(app.sender, ClusterSender)
         self._app, self._node, self._sender = app, node, app.sender
-        self.logins = app.bot.logins
+        self.logins, self.state = app.bot.logins, app.bot.state
         self._full: set[str] = set()
         self._watched = Counter[str]()
         self.pending = 0

@@ -7,7 +7,7 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.app import App
@@ -19,6 +19,7 @@ from bot.cluster.rabbit import RabbitMQ
 from bot.cluster.versions import check_versions
 from bot.cluster.worker import Worker
 from bot.data_folder import find_database
+from bot.recent import RecentActivity
 from bot.settings import Layers, Settings
 from channels.base import Channel, ChannelError
 from memory.record import engines
@@ -43,7 +44,7 @@ UNREACHABLE = (
 class ProcessTask:
     """What this process is to do: `faces` are the channels as a worker knows them, `channels` those
     that a gateway runs, which ends with the one that `until` names. Both are handed a function that
-    says what is set."""
+    says what is set. `recent` hears what happens in this process."""
 
     layers: Layers
     data: Path
@@ -53,6 +54,7 @@ class ProcessTask:
     faces: Callable[[Callable[[], Settings]], Sequence[Channel]]
     channels: Callable[[Callable[[], Settings]], Sequence[Channel]]
     until: str = ""
+    recent: RecentActivity = field(default_factory=RecentActivity)
 
 
 async def live(plan: ProcessTask) -> None:
@@ -118,5 +120,5 @@ async def _join(
     engine = engines.engine_for(find_database(plan.layers, plan.data))
     await check_versions(engine, RabbitMQ(plan.broker, name_process("start")))
     made = [*channels(lambda: app.config.book.effective())]
-    app = await assemble(plan.layers, plan.data, made, ClusterSender)
+    app = await assemble(plan.layers, plan.data, made, ClusterSender, plan.recent)
     return app, Node(app, RabbitMQ(plan.broker, name_process(role)), role, stopping)

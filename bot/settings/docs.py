@@ -53,6 +53,7 @@ logged or shown. `{{secret.NAME}}` anywhere in the configuration is replaced by 
 | `TELEGRAM_BOT_TOKEN` | the token of a bot at [Telegram](telegram.md) |
 | `DEEPSEEK_API_KEY`, … | the key of another provider, for a [brain](agents.md#brains) there |
 | `PARLEY_WEB_TOKEN` | opens the [web page](web.md) and the HTTP API; use a long random text |
+| `PARLEY_METRICS_TOKEN` | opens [/metrics](monitoring.md#metrics), and nothing else |
 | `PARLEY_HOOK_SECRET_NAME` | opens the [webhook](jobs.md#webhooks) `name` to a program |
 
 If neither of the first two is set, the small model that comes with Parley answers.

@@ -34,9 +34,10 @@ from bot.settings.schema import (
     quote,
     validate,
 )
+from channels.settings import gather_messengers
 
 PREFIX = "PARLEY_"
-CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
+CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN", "PARLEY_METRICS_TOKEN"})
 """Names in the environment that begin so and are no settings."""
 HOOK_SECRET = "PARLEY_HOOK_SECRET_"
 """What the names of secrets begin with by which jobs are called (`bot/jobs/hooks.py`)."""
@@ -130,6 +131,8 @@ def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
     secrets = Secrets(surroundings, _secrets_in([tree, own]))
     faults: list[str] = []
     agents = tree.pop(AGENTS, [])
+    if isinstance(tree.get("channels"), dict):
+        tree["channels"] = gather_messengers(tree["channels"])
     source = _Source(config, secrets, faults)
     file = source.settings(tree, IN_FILE)
     environment = _from_environment(config, surroundings, secrets, faults)

@@ -244,6 +244,13 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         description="How detailed the log in data/logs is.",
         json_schema_extra={"holds": "from the next start on"},
     )
+    log_format: Literal["text", "json"] = Field(
+        default="text",
+        description="How the log is written: text for people, or json, an object a line, for "
+        "programs that collect logs; then all of it goes to stderr, too. `main.py logs` reads "
+        "both.",
+        json_schema_extra={"fixed": True, "holds": "from the next start on"},
+    )
 
     @property
     def zone(self) -> ZoneInfo:

@@ -1,15 +1,30 @@
-"""What Telegram's messages say to us: pure, from the SDK's values to ours."""
+"""What Telegram's updates say to us: from the SDK's values to the kit's."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from telegram import Chat, MaybeInaccessibleMessage, Message, MessageOrigin, User
+from telegram import (
+    CallbackQuery,
+    Chat,
+    MaybeInaccessibleMessage,
+    Message,
+    MessageOrigin,
+    MessageReactionUpdated,
+    ReactionTypeEmoji,
+    Update,
+    User,
+)
 
-from channels.message import Address
+from channels.kit.platform import Author, Desk, Event, File, Heard, Place, Pressed, Reacted
+from channels.telegram.buttons import label_of
+from channels.telegram.updates import in_order
+
+log = logging.getLogger(__name__)
 
 Scope = Literal["topic", "chat", "user"]
 
@@ -40,56 +55,85 @@ class Me:
     commands: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ChatLocation:
-    """Where a reply goes: a chat, its topic, and the message that it answers (0: none)."""
+class Reader:
+    """Hands updates to the desk; `scope` says what is one conversation in a group."""
 
-    chat: int
-    topic: int = 0
-    message: int = 0
+    def __init__(self, desk: Desk, me: Me, scope: Callable[[], Scope]) -> None:
+        self._desk, self._me, self._scope = desk, me, scope
 
-    @property
-    def is_group(self) -> bool:
-        return self.chat < 0
+    async def take(self, updates: Sequence[Update]) -> None:
+        """Returns when all that they say is on disk. One that can't be understood is logged, and
+        does not hold up the others."""
+        events = []
+        for group in in_order(updates):
+            try:
+                event = self._read(group)
+            except Exception:
+                log.exception("update %s could not be taken in", group[0].update_id)
+            else:
+                events += [event] if event else []
+        await self._desk.take(events)
 
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file at Telegram's; `size` in bytes, 0 where it is not said."""
-
-    id: str
-    name: str
-    media_type: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A message, an album, or the parts of a text, as one. `not_taken` names what of it can't be
-    passed on."""
-
-    text: str
-    files: tuple[File, ...]
-    not_taken: tuple[str, ...]
+    def _read(self, group: Sequence[Update]) -> Event | None:
+        """What one update says, an album, or the parts of a long text."""
+        first = group[0]
+        if first.callback_query is not None:
+            return _pressed(first.callback_query, self._scope())
+        if first.message_reaction is not None:
+            return _reacted(first.message_reaction, self._scope())
+        messages = [update.effective_message for update in group]
+        said = [message for message in messages if message is not None]
+        return heard(said, self._me, self._scope()) if said else None
 
 
-NOTHING = Heard("", (), ())
-
-
-def heard(messages: Sequence[Message], me: Me) -> Heard:
-    """What these messages of one album, or the parts of one text, or this one, say together."""
+def heard(messages: Sequence[Message], me: Me, scope: Scope) -> Heard | None:
+    """What these messages of one album, or the parts of one text, or this one, say together; None
+    for another bot's, which is not answered: two would never end."""
+    person = speaker(messages[0])
+    if person is None:
+        return None
     texts = (_text(message, me) for message in messages)
     files = (_file(message) for message in messages)
     kinds = (_kind_not_taken(message) for message in messages)
     is_album = messages[0].media_group_id is not None
+    place = place_at(messages[0])
     return Heard(
+        place,
+        sender_of(person),
         ("\n\n" if is_album else "\n").join(text for text in texts if text),
         tuple(file for file in files if file),
-        tuple(dict.fromkeys(kind for kind in kinds if kind)),
+        is_for_bot=_is_for(messages, me),
+        left_out=tuple(dict.fromkeys(kind for kind in kinds if kind)),
+        at=messages[0].date,
+        scope=_scope_of(place, scope, person.id),
     )
 
 
-def is_for(messages: Sequence[Message], me: Me) -> bool:
+def _pressed(query: CallbackQuery, scope: Scope) -> Pressed | None:
+    """A button that was pressed, if it is there: a client can send what it likes in its place."""
+    message, person = query.message, query.from_user
+    if not (message and query.data and person) or person.is_bot:
+        return None
+    label = label_of(query)
+    place = place_at(message)
+    # What is not there does nothing, but is answered: else the person's app waits.
+    data = query.data if label else ""
+    sender = sender_of(person)
+    return Pressed(place, sender, query.id, data, label, _scope_of(place, scope, person.id))
+
+
+def _reacted(update: MessageReactionUpdated, scope: Scope) -> Reacted | None:
+    """The emoji that a person has put on a message."""
+    person, old = update.user, {getattr(one, "emoji", "") for one in update.old_reaction}
+    new = [one.emoji for one in update.new_reaction if isinstance(one, ReactionTypeEmoji)]
+    added = [emoji for emoji in new if emoji not in old]
+    if person is None or person.is_bot or not added:
+        return None
+    place = Place(str(update.chat.id), "", str(update.message_id), update.chat.id < 0)
+    return Reacted(place, sender_of(person), added[0], _scope_of(place, scope, person.id))
+
+
+def _is_for(messages: Sequence[Message], me: Me) -> bool:
     """Whether the bot is spoken to: in private always, in a group by command, mention or reply."""
     return any(
         message.chat.type == Chat.PRIVATE
@@ -100,58 +144,37 @@ def is_for(messages: Sequence[Message], me: Me) -> bool:
     ) and not any(_is_for_another(message, me) for message in messages)
 
 
-def place_at(message: MaybeInaccessibleMessage) -> ChatLocation:
+def place_at(message: MaybeInaccessibleMessage) -> Place:
     """Where a message stands. Outside of topics Telegram numbers threads of replies in the field
     of the topic."""
     is_in_topic = isinstance(message, Message) and message.is_topic_message
     topic = message.message_thread_id if isinstance(message, Message) and is_in_topic else 0
-    return ChatLocation(message.chat.id, topic or 0, message.message_id)
+    chat = message.chat.id
+    return Place(str(chat), str(topic or ""), str(message.message_id), chat < 0)
 
 
-def address_of(place: ChatLocation, scope: Scope, person: User | Chat) -> Address:
-    """Whose conversation a message at this place belongs to. In a group the scope says what is one
-    conversation; an administrator who hides speaks as the group, under a name of its own: where
-    chat and user have the same, nobody else reads along."""
-    is_shared = place.is_group and scope != "topic"
-    is_hidden = place.is_group and person.id == place.chat
-    thread = "" if is_shared else str(place.topic or "")
-    if is_shared and scope == "user":
-        thread = f"user-{person.id}"
-    user = f"admin{person.id}" if is_hidden else str(person.id)
-    return Address("telegram", str(place.chat), thread, user)
+def _scope_of(place: Place, scope: Scope, person: int) -> str | None:
+    """The thread of the conversation, where the topic does not say it."""
+    if not place.is_group or scope == "topic":
+        return None
+    return f"user-{person}" if scope == "user" else ""
 
 
 def speaker(message: Message) -> User | Chat | None:
-    """Who wrote it; None for another bot, which is not answered: two would never end."""
+    """Who wrote it; None for a bot."""
     if message.sender_chat:
         return message.sender_chat
     return None if message.from_user is None or message.from_user.is_bot else message.from_user
 
 
-def language_of(user: User | Chat) -> str:
-    """The language of their Telegram, as a tag; "" where it says none."""
-    return (user.language_code or "") if isinstance(user, User) else ""
+def sender_of(user: User | Chat) -> Author:
+    """Who that is; the language of their Telegram is "" where it says none."""
+    language = (user.language_code or "") if isinstance(user, User) else ""
+    return Author(str(user.id), _name_of(user), language)
 
 
-def name_of(user: User | Chat) -> str:
-    """Their name as others in the chat see it, on one line."""
-    name = user.full_name if isinstance(user, User) else user.effective_name
-    return " ".join((name or str(user.id)).split())[:_LONGEST_NAME]
-
-
-def id_of(place: ChatLocation, press: str = "") -> str:
-    """The id of a message, or of a button pressed below it, from which its place can be read."""
-    topic = f"@{place.topic}" if place.topic else ""
-    return f"{place.message}{topic}{f'#{press}' if press else ''}"
-
-
-def place_of(address: Address, reply_to: str) -> ChatLocation:
-    """Where the reply to a message goes; its id may be one that the bot has made."""
-    found = re.fullmatch(r"(\d+)(?:@(\d+))?(?:#\w+)?", reply_to)
-    topic = int(address.thread) if address.thread.isdecimal() else 0
-    if found is None:
-        return ChatLocation(int(address.chat), topic)
-    return ChatLocation(int(address.chat), int(found[2] or topic), int(found[1]))
+def _name_of(user: User | Chat) -> str:
+    return (user.full_name if isinstance(user, User) else user.effective_name) or ""
 
 
 def _text(message: Message, me: Me) -> str:
@@ -163,11 +186,19 @@ def _text(message: Message, me: Me) -> str:
     return f"{quoted}\n\n{said}" if quoted and not said.startswith("/") else said
 
 
+def _one_line(name: str) -> str:
+    return " ".join(name.split())[:_LONGEST_NAME]
+
+
 def _origin(origin: MessageOrigin) -> str:
     user = getattr(origin, "sender_user", None)
     chat = getattr(origin, "sender_chat", None) or getattr(origin, "chat", None)
     person = user or chat
-    return name_of(person) if person else str(getattr(origin, "sender_user_name", "someone"))
+    return (
+        _one_line(_name_of(person))
+        if person
+        else str(getattr(origin, "sender_user_name", "someone"))
+    )
 
 
 def _quoted(message: Message, me: Me) -> str:
@@ -180,7 +211,7 @@ def _quoted(message: Message, me: Me) -> str:
     if not words or author is None or is_known or message.chat.type == Chat.PRIVATE:
         return ""
     quotation = words[:1_000].replace("\n", "\n> ")
-    return f"{'You' if author.id == me.id else name_of(author)} wrote:\n> {quotation}"
+    return f"{'You' if author.id == me.id else _one_line(_name_of(author))} wrote:\n> {quotation}"
 
 
 def _commands(message: Message, me: Me) -> bool:

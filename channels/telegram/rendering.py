@@ -15,7 +15,7 @@ from telegram import MessageEntity
 from telegramify_markdown import MessageEntity as Entity
 from telegramify_markdown import RenderConfig, convert, utf16_len
 
-from channels.splitting import has_vast_table, split
+from channels.splitting import has_vast_table
 
 LONGEST = 4096
 """UTF-16 units of a message's text, without its markup."""
@@ -28,8 +28,6 @@ _FENCED = re.compile(
 _TAG = re.compile(r"\\.|<(?!https?://|mailto:)", re.DOTALL)
 
 _MOST_ENTITIES = 100  # Telegram itself leaves out the others
-MOST_PARTS = 10
-"""Messages of one reply; what needs more goes as a file."""
 _LONGEST_READ = 2 * LONGEST
 """Characters of a text in which markup is looked for at once."""
 _HARDLY_ANY = 100
@@ -74,40 +72,8 @@ def rendered(markdown: str) -> Rendered:
     return Rendered(text, tuple(MessageEntity(**entity.to_dict()) for entity in kept))
 
 
-def pieces(markdown: str) -> list[str]:
-    """A text in pieces that make a message each; none where they would be more than `MOST_PARTS`.
-    It takes CPU for a while: call it in a thread."""
-    return _few(split(markdown, LONGEST, _length), markdown)
-
-
-def messages(markdown: str) -> list[Rendered]:
-    """The messages; none where they would be more than `MOST_PARTS`. Call it in a thread, too."""
-    return [*map(rendered, pieces(markdown))]
-
-
-def plain_messages(text: str) -> list[Rendered]:
-    """The same, with no markup read."""
-    return [*map(Rendered, _few(split(text, LONGEST, utf16_len), text))]
-
-
-def first_message(markdown: str) -> Rendered:
-    """As much of a text as one message can show."""
-    return rendered(next(split(markdown, LONGEST, _length), ""))
-
-
-def beginning(text: str, most: int) -> str:
-    """The first characters of a text, in so many UTF-16 units."""
-    return next(split(text[:most], most, utf16_len), "")
-
-
-def _few(parts: Iterator[str], text: str) -> list[str]:
-    if len(text) > 2 * MOST_PARTS * LONGEST:
-        return []
-    first = list(islice(parts, MOST_PARTS + 1))
-    return first if len(first) <= MOST_PARTS else []
-
-
-def _length(markdown: str) -> int:
+def measure(markdown: str) -> int:
+    """How long a text is once it is rendered, in UTF-16 units."""
     text, _ = _converted(markdown)
     return utf16_len(text if text.strip() else markdown)
 

@@ -1,32 +1,62 @@
-"""The channel itself: what comes from Telegram goes to the desk, replies go out."""
+"""Telegram as a platform, over its Bot API: https://core.telegram.org/bots/api."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import logging
+import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
 
-from telegram import BotCommand
-from telegram.error import InvalidToken, TelegramError
+from telegram import BotCommand, LinkPreviewOptions, Message, ReplyParameters
+from telegram.constants import ChatAction
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    Conflict,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+)
 from telegram.ext import ExtBot
+from telegramify_markdown import utf16_len
 
-from channels.base import Bot, ChannelError
-from channels.language import ENGLISH, LANGUAGES, _, speaking
-from channels.message import Outbound, Reply
+from channels.base import ChannelError, CommandEntry, WebhookAnswer, WebhookCall
+from channels.kit.messenger import Messenger
+from channels.kit.platform import (
+    Desk,
+    File,
+    Media,
+    Place,
+    Platform,
+    PlatformFailure,
+    Post,
+    Pressed,
+    Traits,
+)
+from channels.language import ENGLISH
+from channels.message import Address
 from channels.settings import TelegramSettings
-from channels.telegram.desk import Desk
-from channels.telegram.incoming import place_of
-from channels.telegram.onlooker import Onlookers
-from channels.telegram.pace import Pace
+from channels.splitting import split
+from channels.telegram.buttons import LONGEST_DATA, keyboard
+from channels.telegram.incoming import Me, Reader
 from channels.telegram.reading import CarefulRequest
-from channels.telegram.rendering import LONGEST, pieces
+from channels.telegram.rendering import LONGEST, Rendered, measure, rendered
 from channels.telegram.rhythm import Rhythm
-from channels.telegram.sending import deliver
-from channels.telegram.updates import poll, serve
+from channels.telegram.updates import KINDS, Counter, poll
+from channels.telegram.webhook import SECRET, answer_call
+
+os.environ.setdefault("PTB_TIMEDELTA", "true")  # the SDK's own switch: `retry_after` is a timedelta
 
 log = logging.getLogger(__name__)
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 WRONG_TOKEN = (
     "Telegram does not know this token; copy it from @BotFather into .env again, as "
@@ -35,116 +65,231 @@ WRONG_TOKEN = (
 NO_WAY = (
     "Messages from Telegram can't be received ({}); correct the settings in the group telegram."
 )
-AGAIN = "*(This may have reached you before: the bot was started again.)*\n\n"
 _OFFERED = re.compile(r"[a-z0-9_]{1,32}")
 """Names of commands that Telegram takes; it takes 100."""
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+_LONGEST_CAPTION = 1024  # UTF-16 units of what stands below a file
+_GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", "not enough rights")
+"""What Telegram says of places where nothing can be written any more."""
 
 
-class Telegram:
+class Telegram(Platform):
     """A bot at Telegram. `settings` are asked for when they are needed."""
 
     name = "telegram"
-    sound = "opus"
-    longest = LONGEST
+    _sdk: ExtBot[None]
 
     def __init__(
         self, token: str, settings: Callable[[], TelegramSettings], rhythm: Rhythm | None = None
     ) -> None:
         self._token, self._settings, self._rhythm = token, settings, rhythm or Rhythm()
-        self._connecting = asyncio.Lock()
-        self._connection: _Connection | None = None
-        self._bot: Bot | None = None
+        times = self._rhythm
+        self.traits = Traits(
+            longest=LONGEST,
+            can_edit=True,
+            draft=times.draft,
+            group_draft=times.group_draft,
+            typing=times.typing,
+            longest_button=LONGEST_DATA,
+            overall=times.overall,
+            per_group=times.per_group,
+            chat_time=times.group_time,
+            sound="opus",
+            message_id=re.compile(r"\d+"),
+        )
+        self._counter = Counter(self._rhythm.album)
 
-    async def listen(self, bot: Bot) -> None:
-        self._bot = bot
-        connection = await self._connected()
-        sdk, settings = connection.sdk, self._settings()
-        desk = Desk(bot, sdk, lambda: self._settings().conversations, connection.onlookers)
-        offering = asyncio.create_task(_offer_commands(sdk, bot), name="telegram commands")
-        try:
-            if settings.webhook_url:
-                await serve(sdk, desk.take, settings, self._rhythm)
-            else:
-                await poll(sdk, desk.take, self._rhythm, self._trouble)
-        except InvalidToken:
-            raise ChannelError(WRONG_TOKEN) from None
-        except (TelegramError, OSError) as error:
-            raise ChannelError(NO_WAY.format(error)) from error
-        finally:
-            offering.cancel()
-            await asyncio.gather(offering, return_exceptions=True)
-
-    async def send(self, outbound: Outbound) -> None:
-        language = self._bot.language_of(outbound.address) if self._bot else ENGLISH
-        with speaking(language):
-            await self._send(outbound)
-
-    async def _send(self, outbound: Outbound) -> None:
-        connection = await self._connected()
-        draft = await connection.onlookers.settle(outbound.address, outbound.reply_to)
-        reply = outbound.reply
-        if outbound.is_resent:
-            reply = Reply(_(AGAIN) + reply.text, reply.data, reply.actions, reply.images)
-        place = place_of(outbound.address, outbound.reply_to)
-        if outbound.part:
-            place = replace(place, message=0)  # the first part has named what it answers
-        await deliver(connection.sdk, place, reply, draft, is_plain=outbound.is_plain)
-
-    def parts(self, reply: Reply) -> list[Reply]:
-        """Each message by itself; pictures and buttons go with the last."""
-        *first, last = pieces(reply.text) or [reply.text]
-        return [*map(Reply, first), replace(reply, text=last)]
-
-    async def close(self) -> None:
-        if self._connection:
-            await self._connection.onlookers.close()
-            await self._connection.sdk.shutdown()
-
-    def _trouble(self, error: BaseException) -> None:
-        if self._bot is not None:
-            self._bot.trouble(self.name, error)
-
-    async def _connected(self) -> _Connection:
-        """The connection, which the first who needs it makes: the bot may have replies to send
-        before it listens. Raises ChannelError."""
-        async with self._connecting:
-            if self._connection is None:
-                self._connection = await self._connect()
-            return self._connection
-
-    async def _connect(self) -> _Connection:
+    async def open(self) -> None:
         address = self._settings().base_url.rstrip("/")
         sdk = ExtBot(
             self._token,
             base_url=f"{address}/bot",
             base_file_url=f"{address}/file/bot",
-            rate_limiter=Pace(self._rhythm, self._trouble),
             get_updates_request=CarefulRequest(connection_pool_size=1),
         )
         try:
             await sdk.initialize()
-        except InvalidToken:
+        except BaseException as error:
             await sdk.shutdown()
-            raise ChannelError(WRONG_TOKEN) from None
-        return _Connection(sdk, Onlookers(sdk, self._rhythm))
+            if isinstance(error, InvalidToken):
+                raise ChannelError(WRONG_TOKEN) from None
+            raise
+        self._sdk = sdk
 
+    async def listen(self, desk: Desk) -> None:
+        address = self._settings().webhook_url
+        if not address:
+            await poll(self._sdk, self._reader(desk).take, self._rhythm, desk)
+            return
+        await desk.patiently(
+            lambda: self._sdk.set_webhook(address, allowed_updates=KINDS, secret_token=self._secret)
+        )
+        await asyncio.Event().wait()  # Telegram calls
 
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    """The SDK, ready for requests, and those who watch conversations to show them there."""
+    async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:
+        if not hmac.compare_digest(call.headers.get(SECRET, "").encode(), self._secret.encode()):
+            return WebhookAnswer(401)
+        if call.is_too_large:
+            log.error("an update of more than a megabyte from Telegram is left out")
+            return WebhookAnswer()  # confirmed, or it would come again for ever
+        return await answer_call(self._sdk, call, self._counter, self._reader(desk).take)
 
-    sdk: ExtBot[str]
-    onlookers: Onlookers
+    @property
+    def _secret(self) -> str:
+        """What proves that Telegram calls; the same in all processes of a bot."""
+        return hmac.new(self._token.encode(), b"parley webhook", hashlib.sha256).hexdigest()
 
+    def _reader(self, desk: Desk) -> Reader:
+        names = frozenset(entry.name for entry in desk.bot.list_commands())
+        me = Me(self._sdk.id, self._sdk.username, names)
+        return Reader(desk, me, lambda: self._settings().conversations)
 
-async def _offer_commands(sdk: ExtBot[str], bot: Bot) -> None:
-    """Let Telegram show the commands while a person types, in the language of their Telegram."""
-    offered = [one for one in bot.list_commands() if _OFFERED.fullmatch(one.name)][:100]
-    try:
-        for language in LANGUAGES:
-            with speaking(language):
-                named = [BotCommand(one.name, _(one.summary)[:256]) for one in offered]
+    async def close(self) -> None:
+        await self._counter.close()
+        await self._sdk.shutdown()
+
+    def explain(self, error: BaseException) -> PlatformFailure:
+        match error:
+            case RetryAfter():
+                return PlatformFailure("wait", error.retry_after.total_seconds())  # type: ignore[union-attr]  # see PTB_TIMEDELTA
+            case InvalidToken():
+                return PlatformFailure("revoked", advice=WRONG_TOKEN)
+            case Conflict():
+                log.warning(
+                    "Another program is fetching this bot's messages from Telegram; stop it, or "
+                    "give one of the two a bot of its own."
+                )
+                return PlatformFailure("passing")
+            case BadRequest():
+                kind: Literal["gone", "refused"] = "gone" if _is_gone(error) else "refused"
+                return PlatformFailure(kind, advice=NO_WAY.format(error))
+            case Forbidden():
+                return PlatformFailure("gone", advice=NO_WAY.format(error))
+            case NetworkError():
+                return PlatformFailure("passing")
+        return PlatformFailure("fatal", advice=NO_WAY.format(error))
+
+    def length(self, text: str) -> int:
+        return measure(text)
+
+    def plain_length(self, text: str) -> int:
+        return utf16_len(text)
+
+    async def post(self, place: Place, post: Post) -> str:
+        async def send(to: Place, text: Rendered) -> Message:
+            return await self._sdk.send_message(
+                text=text.text,
+                entities=text.entities,
+                reply_markup=keyboard(post.buttons),
+                link_preview_options=_NO_PREVIEW,
+                chat_id=int(to.chat),
+                message_thread_id=int(to.thread or 0) or None,
+                reply_parameters=_answered(to),
+            )
+
+        return str((await _try_markup(post, lambda text: _wherever(place, send, text))).message_id)
+
+    async def edit(self, place: Place, message: str, post: Post) -> None:
+        async def change(text: Rendered) -> object:
+            return await self._sdk.edit_message_text(
+                text.text,
+                int(place.chat),
+                int(message),
+                entities=text.entities,
+                reply_markup=keyboard(post.buttons),
+                link_preview_options=_NO_PREVIEW,
+            )
+
+        try:
+            await _try_markup(post, change)
+        except BadRequest as error:
+            if "not modified" not in error.message:
+                raise
+
+    async def delete(self, place: Place, message: str) -> None:
+        await self._sdk.delete_message(int(place.chat), int(message))
+
+    async def upload(self, place: Place, media: Media) -> str:
+        caption = next(split(media.caption, _LONGEST_CAPTION, utf16_len), None)
+
+        async def send(to: Place, content: bytes) -> Message:
+            where: dict[str, Any] = {
+                "chat_id": int(to.chat),
+                "message_thread_id": int(to.thread or 0) or None,
+                "reply_parameters": _answered(to),
+                "reply_markup": keyboard(media.buttons),
+                "filename": media.name,
+                "caption": caption,
+            }
+            match media.kind:
+                case "picture":
+                    return await self._sdk.send_photo(photo=content, **where)
+                case "voice":
+                    return await self._sdk.send_voice(voice=content, **where)
+            return await self._sdk.send_document(document=content, **where)
+
+        return str((await _wherever(place, send, media.content)).message_id)
+
+    async def fetch(self, file: File) -> bytes:
+        return bytes(await (await self._sdk.get_file(file.id)).download_as_bytearray())
+
+    async def show_typing(self, place: Place) -> None:
+        topic = int(place.thread or 0) or None
+        await self._sdk.send_chat_action(
+            int(place.chat), ChatAction.TYPING, message_thread_id=topic
+        )
+
+    async def answer_press(self, pressed: Pressed) -> None:
+        await self._sdk.answer_callback_query(pressed.press)
+
+    async def offer(self, commands: Mapping[str, Sequence[CommandEntry]]) -> None:
+        for language, entries in commands.items():
+            named = [
+                BotCommand(entry.name, entry.summary[:256])
+                for entry in entries
+                if _OFFERED.fullmatch(entry.name)
+            ][:100]
             code = None if language == ENGLISH else language
-            await sdk.set_my_commands(named, language_code=code)
-    except TelegramError as error:
-        log.warning("Telegram does not take the list of commands: %s", error)
+            await self._sdk.set_my_commands(named, language_code=code)
+
+    def place_of(self, address: Address, message: str) -> Place:
+        topic = address.thread if address.thread.isdecimal() else ""
+        return Place(address.chat, topic, message, is_group=address.chat.startswith("-"))
+
+
+def telegram_channel(
+    token: str, settings: Callable[[], TelegramSettings], rhythm: Rhythm | None = None
+) -> Messenger:
+    """The channel."""
+    return Messenger(Telegram(token, settings, rhythm), (rhythm or Rhythm()).sleep)
+
+
+async def _try_markup(post: Post, send: Callable[[Rendered], Awaitable[T]]) -> T:
+    """Send a text with its markup, or its words alone where Telegram refuses that."""
+    text = Rendered(post.text) if post.is_plain else rendered(post.text)
+    try:
+        return await send(text)
+    except BadRequest as error:
+        if not text.entities or _is_gone(error) or "not modified" in error.message:
+            raise
+        log.warning("Telegram refuses this reply's markup, so it goes as plain text: %s", error)
+        return await send(Rendered(text.text))
+
+
+def _answered(place: Place) -> ReplyParameters | None:
+    """In groups a message names the one that it answers."""
+    if not (place.is_group and place.message):
+        return None
+    return ReplyParameters(int(place.message), allow_sending_without_reply=True)
+
+
+def _is_gone(error: BadRequest) -> bool:
+    return any(words in error.message.lower() for words in _GONE)
+
+
+async def _wherever(place: Place, send: Callable[[Place, S], Awaitable[T]], what: S) -> T:
+    """Send to a chat, or to the supergroup that it has become."""
+    try:
+        return await send(place, what)
+    except ChatMigrated as error:
+        return await send(replace(place, chat=str(error.new_chat_id), message=""), what)

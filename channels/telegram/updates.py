@@ -5,27 +5,24 @@ has to wait holds up no other."""
 from __future__ import annotations
 
 import asyncio
-import logging
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from urllib.parse import urlsplit
 
 from telegram import Message, Update
-from telegram.error import BadRequest, Conflict, TelegramError
+from telegram.error import BadRequest, NetworkError, TelegramError
 from telegram.ext import ExtBot
 
-from channels.retry import Trouble, patient
-from channels.settings import TelegramSettings
-from channels.telegram.pace import asked, is_passing
+from channels.kit.platform import Desk
 from channels.telegram.rhythm import Rhythm
-from channels.telegram.webhook import Webhook
 
-log = logging.getLogger(__name__)
-
-KINDS = [Update.MESSAGE, Update.EDITED_MESSAGE, Update.CALLBACK_QUERY]
+KINDS = [
+    Update.MESSAGE,
+    Update.EDITED_MESSAGE,
+    Update.CALLBACK_QUERY,
+    Update.MESSAGE_REACTION,
+]
 
 _GOODBYE = 1.0  # seconds that the last confirmation may take; else those updates come again
 
@@ -68,25 +65,29 @@ def _continues(update: Update, before: Update) -> bool:
     return is_same and abs(message.date - first.date) <= _AT_ONCE
 
 
-async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -> None:
-    """Ask for updates until cancelled; `trouble` hears when that fails for a while. Raises
-    TelegramError when there is no point in it."""
+async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, desk: Desk) -> None:
+    """Ask for updates until cancelled. Raises TelegramError when there is no point in it."""
     taking = Taking(take)
 
     async def ask(seconds: int) -> tuple[Update, ...]:
-        return await bot.get_updates(offset=taking.offset, timeout=seconds, allowed_updates=KINDS)
+        try:
+            return await bot.get_updates(
+                offset=taking.offset, timeout=seconds, allowed_updates=KINDS
+            )
+        except BadRequest as error:  # whoever answers so is not well
+            raise NetworkError(str(error)) from error
 
-    again = patient(_is_worth_asking_again, asked, trouble, rhythm.sleep)
-    await bot.delete_webhook()
+    await desk.patiently(bot.delete_webhook)
     try:
         while True:
-            updates = taking.find_new(await again(ask, 0 if taking.is_held_up else rhythm.poll))
+            seconds = 0 if taking.is_held_up else rhythm.poll
+            updates = taking.find_new(await desk.patiently(partial(ask, seconds)))
             for _ in range(_ROUNDS):
                 known = len(updates)
                 if not updates or not is_unfinished(updates[-1]):
                     break
                 await asyncio.sleep(rhythm.album)
-                updates = taking.find_new(await again(ask, 0))
+                updates = taking.find_new(await desk.patiently(partial(ask, 0)))
                 if len(updates) == known:
                     break
             taking.begin(updates)
@@ -174,70 +175,52 @@ class Taking:
         }
 
 
-def _is_worth_asking_again(error: BaseException) -> bool:
-    if isinstance(error, Conflict):
-        log.warning(
-            "Another program is fetching this bot's messages from Telegram; stop it, or give one "
-            "of the two a bot of its own."
-        )
-    return is_passing(error) or isinstance(error, Conflict | BadRequest)
-
-
-async def serve(bot: ExtBot[str], take: Take, settings: TelegramSettings, rhythm: Rhythm) -> None:
-    """Let Telegram call, until cancelled; each start has a new secret that proves who calls."""
-    queue = Counter(take, rhythm.album)
-    secret = secrets.token_urlsafe(32)
-    webhook = Webhook(bot, queue.put, settings, urlsplit(settings.webhook_url).path, secret)
-    try:
-        await bot.set_webhook(settings.webhook_url, allowed_updates=KINDS, secret_token=secret)
-        await queue.work()
-    finally:
-        await webhook.close()
-
-
 class Counter:
     """Where the webhook brings updates. It answers Telegram when `put` returns, so that waits until
-    the update was taken."""
+    the update was taken. `album` are the seconds for which the rest of one is waited for."""
 
-    def __init__(self, take: Take, album: float) -> None:
-        self._taking, self._album = Taking(take), album
+    def __init__(self, album: float) -> None:
+        self._album = album
+        self._taking: Taking | None = None
         self._waiting: list[tuple[Update, asyncio.Future[None]]] = []
-        self._arrived = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
 
-    async def put(self, item: Update) -> None:
+    async def put(self, item: Update, take: Take) -> None:
         """Raises what taking it raised; Telegram will deliver it again."""
+        self._taking = self._taking or Taking(take)
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, taken))
-        self._arrived.set()
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._take_all(self._taking))
         await taken
 
-    async def work(self) -> None:
-        """Take what arrives, each chat's in Telegram's order, until cancelled."""
-        try:
-            await self._work()
-        finally:
-            await self._taking.close()
-
-    async def _work(self) -> None:
-        while True:
-            await self._arrived.wait()
+    async def _take_all(self, taking: Taking) -> None:
+        """Take what waits, each chat's in Telegram's order."""
+        while self._waiting:
             for _ in range(_ROUNDS):
                 known = len(self._waiting)
-                if not any(is_unfinished(update) for update, _ in self._waiting[-1:]):
+                if not is_unfinished(self._waiting[-1][0]):
                     break
                 await asyncio.sleep(self._album)
                 if len(self._waiting) == known:
                     break
             batch, self._waiting = self._waiting, []
-            self._arrived.clear()
             batch.sort(key=lambda waiting: waiting[0].update_id)
-            self._taking.settle()
-            self._taking.begin(self._taking.find_new([update for update, _ in batch]))
+            taking.settle()
+            taking.begin(taking.find_new([update for update, _ in batch]))
             for update, taken in batch:
-                if (task := self._taking.task_of(update)) is not None:
+                if (task := taking.task_of(update)) is not None:
                     task.add_done_callback(partial(_tell, taken))
                 elif not taken.done():
                     taken.set_result(None)  # it came twice, and was taken the first time
+
+    async def close(self) -> None:
+        """Take in nothing more."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+        if self._taking is not None:
+            await self._taking.close()
 
 
 def _tell(taken: asyncio.Future[None], task: asyncio.Task[None]) -> None:
@@ -261,8 +244,8 @@ def _by_chat(updates: Sequence[Update]) -> dict[int, list[Update]]:
     return chats
 
 
-def in_order(updates: Sequence[Update]) -> list[list[list[Update]]]:
-    """The updates of each chat, in order; those of one album together, and the parts of a text that
+def in_order(updates: Sequence[Update]) -> list[list[Update]]:
+    """The updates, each chat's in order; those of one album together, and the parts of a text that
     was too long for one message."""
     chats: dict[int, dict[str, list[Update]]] = {}
     once = {update.update_id: update for update in updates}  # a webhook may be called twice
@@ -274,4 +257,4 @@ def in_order(updates: Sequence[Update]) -> list[list[list[Update]]]:
         if newest in groups and _continues(update, groups[newest][-1]):
             name = newest
         groups.setdefault(name, []).append(update)
-    return [list(groups.values()) for groups in chats.values()]
+    return [group for groups in chats.values() for group in groups.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
@@ -11,8 +12,9 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from channels.base import KEY_PREFIX, Bot
+from channels.base import KEY_PREFIX, Bot, WithWebhook
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
@@ -34,6 +36,7 @@ from channels.web.sessions import Sessions, main_of
 from channels.web.shapes import State
 from channels.web.streams import render
 from channels.web.throttle import Throttle
+from channels.web.webhooks import webhook_route
 from channels.web.words import give_words
 
 MAKE_ONE = """To make a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
@@ -56,7 +59,7 @@ class WebConfig:
     """Where the channel listens and what opens it. `upload` is the most bytes of a message's
     files; `version` is the bot's; `trusted_proxies` are networks, whose word for whom they ask is
     taken; `of_one` is the most connections of one address, `patience` how long clients are waited
-    for, `bounds` how much is kept of what happened lately."""
+    for, `bounds` how much is kept of what happened lately; `metrics` is served at /metrics."""
 
     host: str
     port: int
@@ -67,6 +70,7 @@ class WebConfig:
     of_one: int = 100
     patience: Patience = field(default_factory=Patience)
     bounds: Bounds = field(default_factory=Bounds)
+    metrics: ASGIApp | None = None
 
 
 def why_closed(config: WebConfig) -> str:
@@ -97,6 +101,7 @@ class Web:
         self._throttle, self._by_name = Throttle(), Throttle()
         self._socket = _bind(config)
         self._feeds: Feeds | None = None
+        self.webhooks: Mapping[str, WithWebhook] = {}
 
     @property
     def url(self) -> str:
@@ -154,6 +159,8 @@ class Web:
                 *(operation.route for operation in operations),
                 Route("/openapi.json", openapi),
                 Route("/words.json", give_words),
+                *([Route("/metrics", self._config.metrics)] if self._config.metrics else ()),
+                webhook_route(bot, lambda: self.webhooks),
                 *pages.routes(),
             ],
             middleware=[

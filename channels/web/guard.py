@@ -156,11 +156,11 @@ class TokenAuth:
         return hmac.new(self.token.encode(), b"the page of Parley", hashlib.sha256).hexdigest()
 
     def opens(self, token: str) -> bool:
-        return _same(token, self.token)
+        return is_same(token, self.token)
 
     def refusal(self, headers: Headers) -> Refused | None:
         """Why this request is not let in; None if it is."""
-        if self.token and (bearer := _bearer(headers)) is not None:
+        if self.token and (bearer := bearer_of(headers)) is not None:
             return None if self.opens(bearer) else NO_TOKEN
         return self.stranger(headers) or self._keyless()
 
@@ -176,7 +176,7 @@ class TokenAuth:
 
     def guess(self, headers: Headers) -> str | None:
         """What this request offers to open the lock with, where that may have been guessed."""
-        if (bearer := _bearer(headers)) is not None:
+        if (bearer := bearer_of(headers)) is not None:
             return bearer or None
         return _cookie(headers) or None
 
@@ -184,14 +184,14 @@ class TokenAuth:
         return NO_TOKEN if self.token else None
 
 
-def _same(one: str, other: str) -> bool:
+def is_same(one: str, other: str) -> bool:
     """Whether two secrets are the same, in a time that does not tell how far they are."""
     return hmac.compare_digest(
         one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
     )
 
 
-def _bearer(headers: Headers) -> str | None:
+def bearer_of(headers: Headers) -> str | None:
     """The token in the header Authorization."""
     bearer = headers.get("authorization", "")
     return bearer[7:].strip() if bearer[:7].lower() == "bearer " else None
@@ -273,7 +273,7 @@ class AuthMiddleware:
             return BROKEN
         if not path.startswith(OURS) or path.startswith(HOOKS):
             return None
-        given = _bearer(headers) or ""
+        given = bearer_of(headers) or ""
         if given.startswith(self._keys.prefix) and not self._lock.opens(given):
             refused = await self._by_key(scope, given)
             return self._throttle_guess(scope, headers, refused)
@@ -295,7 +295,7 @@ class AuthMiddleware:
 
     async def _find_login(self, headers: Headers) -> Login | None:
         """The browser that is signed in; a token in the header goes before its cookie."""
-        secret = _cookie(headers) if _bearer(headers) is None else ""
+        secret = _cookie(headers) if bearer_of(headers) is None else ""
         return await self._logins.find(secret, self._lock.proof) if secret else None
 
     async def _by_key(self, scope: Scope, key: str) -> Refused | None:

@@ -42,6 +42,17 @@ class Forecast:
         return (self.plan, self.then) if self.then else (self.plan,)
 
 
+def is_far(view: View, limits: Limits, within: int) -> bool:
+    """Whether it is known at a glance, as it nearly always is, that no turn leaves within so many
+    that are as short as the shortest in play."""
+    if limits.strategy in ("slim", "stubs") or not view.turns:
+        return False
+    if limits.strategy == "trim" and len(view.turns) + within > limits.max_turns:
+        return False
+    coming = within * min(turn.tokens for turn in view.turns)
+    return view.scale.tokens(view.raw_tokens + coming) < limits.threshold
+
+
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
     """The plan of the next cut, where it is the same whether the turns to come are as the shortest
     in play or twice as long as the longest: what is prepared for another is paid for nothing."""

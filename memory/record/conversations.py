@@ -92,16 +92,21 @@ def keep_fingerprint(database: Database, conversation: int, fingerprint: PromptF
     tables.update(database, tables.Conversation, conversation, framing=kept)
 
 
-def idle_since(database: Database, before: float) -> list[ConversationKey]:
-    """Conversations in which nothing was said since, of which messages are kept, and which no
-    branch shares."""
+def idle_since(database: Database, before: float, only: str = "") -> list[ConversationKey]:
+    """Conversations in which nothing was said since, which were not brought in since, of which
+    messages are kept, and which no branch shares; with `only`, an id, that one if it is so."""
     columns, message, branch = tables.Conversation, tables.Message, tables.Branch
     has_messages = fn.EXISTS(message.select().where(message.conversation == columns.id))
     is_branch = fn.EXISTS(branch.select().where(branch.conversation == columns.id))
     is_shared = fn.EXISTS(branch.select().where(branch.parent == columns.id))
     query = columns.select(columns.key, columns.audience).where(
-        (columns.active_at < before) & (has_messages | is_branch) & ~is_shared
+        (columns.active_at < before)
+        & (columns.created_at < before)
+        & (has_messages | is_branch)
+        & ~is_shared
     )
+    if only:
+        query = query.where(columns.key == only)
     return [ConversationKey(*row) for row in query.tuples().execute(database)]
 
 

@@ -80,6 +80,14 @@ def append(data: Path, section: Section) -> Path:
     return path
 
 
+def append_note(data: Path, audience: str, day: date, text: str) -> None:
+    """Add what a person wrote to the day's file; on disk when this returns."""
+    path = _file(data, audience, day)
+    with _ONE_WRITER:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, f"{text.strip()}\n\n".encode(), os.O_APPEND)
+
+
 def _is_written(data: Path, section: Section) -> bool:
     """Looks into the day's own file and the two newest: a job done again after midnight finds its
     section in the older one."""
@@ -136,7 +144,12 @@ class Note:
 
 def notes(data: Path, audience: str, day: date) -> Iterator[Note]:
     """The parts of a day's file, in order."""
-    text, end = read(data, audience, day), 0
+    return notes_in(day, read(data, audience, day))
+
+
+def notes_in(day: date, text: str) -> Iterator[Note]:
+    """The parts of the text of a day's file, in order."""
+    end = 0
     for found in _blocks(text):
         if own := text[end : found.start].strip():
             yield Note(day, own)

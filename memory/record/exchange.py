@@ -134,11 +134,12 @@ def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -
     for turn in turns:
         pieces.append(f"## {turn.id} · {turn.entries[0].at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
         for entry in turn.entries:
-            pieces += _paragraphs(entry.message)
+            pieces += paragraphs(entry.message)
     return hide("\n\n".join(pieces)) + "\n"
 
 
-def _paragraphs(message: Message) -> list[str]:
+def paragraphs(message: Message) -> list[str]:
+    """A message as people read it; nothing of what tools returned."""
     if message.role == "user":
         return [f"**{message.speaker or 'You'}:**", message.text]
     if message.role != "assistant":

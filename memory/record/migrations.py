@@ -528,6 +528,15 @@ def _mcp_tools(database: Database) -> None:
         database.execute_sql(statement)
 
 
+def _channel_state(database: Database) -> None:
+    """What channels keep over restarts (`memory/record/channel_state.py`)."""
+    database.execute_sql(
+        """CREATE TABLE channel_state (
+            channel TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,
+            PRIMARY KEY (channel, name)) WITHOUT ROWID"""
+    )
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -572,15 +581,24 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _reasoning,
     _conditions,
     _mcp_tools,
+    _channel_state,
 ]
 
 
-def migrate(database: Database) -> None:
-    """Bring the schema up to date, each step in a transaction with its version number."""
+def list_pending(database: Database) -> list[tuple[int, Callable[[Database], None]]]:
+    """The steps that are still to be carried out, with the version that each leads to. Raises
+    DatabaseError for a database of a newer Parley."""
     version = database.schema_version()
     if version > len(MIGRATIONS):
         raise DatabaseError(
             f"it was written by a newer Parley: schema {version}, known here {len(MIGRATIONS)}"
         )
-    for number, step in enumerate(MIGRATIONS[version:], version + 1):
-        database.upgrade(step, number)
+    return [*enumerate(MIGRATIONS[version:], version + 1)]
+
+
+def migrate(database: Database, until: int | None = None) -> None:
+    """Bring the schema up to date (or to this version), each step in a transaction with its version
+    number."""
+    for number, step in list_pending(database):
+        if until is None or number <= until:
+            database.upgrade(step, number)

@@ -124,16 +124,36 @@ class _Lane(threading.Thread):
             job.error = job.error or _first_of(error)
 
     def _carry_out_together(self, database: Database, group: list[_Job[Any]]) -> None:
+        """Jobs that share a transaction. Where one of them fails, which is rare, all are carried
+        out anew, each so that its failure takes back nothing else."""
+        if not self._attempt(database, group, _run_plainly):
+            self._attempt(database, group, _run_apart)
+
+    def _attempt(
+        self,
+        database: Database,
+        group: list[_Job[Any]],
+        run: Callable[[Database, _Job[Any]], None],
+    ) -> bool:
+        """False: one of them has failed, and nothing of the group is on disk."""
+
         def work() -> None:
             self.check(database)
             for job in group:
-                _run_apart(database, job)
+                run(database, job)
 
         try:
             database.commit_together(work, is_synced=any(job.is_synced for job in group))
+        except _JobFailed:
+            return False
         except (DatabaseError, StoreError) as error:  # nothing of the group is on disk
             for job in group:
                 job.error = job.error or _first_of(error)
+        return True
+
+
+class _JobFailed(Exception):
+    """One job of a group has failed; which one, and why, it knows itself."""
 
 
 def _nothing(database: Database) -> None:
@@ -161,6 +181,12 @@ def _run_alone(database: Database, job: _Job[Any]) -> None:
         job.error = error
     if job.error is not None and database.tolerates(job.error):
         job.run(database)
+
+
+def _run_plainly(database: Database, job: _Job[Any]) -> None:
+    job.run(database)
+    if job.error is not None:
+        raise job.error if database.must_repeat(job.error) else _JobFailed
 
 
 def _run_apart(database: Database, job: _Job[Any]) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 import orjson
 
 from memory.record.database import Database, DatabaseEngine, StoreError
-from memory.record.engines.sqlite import SqliteEngine, in_memory
+from memory.record.engines.sqlite import SqliteEngine, connect, in_memory
+from memory.record.migrations import MIGRATIONS, list_pending, migrate
 
 _BATCH = 1_000  # rows
 _INDEX = ("passage", "sitting", "sqlite_")
@@ -44,10 +45,11 @@ class TableDigest:
 
 
 @cache
-def shapes() -> tuple[TableShape, ...]:
-    """All tables but those of the index, each after those that it refers to."""
+def shapes(schema: int = len(MIGRATIONS)) -> tuple[TableShape, ...]:
+    """All tables (as they were at that version of the schema) but those of the index, each after
+    those that it refers to."""
     found = []
-    with closing(in_memory()) as database:
+    with closing(in_memory(schema=schema)) as database:
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
         for name, made in database.execute_sql(query).fetchall():
             if not name.startswith(_INDEX):
@@ -67,10 +69,10 @@ def transfer(
     only: Collection[str] = (),
 ) -> int:
     """Make the tables of `target` what those of `source` are (or `only` some of them); returns how
-    many rows they have. Both have the newest schema, and nobody else writes to `target`. Raises
+    many rows they have. Both have the same schema, and nobody else writes to `target`. Raises
     StoreError."""
     count = 0
-    for shape in shapes():
+    for shape in shapes(source.schema_version()):
         if not only or shape.name in only:
             count += _bring(source, target, shape, say)
     return count
@@ -161,11 +163,11 @@ def copy_out(
     only: Collection[str] = (),
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
-    """Copy a record, as it is now, into a new SQLite file; returns how many rows it has. Raises
-    StoreError."""
-    file = SqliteEngine(path)
-    file.prepare()
-    with engine.visit(is_frozen=True) as source, file.visit() as target:
+    """Copy a record, as it is now, into a new SQLite file, also one that an older Parley has
+    written; returns how many rows it has. Raises StoreError."""
+    with engine.visit(is_frozen=True) as source, closing(connect(path)) as target:
+        list_pending(source)  # refuses a newer Parley's, some of which would be left out
+        migrate(target, source.schema_version())
         return transfer(source, target, say, only)
 
 

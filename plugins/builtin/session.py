@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
 
 from channels.language import _, explain, number_of
@@ -21,7 +21,9 @@ from plugins.api import (
     command,
     hookimpl,
 )
+from plugins.channels import describe_channels
 from plugins.processes import describe
+from plugins.recent import describe_failures, describe_recent
 from plugins.wording import clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
@@ -158,9 +160,12 @@ async def cancel(ask: Ask) -> Reply:
 
 @command("status", "Show how the bot is doing")
 async def status(ask: Ask) -> Reply:
-    """Uptime, work under way, channels, plugins and what went wrong with them; for owners of a bot
-    of several processes, those, too."""
+    """Uptime, work under way, what is slow, channels, plugins and what went wrong with them; for
+    owners what failed lately, and the processes, where there are several."""
     now = ask.bot.turns.status(ask.conversation.key)
+    recent, channels = ask.bot.recent.look(), await ask.bot.channels.look()
+    if not ask.person.is_owner:  # failures name chats and people
+        recent = replace(recent, failures=())
     model = ask.bot.models.about(ask.conversation.key)
     stand_in = (
         _(" {name} answers in its place now.", name=literal(model.stand_in))
@@ -174,17 +179,23 @@ async def status(ask: Ask) -> Reply:
             turns=count(now.running, "turn"),
             messages=count(now.waiting, "message"),
         ),
+        *describe_recent(recent),
         _("Model: {name} ({where}).", name=model.name, where=model.where) + stand_in,
         _(
             "Channels: {channels}. Plugins: {plugins}.",
             channels=", ".join(now.channels),
             plugins=", ".join(now.plugins),
         ),
+        *describe_channels(channels, ask.bot.zone()),
         _("Data folder: `{data}`.", data=now.data),
         *(_describe_rest(one, ask.bot.zone()) for one in model.resting),
         *now.problems,
     ]
-    data = asdict(now) | {"resting": [asdict(one) for one in model.resting]}
+    if failed := describe_failures(recent.failures, ask.bot.zone()):
+        lines.append(failed)
+    resting = [asdict(one) for one in model.resting]
+    health = [asdict(one) for one in channels]
+    data = asdict(now) | {"resting": resting, "recent": asdict(recent), "health": health}
     if ask.person.is_owner and (cluster := await ask.bot.processes.look()) is not None:
         lines.append(describe(cluster, time.time()))
         data["cluster"] = asdict(cluster)

@@ -271,7 +271,8 @@ async def events_of(pieces: list[bytes]) -> list[bytes]:
             yield piece
 
     response = httpx2.Response(200, content=body())
-    return [event async for event in wire.events(response, wire.Progress(60))]
+    came = [events async for events in wire.events(response, wire.Progress(60))]
+    return [event for events in came for event in events]
 
 
 async def sdk_events_of(stream: bytes) -> list[bytes]:

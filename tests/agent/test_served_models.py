@@ -7,7 +7,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -54,10 +54,12 @@ Server = OpenAIServer | AnthropicServer
 
 @dataclass(frozen=True)
 class Protocol:
-    """A model that speaks it, and a strict server of it."""
+    """A model that speaks it, and a strict server of it. `is_later` says that the model has had an
+    answer before, after which requests take another way."""
 
     model: Callable[[Endpoint], EndpointModel]
     server: Callable[..., Server]
+    is_later: bool = False
 
 
 PROTOCOLS = {
@@ -65,6 +67,9 @@ PROTOCOLS = {
     "anthropic": Protocol(AnthropicModel, AnthropicServer),
     "responses": Protocol(partial(OpenAIModel, by_responses=True), OpenAIServer),
 }
+
+
+PROTOCOLS |= {f"{name}, later": replace(one, is_later=True) for name, one in PROTOCOLS.items()}
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -82,9 +87,14 @@ async def conversation(
     protocol: Protocol, *script: Answer, **settings: Any
 ) -> AsyncIterator[tuple[Server, EndpointModel]]:
     """A server with a script, and a model in front of it."""
-    async with protocol.server(script) as server:
+    before = [Say("Before.")] if protocol.is_later else []
+    async with protocol.server([*before, *script]) as server:
         model = model_at(protocol, server, **settings)
         try:
+            if before:
+                await ask(model)
+                server.requests.clear()
+                await server.reached.acquire()
             yield server, model
         finally:
             await model.close()

@@ -149,12 +149,6 @@ OPEN = setting(web={"host": "0.0.0.0"})
         (key("user", 1, 1), "low", "may use commands", "key revoke ann"),
         (key("user", 0, 0), "low", "never used", "key revoke ann"),
         (
-            setting(telegram={"webhook_url": "https://a.example/x", "webhook_host": "0.0.0.0"}),
-            "low",
-            "webhook listens",
-            "webhook_host",
-        ),
-        (
             setting(tools={"shell": True, "approve": "never"}),
             "high",
             "without asking",

@@ -498,6 +498,7 @@ def test_names_that_clash_or_that_no_backup_has_get_a_sentence(
 
 def test_settings_that_say_where_words_and_tokens_go_are_powers(tmp_path: Path) -> None:
     where = {"telegram.base_url": "http://192.0.2.1", "web.trusted_proxies": "192.0.2.0/24"}
+    where["channels.messengers"] = "where a token goes, too"
     statements = (
         f"INSERT INTO override VALUES ('', '{key}', '\"{value}\"', 1)"
         for key, value in where.items()

@@ -137,7 +137,8 @@ def test_old_lines_make_room_for_new_ones(begin: Begin, monkeypatch: pytest.Monk
 
     kept = sorted(path.name for path in file.parent.iterdir())
     assert kept == ["parley.log", *(f"parley.log.{number}" for number in range(1, 6))]
-    assert all(path.stat().st_size <= 1_000 for path in file.parent.iterdir())
+    # A file is left when it is full, so it is longer by a line at most.
+    assert all(path.stat().st_size <= 1_100 for path in file.parent.iterdir())
     assert "line 199" in file.read_text()
 
 

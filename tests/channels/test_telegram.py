@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from telegram import Message, MessageEntity
-from telegram.error import NetworkError, RetryAfter
+from telegram.error import NetworkError
 
 from channels.base import Accepted
-from channels.message import Action, Attachment, Inbound
+from channels.message import Attachment, Inbound
 from channels.settings import TelegramSettings
-from channels.telegram import Rhythm, Telegram
-from channels.telegram.buttons import keyboard, spelled_out
-from channels.telegram.pace import ONCE, Busy, Pace, is_passing
+from channels.splitting import split
+from channels.telegram import Rhythm, Telegram, telegram_channel
 from channels.telegram.reading import CarefulRequest
-from channels.telegram.rendering import messages, rendered
+from channels.telegram.rendering import LONGEST, measure, rendered
+from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.telegram_server import TOKEN, Refused, TelegramServer
 
@@ -32,10 +31,12 @@ async def serving(
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The channel between a fake bot and a fake Telegram, until the block ends."""
     chosen = TelegramSettings(base_url=server.base_url, **settings)
-    channel = Telegram(TOKEN, lambda: chosen, QUICK)
+    channel = telegram_channel(TOKEN, lambda: chosen, QUICK)
     running = asyncio.create_task(bot.serve(channel))
     try:
-        yield running
+        async with webhooks(bot, channel) as address:
+            server.hook_address = f"{address}/webhooks/telegram"
+            yield running
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -146,14 +147,11 @@ async def test_what_a_chat_that_waits_has_said_comes_again_after_a_crash() -> No
 
 async def test_over_the_webhook_a_chat_that_has_to_wait_holds_up_no_other() -> None:
     bot = Stuck("42")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    hook = {"webhook_url": "https://bot.example.org/hook", "webhook_port": port}
+    hook = {"webhook_url": "https://bot.example.org/webhooks/telegram"}
     async with TelegramServer() as server, serving(bot, server, **hook):
         ann, bob = server.person("Ann", 42), server.person("Bob", 43)
         await server.until(lambda: server.webhook)
-        server.webhook["local"] = f"http://127.0.0.1:{port}/hook"
+        server.webhook["local"] = server.hook_address
         first = {"update_id": 5, "message": ann.message("first")}
         calling = asyncio.create_task(server.call_webhook(first))
         await bot.reached.wait()
@@ -170,16 +168,13 @@ async def test_over_the_webhook_a_chat_that_has_to_wait_holds_up_no_other() -> N
 
 async def test_the_webhook_answers_when_the_message_is_on_disk_and_only_to_telegram() -> None:
     bot = Slow()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    hook = {"webhook_url": "https://bot.example.org/hook", "webhook_port": port}
+    hook = {"webhook_url": "https://bot.example.org/webhooks/telegram"}
     async with TelegramServer() as server, serving(bot, server, **hook):
         ann = server.person("Ann", 42)
         update = {"update_id": 5, "message": ann.message("Hi")}
         await server.until(lambda: server.webhook)
-        server.webhook["local"] = f"http://127.0.0.1:{port}/hook"
-        assert await server.call_webhook(update, secret="guessed") == 403
+        server.webhook["local"] = server.hook_address
+        assert await server.call_webhook(update, secret="guessed") == 401
         calling = asyncio.create_task(server.call_webhook(update))
         await bot.reached.wait()
         assert not calling.done()
@@ -204,56 +199,6 @@ async def test_an_update_that_breaks_the_channel_does_not_hold_up_the_others(
         ann.says("Two")
         await said(bot, server, 1)
     assert [inbound.text for inbound in bot.submitted] == ["Two"]
-
-
-async def request(pace: Pace, chat: int, call: Callable[[], Any], once: bool = False) -> Any:
-    async def callback() -> Any:
-        return call()
-
-    arguments = ONCE if once else None
-    return await pace.process_request(callback, (), {}, "sendMessage", {"chat_id": chat}, arguments)
-
-
-async def test_a_group_gets_no_more_messages_than_telegram_allows() -> None:
-    pace = Pace(Rhythm(overall=1_000, per_group=6, group_time=0.6), print)
-    times: list[float] = []
-    clock = asyncio.get_running_loop().time
-    for _ in range(8):
-        await request(pace, -7, lambda: times.append(clock()))
-    assert times[5] - times[0] < 0.1 <= times[7] - times[0]
-    with pytest.raises(Busy):  # a draft leaves what is left to replies
-        await request(pace, -7, lambda: None, once=True)
-    await request(pace, 7, lambda: None, once=True)
-
-
-async def test_a_chat_that_telegram_wants_left_alone_is_and_others_are_not() -> None:
-    over, held = asyncio.Event(), asyncio.Event()
-
-    async def sleep(seconds: float) -> None:
-        if seconds:
-            assert seconds == 12
-            held.set()
-            await over.wait()
-
-    pace = Pace(Rhythm(sleep=sleep), print)
-    refusals = [RetryAfter(12)]
-    reached: list[int] = []
-
-    def refuse_once() -> None:
-        if refusals:
-            raise refusals.pop()
-        reached.append(7)
-
-    waiting = asyncio.create_task(request(pace, 7, refuse_once))
-    await held.wait()
-    await request(pace, 8, lambda: reached.append(8))
-    with pytest.raises(Busy):
-        await request(pace, 7, lambda: None, once=True)
-    assert reached == [8]
-    over.set()
-    await waiting
-    assert reached == [8, 7]
-    await pace.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -282,13 +227,7 @@ def test_a_link_that_telegram_does_not_take_is_no_link() -> None:
 
 def test_text_that_grows_when_it_is_rendered_still_fits() -> None:
     table = "| a | b |\n|---|---|\n" + "| x | " + "y" * 300 + " |\n" + "| x | y |\n" * 200
-    assert all(len(part.text) <= 4096 for part in messages(table))
-
-
-def test_a_command_that_is_too_long_for_a_button_is_spelled_out() -> None:
-    long = Action("Search", "/context search " + "word " * 12)
-    assert keyboard([long]) is None
-    assert spelled_out([long, Action("Map", "/context map")]) == f"Search: `{long.command}`"
+    assert all(len(rendered(part).text) <= LONGEST for part in split(table, LONGEST, measure))
 
 
 async def test_an_update_that_can_not_be_read_holds_up_none_behind_it() -> None:
@@ -306,7 +245,7 @@ async def test_an_update_that_can_not_be_read_holds_up_none_behind_it() -> None:
 def test_an_answer_that_is_not_from_telegram_is_asked_for_again(answer: bytes) -> None:
     with pytest.raises(NetworkError) as error:
         CarefulRequest.parse_json_payload(answer)
-    assert is_passing(error.value)
+    assert Telegram(TOKEN, TelegramSettings).explain(error.value).kind == "passing"
 
 
 async def test_who_wrote_a_message_that_could_not_be_taken_is_told() -> None:

@@ -4,62 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-from bot.assembly import assemble
-from bot.settings import load_layers
-from channels.base import Channel
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.whole.process import BotProcess, Json, talking
 
 
-def letters(folder: Path) -> Channel:
-    """The channel on the page, over this folder."""
-    names: dict[str, Any] = {}
-    exec(example("channels.md", "python"), names)
-    channel: Channel = names["Letters"](folder)
-    return channel
+def set_up(folder: Path) -> Json:
+    """What the page says, step by step; returns the configuration."""
+    (folder / "data" / "plugins").mkdir(parents=True)
+    (folder / "letters").mkdir()
+    (folder / "data" / "plugins" / "letters.py").write_text(example("channels.md", "python"))
+    config: Json = json.loads(example("channels.md", "json"))
+    config["channels"]["letters"]["folder"] = str(folder / "letters")  # the bot runs elsewhere
+    return config
 
 
-@asynccontextmanager
-async def bot_with_letters(folder: Path) -> AsyncIterator[OpenAIServer]:
-    """A bot with this channel alone, and a model that repeats what it is asked."""
-
-    def echo(request: Received) -> Answer:
-        return Say(f"re: {request.body['messages'][-1]['content']}")
-
-    config = folder / "config.json"
-    config.write_text(json.dumps({"model": "gpt-4o-mini", "owners": ["letters/me"]}))
-    async with OpenAIServer(echo) as endpoint:
-        surroundings = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        app = await assemble(load_layers(config, surroundings), folder / "data", [letters(folder)])
-        running = asyncio.create_task(app.run())
-        try:
-            yield endpoint
-        finally:
-            (listener,) = (t for t in asyncio.all_tasks() if t.get_name() == "listen letters")
-            listener.cancel()
-            await running
+def echo(request: Received) -> Answer:
+    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
-async def test_the_channel_on_the_page_answers_each_line_once_also_after_a_restart(
+async def until_written(file: Path, words: str, after: str = "") -> str:
+    """What stands in a file once it has these words, behind others."""
+
+    def read() -> str:
+        return file.read_text() if file.exists() else ""
+
+    async with asyncio.timeout(60):
+        while words not in read()[read().find(after) + len(after) :]:  # noqa: ASYNC110 - it is a file
+            await asyncio.sleep(0.05)
+    return read()
+
+
+async def test_the_channel_on_the_page_answers_each_line_once_also_after_a_kill(
     tmp_path: Path,
 ) -> None:
-    questions, answers = tmp_path / "questions.txt", tmp_path / "answers.txt"
-    questions.write_text("Hello!\nHalf a li")
-    async with bot_with_letters(tmp_path) as endpoint:
-        await endpoint.reached.acquire()
-    assert answers.read_text() == "re: Hello!\n\n"
-    (tmp_path / "place.txt").unlink()  # as if a crash had come before it was written
-    async with bot_with_letters(tmp_path) as endpoint:
-        with questions.open("a") as file:
-            file.write("ne\n")
-        await endpoint.reached.acquire()
-    assert answers.read_text() == "re: Hello!\n\nre: Half a line\n\n"
+    told = set_up(tmp_path)
+    questions, answers = tmp_path / "letters/questions.txt", tmp_path / "letters/answers.txt"
+    async with OpenAIServer(echo) as endpoint:
+        async with talking(tmp_path, endpoint, told, arguments=("--serve",)) as bot:
+            questions.write_text("Hello!\nHalf a li")
+            assert await until_written(answers, "Hello!") == "re: Hello!\n\n"
+            await bot.kill()
+        async with talking(tmp_path, endpoint, told, arguments=("--serve",)):
+            with questions.open("a") as file:
+                file.write("ne\n")
+            await until_written(answers, "re: Half a line")
+            with questions.open("a") as file:
+                file.write("/context\n")
+            text = await until_written(answers, "to choose")
+            assert text.startswith("re: Hello!\n\nre: Half a line\n\n")
+            with questions.open("a") as file:
+                file.write("1\n")  # the details
+            await until_written(answers, "turn", after="to choose.")
+    assert len(endpoint.requests) == 2, "a choice never reaches the model"
 
 
 async def test_the_session_on_the_page_is_what_the_pipe_says(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ class FakeBot:
     def __init__(self, script: Script, *, finals: dict[str, str] | None = None, pace: float = 0):
         self.submitted: list[Inbound] = []
         self.commands: list[str] = []
+        self.kept: dict[tuple[str, str], str] = {}
         self.language = ENGLISH
         self.channel: Channel | None = None
         self._script, self._finals, self._pace = script, finals or {}, pace
@@ -111,6 +112,16 @@ class FakeBot:
         self._line: asyncio.Queue[Inbound] = asyncio.Queue()
         self._answering: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
+
+    async def get(self, channel: str, name: str) -> str:
+        return self.kept.get((channel, name), "")
+
+    async def set(self, channel: str, name: str, text: str) -> None:
+        self.kept[channel, name] = text
+
+    @property
+    def state(self) -> FakeBot:
+        return self
 
     @property
     def logins(self) -> LoginsPort:

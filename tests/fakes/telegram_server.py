@@ -98,6 +98,7 @@ class TelegramServer:
         self.topics: set[tuple[int, int]] = set()
         self.blocked: set[int] = set()
         self.takes_entities = True
+        self.hook_address = ""
         self.files: dict[str, bytes] = {}
         self.commands: list[Json] = []
         self.translated: dict[str, list[Json]] = {}  # the same by language

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.settings import TelegramSettings
-from channels.telegram import Telegram
+from channels.telegram import telegram_channel
 from tests.channels.test_telegram import QUICK
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.telegram_server import TOKEN, TelegramServer
@@ -117,7 +117,7 @@ def line() -> Iterator[Line]:
     with asyncio.Runner() as runner:
         server = runner.run(TelegramServer().__aenter__())
         settings = TelegramSettings(base_url=server.base_url)
-        channel = Telegram(TOKEN, lambda: settings, QUICK)
+        channel = telegram_channel(TOKEN, lambda: settings, QUICK)
         bot = FakeBot(lambda text: [])
 
         async def start() -> asyncio.Task[None]:

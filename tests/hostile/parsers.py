@@ -12,10 +12,10 @@ from agent.tools.page import text_of
 from bot.attachments import safe_name
 from bot.logs import make_masker
 from bot.received import command_line
-from channels.message import Reply
+from channels.kit.delivery import pieces
 from channels.settings import TelegramSettings
 from channels.splitting import split
-from channels.telegram.rendering import first_message, messages
+from channels.telegram.rendering import LONGEST, rendered
 from channels.telegram.telegram import Telegram
 from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
@@ -54,9 +54,10 @@ def _on_the_screen(text: str) -> None:
 
 def _at_telegram(text: str) -> None:
     """A reply as it is split before it is kept, and rendered when it is sent."""
-    for part in Telegram("", TelegramSettings).parts(Reply(text)):
-        messages(part.text)
-    first_message(text)
+    platform = Telegram("1:token", TelegramSettings)
+    for part in pieces(platform, text):
+        rendered(part)
+    next(split(text, LONGEST, platform.length), "")
 
 
 def _daily_file(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -70,6 +71,37 @@ async def test_a_write_that_fails_takes_back_only_itself(store: Store) -> None:
     )
     assert [type(result).__name__ for result in results] == ["NoneType", "ValueError", "NoneType"]
     assert set((await store.read(overrides.load))[""]) == {"before", "after"}
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("failing", [None, 0, 7])
+async def test_writes_that_share_a_transaction_stand_apart_only_where_one_of_them_fails(
+    store: Store, failing: int | None
+) -> None:
+    said: list[str] = []
+    is_let_go = threading.Event()
+
+    def hold(db: Database) -> None:
+        db.connection().set_trace_callback(said.append)
+        is_let_go.wait(10)
+
+    def save(db: Database, number: int) -> None:
+        overrides.save(db, "", f"k{number}", number)
+        if number == failing:
+            raise ValueError("in the middle")
+
+    first = store.write(hold)
+    writes = [store.write(lambda db, n=n: save(db, n)) for n in range(10)]  # type: ignore[misc]
+    waiting = asyncio.gather(first, *writes, return_exceptions=True)
+    await asyncio.sleep(0)  # now all are in line
+    is_let_go.set()
+    _, *results = await waiting
+    assert [number for number, one in enumerate(results) if one is not None] == (
+        [] if failing is None else [failing]
+    )
+    kept = (await store.read(overrides.load))[""]
+    assert kept == {f"k{number}": number for number in range(10) if number != failing}
+    assert any("SAVEPOINT" in one for one in said) is (failing is not None)
 
 
 async def test_a_lone_write_that_fails_leaves_nothing(store: Store) -> None:

@@ -190,7 +190,7 @@ async def retired(tmp_path: Path, settings: dict[str, Any]) -> str:
         await talk(house, *(told(number) for number in range(1, 18)))
         asked = "\n".join(whole(r.body["messages"]) for r in summaries(house))
     with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
-        database.execute("UPDATE conversation SET active_at = 1")
+        database.execute("UPDATE conversation SET active_at = 1, created_at = 1")
     async with living(tmp_path, answering(noted), settings) as house:
         await house.app.schedule.due()
         await house.app.schedule.idle()

@@ -229,7 +229,7 @@ async def test_retention_adds_nothing_to_the_memory_that_a_person_took_away(
         await house.says(line)
         await settle(house)
     with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
-        database.execute("UPDATE conversation SET active_at = 1")
+        database.execute("UPDATE conversation SET active_at = 1, created_at = 1")
     async with living(tmp_path, model) as house:
         await house.app.schedule.due()
         await house.app.schedule.idle()

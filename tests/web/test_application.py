@@ -13,6 +13,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
 
+from bot.app import VERSION
 from tests.fakes.openai_server import Answer, Hang, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
@@ -144,6 +145,7 @@ async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path, browse
         await tab.sees("#log .turn[data-turn=t1]")
         assert await tab.page.evaluate(told) == []
         await tab.page.click("#browser > summary")
+        await tab.sees(f"#browser li:has-text('Parley') .value:text-is('{VERSION}')")
         await tab.page.get_by_role("switch", name="Tell me when an answer is ready").click()
         await tab.page.evaluate(
             "Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})"

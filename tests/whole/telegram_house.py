@@ -18,7 +18,7 @@ from typing import Any
 from bot.app import App
 from bot.assembly import assemble
 from bot.settings import load_layers
-from channels.telegram import Rhythm, Telegram
+from channels.telegram import Rhythm, telegram_channel
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.fakes.telegram_server import TOKEN, Person, TelegramServer
 
@@ -95,7 +95,9 @@ async def _running(
     more["telegram"] = {"base_url": house.telegram.base_url, **more.get("telegram", {})}
     config.write_text(json.dumps(more))
     surroundings = {"OPENAI_BASE_URL": house.model.base_url, "OPENAI_API_KEY": "test-key"}
-    channel = Telegram(token, lambda: house.app.config.book.effective().telegram, house.rhythm())
+    channel = telegram_channel(
+        token, lambda: house.app.config.book.effective().telegram, house.rhythm()
+    )
     house.app = await assemble(load_layers(config, surroundings), folder / "data", [channel])
     house.running = asyncio.create_task(house.app.run())
     try:

@@ -280,14 +280,14 @@ async def test_a_conversation_that_a_branch_shares_is_not_deleted_for_being_idle
         await house.says("Go on.")
         await house.app.store.write(
             lambda db: db.execute_sql(
-                "UPDATE conversation SET active_at = 0 WHERE key = 'pipe/main'"
+                "UPDATE conversation SET active_at = 0, created_at = 0 WHERE key = 'pipe/main'"
             )
         )
         await retain(house, days=1)
         await house.says("Further.")
         assert asked(house) == ["Hello.", "Go on.", "Further."]
         await house.app.store.write(
-            lambda db: db.execute_sql("UPDATE conversation SET active_at = 0")
+            lambda db: db.execute_sql("UPDATE conversation SET active_at = 0, created_at = 0")
         )
         await retain(house, days=1)
         assert await rows(house, "message") == 0

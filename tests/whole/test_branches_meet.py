@@ -27,7 +27,9 @@ async def says(house: House, *lines: str) -> str:
 
 async def let_be_idle(house: House, key: str) -> None:
     await house.app.store.write(
-        lambda db: db.execute_sql("UPDATE conversation SET active_at = 0 WHERE key LIKE ?", (key,))
+        lambda db: db.execute_sql(
+            "UPDATE conversation SET active_at = 0, created_at = 0 WHERE key LIKE ?", (key,)
+        )
     )
 
 

@@ -240,3 +240,14 @@ async def test_forget_is_done_at_the_next_start_if_a_crash_came_before(tmp_path:
     async with living(tmp_path, echo) as house:
         await house.reply_to("f")
         assert found_in(tmp_path) == []
+
+
+async def test_what_a_channel_keeps_of_a_chat_goes_with_it(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Yes.")]) as house:
+        await house.says("The word is plum")
+        state = house.app.bot.state
+        await state.set("pipe", "late main", "an answer with plum in it")
+        await state.set("pipe", "late mainland", "another chat's")
+        await house.says("/forget chat yes")
+        assert await state.get("pipe", "late main") == ""
+        assert await state.get("pipe", "late mainland") == "another chat's"

@@ -9,7 +9,9 @@ import pytest
 from benchmarks import kills
 
 
-@pytest.mark.parametrize(("channel", "seed"), [("telegram", 1), ("pipe", 2)])
+@pytest.mark.parametrize(
+    ("channel", "seed"), [("telegram", 1), ("pipe", 2), ("discord", 3), ("slack", 4)]
+)
 async def test_a_platform_that_redelivers_loses_nothing_and_gets_nothing_twice(
     tmp_path: Path, channel: str, seed: int
 ) -> None:

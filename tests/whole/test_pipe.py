@@ -235,7 +235,7 @@ async def test_each_bad_line_gets_a_sentence_and_the_next_one_works(tmp_path: Pa
     for complaint, (line, told) in zip(complaints, BAD_LINES.items(), strict=True):
         assert told in complaint, line[:100]
         assert "\n" not in complaint
-    assert [reply["text"] for reply in bot.replies] == ["Parley 0.1.0"]
+    assert [reply["text"] for reply in bot.replies] == ["Parley 0.2.0"]
 
 
 async def test_a_picture_that_was_accepted_is_seen_after_a_kill(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ async def test_plain_lines_are_answered_plainly_the_last_one_without_a_line_brea
         assert await bot.ended() == 0
     said = b"".join(bot.out).decode()
     assert sorted(said.splitlines()) == [
-        "Parley 0.1.0",
+        "Parley 0.2.0",
         "re: Hi",
         "re: last, mit Ü",
         're: {"text": "x"}',

@@ -235,7 +235,7 @@ async def test_telegram_says_its_own_words_in_the_language_of_the_person(tmp_pat
         house.ann.sends(house.ann.message(contact={"phone_number": "1", "first_name": "Bob"}))
         await house.telegram.shown("Mit Kontakten kann ich noch nichts anfangen")
         house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
-        await house.telegram.shown("Ich habe big.iso nicht bekommen: Telegram gibt Bots keine")
+        await house.telegram.shown("Ich habe big.iso nicht bekommen: Dateien von mehr als 20 MB")
         house.ann.says("Hallo")
         await house.telegram.shown("re: Hallo")
         house.ann.says("/context")
@@ -254,7 +254,7 @@ async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
         await house.telegram.shown("I can't handle contacts yet; please put it in words.")
         house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
         await house.telegram.shown(
-            "I did not get big.iso: Telegram hands bots no files of more than 20 MB."
+            "I did not get big.iso: files of more than 20 MB can't be taken here."
         )
         assert not house.model.requests
 

@@ -69,9 +69,12 @@ export function drawnBrowser(page) {
     }
     localStorage.setItem("notify", wished.checked ? "yes" : "");
   });
-  return h("details", { class: "settings", id: "browser" }, h("summary", {}, t("This browser")), h("ul", {},
+  const version = h("span", { class: "value" });
+  const ask = async (event) => { if (event.target.open && !version.textContent) version.textContent = await page.version(); };
+  return h("details", { class: "settings", id: "browser", ontoggle: ask }, h("summary", {}, t("This browser")), h("ul", {},
     h("li", {}, h("label", { for: "notify" }, t("Tell me when an answer is ready")), h("span", { class: "value" }, wished), why),
-    h("li", {}, h("span", {}, t("Keyboard")), h("span", { class: "value" }, h("button", { type: "button", onclick: () => sheet(page) }, t("Show shortcuts"))))));
+    h("li", {}, h("span", {}, t("Keyboard")), h("span", { class: "value" }, h("button", { type: "button", onclick: () => sheet(page) }, t("Show shortcuts")))),
+    h("li", {}, h("span", {}, "Parley"), version)));
 }
 
 const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notify") === "yes";

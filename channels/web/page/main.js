@@ -68,6 +68,7 @@ const keys = {
   stop: () => run("/stop", { isQuiet: true }),
   step: (by) => sessions.step(by),
   write: () => byId("text").focus(),
+  version: async () => (await api.command(session, "/version").catch(() => null))?.data.version ?? "",
 };
 listen(keys);
 const people = new People({

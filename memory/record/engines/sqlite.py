@@ -18,7 +18,7 @@ from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabas
 
 from memory.record import soundness
 from memory.record.database import Claim, Database, StoreError
-from memory.record.migrations import migrate
+from memory.record.migrations import MIGRATIONS, migrate
 
 log = logging.getLogger(__name__)
 
@@ -154,12 +154,12 @@ def connect(path: Path) -> SqliteFile:
     return database
 
 
-def in_memory(*, is_shared: bool = False) -> SqliteFile:
-    """A database that is gone with its connection, with all tables; one that `is_shared` is for any
-    thread, one at a time."""
+def in_memory(*, is_shared: bool = False, schema: int = len(MIGRATIONS)) -> SqliteFile:
+    """A database that is gone with its connection, with all tables (as they were at that version of
+    the schema); one that `is_shared` is for any thread, one at a time."""
     database = SqliteFile(":memory:", thread_safe=not is_shared, check_same_thread=not is_shared)
     database.connect()
-    migrate(database)
+    migrate(database, schema)
     return database
 
 

@@ -1,0 +1,132 @@
+"""How the bot does on a machine as small as a Raspberry Pi: `python -m benchmarks.small_machine`.
+
+It runs in a control group of its own that has so much memory and so much of one processor; files
+that it reads count for its memory, too. What the kernel says of it: when it first answers, what is
+resident, what it writes for a message, and the most that it held. Linux only; without the right to
+make a control group (root, or one that is handed down) the same is measured without limits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.overhead import MODEL, QUESTION, House, memory_of, piped, running, start_to_reply
+
+ONE, TWO = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+PERIOD = 100_000  # microseconds
+NAME = "parley-small-machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """Control groups that a process can be put into; `peak` is the file with the most memory that
+    all in them had at once (bytes)."""
+
+    folders: tuple[Path, ...] = ()
+    peak: Path | None = None
+
+
+@dataclass(frozen=True)
+class SmallHouse(House):
+    """A bot that begins by going into control groups."""
+
+    confinement: Confinement = Confinement()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        files = (f"echo $$ > '{folder}/cgroup.procs'" for folder in self.confinement.folders)
+        return ("sh", "-c", "; ".join((*files, 'exec "$@"')), "sh", *super().command)
+
+
+@contextmanager
+def confined(megabytes: int, percent: int) -> Iterator[Confinement]:
+    """Control groups with these limits; none where they can't be made."""
+    is_old = (ONE / "memory.limit_in_bytes").exists()
+    memory = (ONE if is_old else TWO) / NAME
+    processor = TWO / "cpu" / NAME if is_old else memory
+    folders = (memory, processor) if is_old else (memory,)
+    quota, size = PERIOD * percent // 100, megabytes << 20
+    wanted: dict[Path, Any] = (
+        {
+            memory / "memory.limit_in_bytes": size,
+            processor / "cpu.cfs_quota_us": quota,
+        }
+        if is_old
+        else {memory / "memory.max": size, processor / "cpu.max": f"{quota} {PERIOD}"}
+    )
+    try:
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+        for file, value in wanted.items():
+            file.write_text(str(value))
+    except OSError as error:
+        print(f"No control group can be made here ({error}): nothing is limited.")
+        yield Confinement()
+        return
+    try:
+        peak = memory / ("memory.max_usage_in_bytes" if is_old else "memory.peak")
+        yield Confinement(folders, peak if peak.exists() else None)
+    finally:
+        for folder in folders:
+            folder.rmdir()
+
+
+def written(process: int) -> int:
+    """Bytes that the kernel has sent to the disk for a process, or is going to."""
+    lines = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
+    return int(lines["write_bytes"])
+
+
+def measure(house: SmallHouse, messages: int) -> Iterator[tuple[str, str]]:
+    """The lines of the table."""
+    start_to_reply(house)  # compiles what was never run, and makes the database
+    starts = [start_to_reply(house) for _ in range(3)]
+    yield "start to a first reply in pipe mode", f"{median(starts):.2f} s"
+    with piped(house) as bot:
+        bot.ask("/version", "main")
+        yield "resident after the start", f"{memory_of(bot.process).resident:.0f} MB"
+        bot.ask(QUESTION, "main")
+        before, began = written(bot.process.pid), time.perf_counter()
+        for _ in range(messages):
+            bot.ask(QUESTION, "main")
+        seconds = time.perf_counter() - began
+        yield f"time from line to line, mean of {messages}", f"{seconds / messages * 1e3:.0f} ms"
+        size = (written(bot.process.pid) - before) / messages / 1024
+        yield "written to the disk for a message", f"{size:.0f} kB"
+        memory = memory_of(bot.process)
+        yield f"resident after {messages} messages", f"{memory.resident:.0f} MB"
+        yield "… of which no other process shares", f"{memory.proportional:.0f} MB"
+    if peak := house.confinement.peak:
+        yield "the most that its control group held", f"{int(peak.read_text()) / 2**20:.0f} MB"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--memory", type=int, default=160, help="MB that the bot may have")
+    parser.add_argument("--cpu", type=int, default=25, help="percent of one processor")
+    parser.add_argument("--messages", type=int, default=200)
+    parser.add_argument("--folder", type=Path, default=Path(), help="for the data, on a disk")
+    wanted = parser.parse_args()
+    print(f"{wanted.memory} MB, and {wanted.cpu}% of one of {os.cpu_count()} processors")
+    with (
+        tempfile.TemporaryDirectory(dir=wanted.folder) as folder,
+        running(MODEL) as model,
+        confined(wanted.memory, wanted.cpu) as confinement,
+    ):
+        assert model.stdout is not None
+        url = model.stdout.readline().decode().strip()
+        for what, value in measure(SmallHouse(Path(folder), url, confinement), wanted.messages):
+            print(f"{what:58}{value:>14}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

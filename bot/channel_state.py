@@ -1,0 +1,71 @@
+"""What channels keep over restarts, in the bot's database, and how they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+
+from channels.base import HEALTH, Channel, ChannelHealth, WithHealth
+from memory.record import channel_state
+from memory.record.database import DatabaseEngine
+from memory.record.store import Store
+from memory.record.tables import UNREADABLE
+from plugins.channels import ChannelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """The `ChannelState` of `channels/base`."""
+
+    store: Store
+
+    async def get(self, channel: str, name: str) -> str:
+        return await self.store.read(lambda db: channel_state.find(db, channel, name))
+
+    async def set(self, channel: str, name: str, text: str) -> None:
+        await self.store.write(lambda db: channel_state.put(db, channel, name, text))
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelWatch:
+    """The channels as commands see them; of those that run in another process it is known what that
+    has kept."""
+
+    state: StoredState
+    channels: Mapping[str, Channel]
+
+    async def look(self) -> list[ChannelInfo]:
+        found = []
+        for name, channel in self.channels.items():
+            if isinstance(channel, WithHealth):
+                health = channel.health
+                if health.state == "starting":
+                    health = load_health(await self.state.get(name, HEALTH)) or health
+                found.append(_info(name, health))
+        return found
+
+
+def read_health(engine: DatabaseEngine) -> list[ChannelInfo]:
+    """How the channels were when that last changed, by the record; the bot may be running."""
+    with engine.visit() as database:
+        if "channel_state" not in database.get_tables():
+            return []
+        kept = channel_state.list_named(database, HEALTH)
+    return [_info(name, health) for name, text in kept if (health := load_health(text))]
+
+
+def load_health(text: str) -> ChannelHealth | None:
+    """A health as `channels/kit/messenger.py` has written it down."""
+    try:
+        whole = orjson.loads(text)
+        since = datetime.fromisoformat(whole["since"])
+        return ChannelHealth(whole["state"], since, str(whole["reason"]), int(whole["forged"]))
+    except UNREADABLE:
+        return None
+
+
+def _info(name: str, health: ChannelHealth) -> ChannelInfo:
+    return ChannelInfo(name, health.state, health.since, health.reason, health.forged)

@@ -1,0 +1,267 @@
+"""Reads what `logs` has written: lines of text or of JSON, of one process or of several, in the
+order of their times. What stands in them may come from strangers, so that nothing of it reaches a
+terminal but what can be printed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import IO, Any
+
+FILE = "parley.log"
+_HEAD = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) ([A-Z]{4,8}) \[(.*?)\] ([\w.]+): (.*)", re.DOTALL
+)
+_INDENT = "    "
+_AGO = re.compile(r"(\d{1,6})\s*(s|m|min|h|d)")
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """An event of the log; `turn` is "-" outside of turns. `rest` are the lines below the first: a
+    traceback, or more of a text. `process` names its process, where there are several."""
+
+    at: datetime
+    level: str
+    turn: str
+    logger: str
+    text: str
+    rest: tuple[str, ...] = ()
+    process: str = ""
+
+    @property
+    def weight(self) -> int:
+        """What `logging` compares levels by; what it does not know weighs most."""
+        known = logging.getLevelNamesMapping()
+        return known.get(self.level, logging.CRITICAL)
+
+
+def parse_line(line: str, process: str = "") -> LogEntry | None:
+    """The event that begins with this line; None where it goes on with the one before."""
+    if line.startswith("{"):
+        return _parse_json(line, process)
+    if (found := _HEAD.fullmatch(line)) is None:
+        return None
+    at, level, turn, logger, text = found.groups()
+    return LogEntry(datetime.fromisoformat(at), level, turn, logger, text, process=process)
+
+
+def _parse_json(line: str, process: str) -> LogEntry | None:
+    try:
+        whole: dict[str, Any] = json.loads(line)
+        at = datetime.fromisoformat(whole["at"])
+        texts = [str(whole[name]) for name in ("level", "turn", "logger", "text")]
+        lines = (texts[-1].split("\n"), str(whole.get("error", "")).split("\n"))
+    except (ValueError, KeyError, RecursionError):
+        return None
+    (first, *more), error = lines
+    rest = (*more, *filter(None, error))
+    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return LogEntry(aware, texts[0].upper(), texts[1], texts[2], first, rest, process)
+
+
+@dataclass(slots=True)
+class LogStream:
+    """The lines of one process as events; `feed` takes them in as they come."""
+
+    process: str = ""
+    _last: LogEntry | None = None
+
+    def feed(self, lines: Iterable[str]) -> Iterator[LogEntry]:
+        """Events that are whole by now; the last one may go on, and comes with `flush`."""
+        for line in lines:
+            entry = parse_line(line, self.process)
+            if entry is not None:
+                if self._last is not None:
+                    yield self._last
+                self._last = entry
+            elif self._last is not None:
+                more = (*self._last.rest, line.removeprefix(_INDENT))
+                self._last = replace(self._last, rest=more)
+
+    def flush(self) -> Iterator[LogEntry]:
+        """The last event, of which nothing more is awaited."""
+        last, self._last = self._last, None
+        if last is not None:
+            yield last
+
+
+def find_processes(folder: Path) -> list[Path]:
+    """The folders in which processes have written logs: `data/logs`, and of a bot of several
+    processes one below it for each."""
+    places = [folder, *sorted(one for one in folder.iterdir() if one.is_dir())]
+    return [place for place in places if any(place.glob(f"{FILE}*"))]
+
+
+def read_entries(folder: Path) -> Iterator[LogEntry]:
+    """All events, the oldest first. Raises OSError."""
+    places = find_processes(folder)
+    streams = [_read(place, place.name if place != folder else "") for place in places]
+    return heapq.merge(*streams, key=lambda entry: entry.at)
+
+
+def _read(place: Path, process: str) -> Iterator[LogEntry]:
+    stream = LogStream(process)
+    for path in sorted(place.glob(f"{FILE}*"), key=_age, reverse=True):
+        with open_log(path) as file:
+            yield from stream.feed(line.rstrip("\n") for line in file)
+    yield from stream.flush()
+
+
+def _age(path: Path) -> int:
+    """0 for the file that is written, more for older ones."""
+    number = path.name.removeprefix(f"{FILE}.")
+    return int(number) if number.isascii() and number.isdigit() else 0
+
+
+def open_log(path: Path) -> IO[str]:
+    """A file of the log, in which only a line feed ends a line: a text may hold other breaks."""
+    return path.open(encoding="utf-8", errors="replace", newline="\n")
+
+
+@dataclass(slots=True)
+class _Tail:
+    """A file that grows, and is replaced by another one of its name now and then."""
+
+    path: Path
+    stream: LogStream
+    file: IO[str] | None = None
+    cut: str = ""  # a line that is not whole yet
+
+    def read(self) -> Iterator[LogEntry]:
+        """What has been written since."""
+        if self.file is None and not self._open():
+            return
+        yield from self._read()
+        if self._is_replaced():
+            self.close()
+            if self._open():
+                yield from self._read()
+        yield from self.stream.flush()
+
+    def _read(self) -> Iterator[LogEntry]:
+        assert self.file is not None
+        *lines, self.cut = (self.cut + self.file.read()).split("\n")
+        yield from self.stream.feed(lines)
+
+    def _open(self) -> bool:
+        try:
+            self.file = open_log(self.path)
+        except OSError:
+            return False
+        self.cut = ""
+        return True
+
+    def _is_replaced(self) -> bool:
+        assert self.file is not None
+        try:
+            there = self.path.stat()
+        except OSError:
+            return False  # it comes again, or never
+        return not os.path.samestat(there, os.fstat(self.file.fileno()))
+
+    def skip(self) -> None:
+        """Begin with what is written from now on."""
+        if self.file is not None or self._open():
+            assert self.file is not None
+            self.file.seek(0, 2)
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+@dataclass(slots=True)
+class LogFollower:
+    """What is written to the logs of a folder from now on, also by processes that come later."""
+
+    folder: Path
+    _tails: dict[Path, _Tail] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Leave out what is there already."""
+        self._look()
+        for tail in self._tails.values():
+            tail.skip()
+
+    def read(self) -> list[LogEntry]:
+        """What came since, in the order of its times."""
+        self._look()
+        found = [entry for tail in self._tails.values() for entry in tail.read()]
+        return sorted(found, key=lambda entry: entry.at)
+
+    def _look(self) -> None:
+        for place in (self.folder, *(one for one in self.folder.iterdir() if one.is_dir())):
+            if place not in self._tails and (place / FILE).exists():
+                process = place.name if place != self.folder else ""
+                self._tails[place] = _Tail(place / FILE, LogStream(process))
+
+    def close(self) -> None:
+        for tail in self._tails.values():
+            tail.close()
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """A moment: `2h` or `30 min` before now, `14:30` of the last day, or a date like 2026-11-23 or
+    2026-11-23T14:30, where `now` is. Raises ValueError."""
+    words = text.strip().lower()
+    if ago := _AGO.fullmatch(words):
+        try:
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        except OverflowError:
+            raise ValueError(text) from None
+    if re.fullmatch(r"\d{1,2}:\d\d", words):
+        hour, minute = map(int, words.split(":"))
+        moment = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        return moment if moment <= now else moment - timedelta(days=1)
+    moment = datetime.fromisoformat(text.strip())
+    return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+
+
+_COLOURS = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+_DIM = "2"
+
+
+@dataclass(slots=True)
+class LogPrinter:
+    """Events as lines for a person, in a time zone; a line for each new day."""
+
+    zone: tzinfo
+    has_colour: bool = False
+    _day: str = ""
+
+    def lines(self, entry: LogEntry) -> Iterator[str]:
+        at = entry.at.astimezone(self.zone)
+        day = f"{at:%A, %Y-%m-%d}"
+        if day != self._day:
+            self._day = day
+            yield self._paint(f"--- {day}", _DIM)
+        level, colour = printable(entry.level)[:8], _COLOURS.get(entry.level, "")
+        about = " ".join(filter(None, (entry.process, entry.turn.removesuffix("-"))))
+        where = self._paint(f"{printable(about)}: " if about else "", _DIM)
+        time = self._paint(f"{at:%H:%M:%S}", _DIM)
+        room = self._paint(f" ({printable(entry.logger)})", _DIM)
+        text = self._paint(printable(entry.text), colour)
+        yield f"{time} {self._paint(f'{level:7}', colour)} {where}{text}{room}"
+        for line in entry.rest:
+            yield self._paint(f"{_INDENT}{printable(line)}", _DIM)
+
+    def _paint(self, text: str, colour: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.has_colour and colour and text else text
+
+
+def printable(text: str) -> str:
+    """A text with nothing in it that steers a terminal, or turns the order of what is shown."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)

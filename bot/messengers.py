@@ -1,0 +1,159 @@
+"""The messengers that the configuration names: found, checked, and made; one that can't be is left
+out with a sentence, and takes no other with it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from bot.settings import Settings
+from bot.settings.schema import nearest
+from channels.base import Bot, Channel, ChannelError, ChannelHealth
+from channels.kit.registration import ENTRY_POINTS, ChannelType
+from channels.message import Outbound
+
+log = logging.getLogger(__name__)
+
+BUILT_IN = ("discord", "feishu", "mail", "matrix", "slack", "wecom", "whatsapp")
+"""Packages of this project that have a `CHANNEL`."""
+
+
+@dataclass(slots=True)
+class Unavailable:
+    """A messenger that can't run, for this reason: it says so, and what is to be sent there waits
+    for the next start."""
+
+    name: str
+    reason: str
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def health(self) -> ChannelHealth:
+        return ChannelHealth("down", self.at, self.reason)
+
+    async def listen(self, bot: Bot) -> None:
+        raise ChannelError(self.reason)
+
+    async def send(self, outbound: Outbound) -> None:
+        raise ChannelError(self.reason)
+
+
+def make_messengers(
+    settings: Settings, secrets: Mapping[str, str], plugins: Path, *, has_server: bool
+) -> list[Channel]:
+    """All that the configuration names, in its order; `plugins` is the folder of a user's own.
+    `has_server` says whether the web channel's server runs, too, which some are called by."""
+    return [
+        _make(entry["name"], entry["settings"], secrets, plugins, has_server)
+        for entry in settings.channels.messengers
+    ]
+
+
+def _make(
+    name: str,
+    settings: Mapping[str, Any],
+    secrets: Mapping[str, str],
+    plugins: Path,
+    has_server: bool,
+) -> Channel:
+    try:
+        kind = find_type(name, plugins)
+        if kind.is_called and not has_server:
+            raise ChannelError(
+                f"The channel {name} is called by its platform, at the web channel's server, which "
+                'does not run: set "web": true under channels.'
+            )
+        if missing := what_is_missing(kind, secrets):
+            raise ChannelError(missing)
+        given = {key: secrets[key] for key in (*kind.secrets, *kind.may_have) if secrets.get(key)}
+        channel = kind.make(_read(kind, settings), given)
+    except ChannelError as error:
+        return Unavailable(name, str(error))
+    except Exception as error:  # whatever a package may raise that is not ours
+        log.exception("the channel %s can't be made", name)
+        reason = f"The channel {name} can't be started ({error}); the log has the details."
+        return Unavailable(name, reason)
+    return channel
+
+
+def find_type(name: str, plugins: Path) -> ChannelType:
+    """How a channel is made. Raises ChannelError where there is none of this name."""
+    if name in BUILT_IN:
+        found: Any = importlib.import_module(f"channels.{name}").CHANNEL
+    elif (file := plugins / f"{name}.py").is_file():
+        found = getattr(_load(file), "CHANNEL", None)
+    else:
+        points = metadata.entry_points(group=ENTRY_POINTS, name=name)
+        found = next((point.load() for point in points), None)
+    if not isinstance(found, ChannelType):
+        near = nearest(name, (*BUILT_IN, "telegram", "web"))
+        hint = f" Did you mean {near}?" if near else ""
+        raise ChannelError(
+            f"There is no channel {name}: neither one of the bot's own, nor {plugins / name}.py "
+            f"with a CHANNEL in it, nor a package that brings it.{hint}"
+        )
+    return found
+
+
+def _load(file: Path) -> Any:
+    """A file of the user's plugins, as the plugins' loader has it too."""
+    name = f"parley_user_{file.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ChannelError(f"{file} can't be read as a module.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def what_is_missing(kind: ChannelType, secrets: Mapping[str, str]) -> str:
+    """What a channel lacks to run, and what to do; "" for nothing."""
+    packages = [name for name in kind.packages if not _is_installed(name)]
+    if packages:
+        is_ours = kind.name in BUILT_IN
+        how = f"make channel-{kind.name}" if is_ours else f"pip install {' '.join(packages)}"
+        return f"The channel {kind.name} needs packages that are not installed: {how}"
+    if missing := [name for name in kind.secrets if not secrets.get(name)]:
+        return f"The channel {kind.name} needs {' and '.join(missing)} in .env."
+    return ""
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _read(kind: ChannelType, settings: Mapping[str, Any]) -> Any:
+    try:
+        return kind.settings.model_validate(dict(settings))
+    except ValidationError as error:
+        faults = [_describe(kind, fault) for fault in error.errors(include_url=False)]
+        raise ChannelError(" ".join(faults)) from None
+
+
+def _describe(kind: ChannelType, fault: Any) -> str:
+    key = ".".join(map(str, fault["loc"]))
+    where = f"channels.{kind.name}.{key}" if key else f"channels.{kind.name}"
+    known = kind.settings.model_fields
+    if fault["type"] == "extra_forbidden":
+        near = nearest(key, known)
+        return f"{where} is no setting{f'; did you mean {near}?' if near else '.'}"
+    if fault["type"] == "missing":
+        return f"{where} is missing: {known[key].description or 'it must be set'}"
+    return f"{where} does not fit: {fault['msg']}."

@@ -1,0 +1,103 @@
+"""How the bot is watched: what happened lately, metrics where they are set, and two commands."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.recent import RecentActivity
+from bot.settings import Layers, SettingsStore
+from channels.base import ChannelError
+
+if TYPE_CHECKING:
+    from channels.web.metrics import MetricsPage
+
+log = logging.getLogger(__name__)
+
+METRICS_TOKEN, PAGE_TOKEN = "PARLEY_METRICS_TOKEN", "PARLEY_WEB_TOKEN"
+LEVELS = ("debug", "info", "warning", "error")
+UNSERVED = (
+    "metrics.enabled is set, but this process serves no page to have /metrics beside it; set "
+    "metrics.port, too."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """`recent` hears what happens; `page` is what is served at /metrics, None where nothing is, and
+    `host` and `port` where it has a server of its own (port 0: nowhere)."""
+
+    recent: RecentActivity
+    page: MetricsPage | None = None
+    host: str = ""
+    port: int = 0
+
+    @asynccontextmanager
+    async def serving(self, *, has_page: bool) -> AsyncIterator[None]:
+        """Serve the metrics on a port of their own as long as this lasts, where one is set;
+        `has_page` says that the web channel serves them anyway. Raises ChannelError."""
+        if self.page is None or not self.port:
+            if self.page is not None and not has_page:
+                log.warning(UNSERVED)
+            yield
+            return
+        from channels.web.metrics import listen, serving  # noqa: PLC0415 - only where it is set
+
+        try:
+            listener = listen(self.host, self.port)
+        except OSError as error:
+            raise ChannelError(
+                f"The metrics can't be served at {self.host}, port {self.port} "
+                f"({error.strerror}); change metrics.host or metrics.port."
+            ) from None
+        async with serving(self.page, listener):
+            yield
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `logs` and `report` to the command line's."""
+    logs = commands.add_parser("logs", help="show what the bot has logged")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is written")
+    logs.add_argument("--since", metavar="WHEN", help="from then on: 2h, 30m, 14:30, 2026-11-23")
+    logs.add_argument("--level", choices=LEVELS, default="debug", help="this level and above")
+    logs.add_argument("-n", "--lines", type=int, metavar="N", help="the last N")
+    logs.set_defaults(run=_show_logs)
+    report = commands.add_parser(
+        "report", help="write a file for an issue, without secrets and texts"
+    )
+    report.add_argument("file", type=Path, nargs="?", help="a new file (parley-report-….zip)")
+    report.set_defaults(run=_report)
+
+
+def _show_logs(options: argparse.Namespace) -> int:
+    from bot import log_command  # noqa: PLC0415 - nothing for the bot itself
+
+    return log_command.run(options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from bot import report  # noqa: PLC0415 - nothing for the bot itself
+
+    return report.run(options)
+
+
+def monitor(layers: Layers, version: str) -> Monitoring:
+    """How this process is to be watched. Raises ChannelError where the metrics would be open to
+    others."""
+    settings = SettingsStore(layers).effective().metrics
+    if not settings.enabled:
+        return Monitoring(RecentActivity())
+    from bot.metrics import Metrics  # noqa: PLC0415 - slow, and nothing where it is off
+    from channels.web.metrics import MetricsPage, why_closed  # noqa: PLC0415
+
+    metrics = Metrics(version)
+    tokens = tuple(layers.secrets.get(name, "").strip() for name in (METRICS_TOKEN, PAGE_TOKEN))
+    page = MetricsPage(metrics.read, tokens)
+    if sentence := why_closed(page, settings.host if settings.port else ""):
+        raise ChannelError(sentence)
+    return Monitoring(metrics, page, settings.host, settings.port)

@@ -1,0 +1,194 @@
+"""`python main.py import FROM PATH` and `export FOLDER`, carried out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from bot.app import App
+from bot.assembly import assemble
+from bot.data_folder import (
+    FolderError,
+    check_moved,
+    check_not_emptied,
+    find_database,
+    has_bot,
+    lock_data_folder,
+)
+from bot.logs import set_up_logs
+from bot.moving.arrival import Arrival, Destination
+from bot.moving.chatgpt import ChatGpt
+from bot.moving.cowagent import CowAgent
+from bot.moving.export import export
+from bot.moving.open_webui import OpenWebUi
+from bot.moving.personas import add_agents, as_agent
+from bot.moving.plain_arrival import PlainArrival, PlainExport
+from bot.moving.report import describe
+from bot.moving.source import Belongings, ForeignSource, MovingError
+from bot.settings import Layers, SettingsStore, load_layers
+from memory.record.engines import engine_for
+from memory.record.store import Store
+
+CHANNELS = ("web", "terminal")
+"""Those that list several conversations of one person."""
+
+
+Take = Callable[[App | None], Awaitable[None]]
+"""Brings something in; None: there is no bot yet, and nothing is written."""
+
+
+def bring_in(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Import; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
+    layers = _load_layers(options, "import")
+    take = _choose(options, say)
+    if options.dry_run and not has_bot(find_database(layers, options.data)):
+        asyncio.run(_rehearse(take))
+        return 0
+    try:
+        with _hold(options, layers):
+            asyncio.run(_bring_in(options, layers, take))
+    except KeyboardInterrupt:
+        say("Stopped. What was brought in stays; the same command goes on from there.")
+        return 130
+    return 0
+
+
+def write_out(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Export; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
+    layers = _load_layers(options, "export")
+    place = find_database(layers, options.data)
+    if not has_bot(place):
+        raise FolderError(f"There is no bot in {options.data}; name its folder with --data DIR.")
+    with _hold(options, layers):
+        asyncio.run(_write_out(options, place, say))
+    return 0
+
+
+async def _write_out(
+    options: argparse.Namespace, place: Path | str, say: Callable[[str], None]
+) -> None:
+    store = await Store.open(engine_for(place), "alone")
+    try:
+        done = await export(store, options.data, options.folder.expanduser(), say)
+    finally:
+        await store.close()
+    say(
+        f"Exported {done.conversations:,} conversations with {done.messages:,} messages, and "
+        f"{done.files:,} files, to {options.folder}."
+    )
+    if done.left_out:
+        say(f"Left out: {done.left_out:,} messages that were taken away (/undo, /context clear).")
+
+
+def _load_layers(options: argparse.Namespace, command: str) -> Layers:
+    layers = load_layers(options.config, os.environ)
+    if SettingsStore(layers).effective().broker:
+        raise FolderError(
+            f"`{command}` is for a bot of one process; this one is a cluster (broker)."
+        )
+    return layers
+
+
+@contextmanager
+def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
+    """Hold the data folder, and write logs there."""
+    os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    place = find_database(layers, options.data)
+    with lock_data_folder(options.data):
+        if isinstance(place, Path):
+            check_not_emptied(options.data)
+        else:
+            check_moved(place, options.data)
+        close_logs = set_up_logs(options.data / "logs", layers, is_quiet=True)
+        try:
+            yield
+        finally:
+            close_logs()
+
+
+def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
+    """What is to be brought in; it is there, and of that kind. Raises MovingError."""
+    kind, path = options.source, options.path.expanduser()
+    if kind == "parley":
+        return partial(_take_export, options, say, PlainExport(path))
+    destination, source = _destination(options.to), _open(kind, path, options.user)
+    return partial(_take_foreign, options, say, source, destination)
+
+
+def _open(kind: str, path: Path, user: str) -> ForeignSource:
+    if kind == "chatgpt":
+        return ChatGpt(path)
+    return OpenWebUi(path, user) if kind == "open-webui" else CowAgent(path)
+
+
+def _destination(text: str) -> Destination:
+    channel, _, user = text.partition("/")
+    if channel not in CHANNELS or "/" in user or (user and channel != "web"):
+        raise MovingError(
+            f"Conversations can't be put into {text}: write --to web, --to web/NAME for somebody "
+            "who is let in on the page, or --to terminal."
+        )
+    return Destination(channel, user)
+
+
+async def _rehearse(take: Take) -> None:
+    await take(None)
+
+
+async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> None:
+    app = await assemble(layers, options.data, [])
+    try:
+        await app.begin()
+        await app.conversations.services.meter.ready()
+        await take(app)
+        await app.conversations.settle()
+    finally:
+        await app.close()
+
+
+async def _take_foreign(
+    options: argparse.Namespace,
+    say: Callable[[str], None],
+    source: ForeignSource,
+    destination: Destination,
+    app: App | None,
+) -> None:
+    arrival = Arrival(
+        app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, say=say
+    )
+    await arrival.take_chats()
+    own = source.belongings()
+    await arrival.take_memory(own)
+    agents = await _take_settings(options, app, arrival, own)
+    say(describe(arrival.arrived, source, options, agents))
+
+
+async def _take_export(
+    options: argparse.Namespace, say: Callable[[str], None], source: PlainExport, app: App | None
+) -> None:
+    arrival = PlainArrival(app, source, is_own=options.mine, is_rehearsal=options.dry_run, say=say)
+    await arrival.take_all()
+    say(describe(arrival.arrived, source, options, []))
+
+
+async def _take_settings(
+    options: argparse.Namespace, app: App | None, arrival: Arrival, own: Belongings
+) -> list[str]:
+    """What was set and written into the configuration, or would be."""
+    known = app.config.book.agents if app else ()
+    new = [one["id"] for one in map(as_agent, own.personas) if one["id"] not in known]
+    if app is None or not options.with_settings:
+        arrival.arrived.settings = [f"{one.key} = {one.value}" for one in own.settings]
+        if arrival.prompts:
+            prompts = f"system prompts of {len(arrival.prompts)} conversations"
+            arrival.arrived.settings.append(prompts)
+        return new
+    await arrival.take_settings(own)
+    if options.dry_run:
+        return new
+    return add_agents(options.config, own.personas, app.config.book.agents)

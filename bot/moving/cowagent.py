@@ -1,0 +1,220 @@
+"""CowAgent (formerly chatgpt-on-wechat): its workspace, `~/cow`, and its `config.json`.
+
+Conversations are in an SQLite file: `memory/long-term/index.db` in the workspace, in older versions
+`sessions/conversations.db`. A message's content is JSON, a text or blocks as Anthropic has them.
+Memory is in `MEMORY.md`, `USER.md` and `memory/YYYY-MM-DD.md`; who it is, in `AGENT.md` or in
+`SOUL.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from bot.moving.reading import Archive, load_json
+from bot.moving.source import (
+    Belongings,
+    ForeignChat,
+    ForeignMessage,
+    ForeignSetting,
+    MovingError,
+    Persona,
+    Remains,
+    UnreadableChat,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+)
+from memory.messages import ToolCall
+from memory.record.foreign import ForeignDatabase
+
+_DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")
+_SELVES = ("AGENT.md", "SOUL.md")
+_DAY = re.compile(r"(?:.*/)?memory/(\d{4}-\d\d-\d\d)\.md")
+_BLANK = re.compile(r"[*_]?\*?[(（].*[)）]\*?[*_]?|[-*]\s*\*\*[^*]*\*\*[:：]\s*(?:\*[(（].*)?|---+")
+"""Lines of its templates that nobody has filled in."""
+COUNTERPARTS = {
+    "agent_max_context_turns": "agent_max_context_turns",
+    "agent_max_context_tokens": "agent_max_context_tokens",
+    "agent_max_steps": "agent_max_steps",
+    "temperature": "brain.temperature",
+    "request_timeout": "request_timeout",
+}
+"""Its settings, and what they are called here."""
+_SECRET = re.compile(r"key|secret|token|password", re.IGNORECASE)
+_NO_SECRET = frozenset({"agent_max_context_tokens", "conversation_max_tokens"})
+
+
+class CowAgent:
+    """A workspace, or the folder with the configuration; see `ForeignSource`."""
+
+    name = "CowAgent"
+
+    def __init__(self, path: Path) -> None:
+        self.remains = Remains()
+        self._archive = Archive(path)
+        names = self._archive.names
+        there = [name for name in names if name in _DATABASES or name.endswith(".db")]
+        places = [place for name in there if (place := self._archive.place(name)) is not None]
+        found = [ForeignDatabase(place) for place in places]
+        self._databases = [one for one in found if one.has("messages", "session_id", "content")]
+        self._config = as_object(
+            self._archive.json("config.json") if "config.json" in names else {}
+        )
+        is_workspace = {"MEMORY.md", *_SELVES} & {*names} or any(map(_DAY.fullmatch, names))
+        if not (self._databases or is_workspace or self._config):
+            raise MovingError(
+                f"There is nothing of CowAgent in {path}; name its workspace (~/cow unless "
+                "agent_workspace says otherwise), or the folder with its config.json."
+            )
+
+    def count(self) -> int:
+        return sum(one.count("sessions") for one in self._databases)
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        for database in self._databases:
+            columns = ("agent_id", "session_id", "channel_type", "title", "created_at", "pinned")
+            order = ("created_at", "session_id")
+            for row in database.rows("sessions", columns, order=order):
+                yield self._chat(database, row)
+
+    def _chat(self, database: ForeignDatabase, row: Mapping[str, Any]) -> ForeignChat:
+        agent, session = as_text(row["agent_id"]), as_text(row["session_id"])
+        wanted = {"session_id": row["session_id"], "agent_id": row["agent_id"]}
+        columns = ("role", "content", "created_at")
+        rows = database.rows("messages", columns, wanted, ("seq", "id"))
+        title = as_text(row["title"])
+        channel = as_text(row["channel_type"])
+        return ForeignChat(
+            f"{agent}/{session}" if agent else session,
+            title or (f"{session} ({channel})" if channel not in ("", "web") else ""),
+            tuple(said for one in rows for said in _read(one)),
+            "pinned" if row["pinned"] else "",
+            at=as_time(row["created_at"]),
+        )
+
+    def belongings(self) -> Belongings:
+        own = Belongings(days=self._days())
+        for name in ("USER.md", "MEMORY.md"):
+            own.memory += _filled_lines(self._text(name))
+        texts = [as_text(self._config.get("character_desc")).strip()]
+        texts += [
+            "\n".join(_filled_lines(self._text(name), keeps_headings=True)) for name in _SELVES
+        ]
+        if prompt := "\n\n".join(filter(None, texts)):
+            own.personas.append(Persona("cowagent", "who CowAgent was", prompt))
+        own.settings += self._settings()
+        self._count_rest()
+        return own
+
+    def picture(self, name: str) -> bytes | None:
+        return None
+
+    def _text(self, name: str) -> str:
+        return (self._archive.text(name) or "") if name in self._archive.names else ""
+
+    def _days(self) -> dict[date, str]:
+        found = {}
+        for name in self._archive.names:
+            if (match := _DAY.fullmatch(name)) and "/users/" not in f"/{name}":
+                try:
+                    day = date.fromisoformat(match[1])
+                except ValueError:
+                    continue
+                text = re.sub(r"\A# Daily Memory: [\d-]+\s*", "", self._text(name)).strip()
+                if text:
+                    found[day] = text
+        return found
+
+    def _settings(self) -> list[ForeignSetting]:
+        found = []
+        for name, value in self._config.items():
+            if name in COUNTERPARTS:
+                found.append(ForeignSetting(name, COUNTERPARTS[name], value))
+            elif name == "character_desc" or value in ("", None, [], False):
+                continue
+            elif _SECRET.search(name) and name not in _NO_SECRET:
+                self.remains.counts["keys and tokens in config.json"] += 1
+            elif name == "model":
+                self.remains.remarks.append(
+                    f"Its model was {as_text(value)[:80]}: `python main.py init` sets up that or "
+                    "another one, with its key."
+                )
+            else:
+                self.remains.counts["other settings in config.json"] += 1
+        return found
+
+    def _count_rest(self) -> None:
+        names = self._archive.names
+        counts = self.remains.counts
+        others = {name.split("/")[2] for name in names if name.startswith("memory/users/")}
+        counts["people with a memory of their own (memory/users)"] += len(others)
+        counts["skills (skills/: look through them, and copy them into data/skills)"] += sum(
+            PurePosixPath(name).name == "SKILL.md" for name in names
+        )
+        counts["files of knowledge (knowledge/)"] += sum(n.startswith("knowledge/") for n in names)
+        if "scheduler/tasks.json" in names:
+            tasks = self._archive.json("scheduler/tasks.json")
+            listed = as_object(tasks).get("tasks", tasks)
+            number = len(listed) if isinstance(listed, dict | list) else 1
+            counts["scheduled tasks (/remind and /job make new ones)"] += number
+        for name in [name for name, number in counts.items() if not number]:
+            del counts[name]
+
+
+def _read(row: Mapping[str, Any]) -> list[ForeignMessage]:
+    """What a row of `messages` says."""
+    at, kept, role = as_time(row["created_at"]), as_text(row["content"]), row["role"]
+    content = load_json(kept)
+    if not isinstance(content, str | list):
+        content = kept
+    blocks = [as_object(one) for one in content] if isinstance(content, list) else []
+    text = content if isinstance(content, str) else _texts(blocks)
+    if role == "user":
+        results = [_read_result(one, row) for one in blocks if one.get("type") == "tool_result"]
+        return [*results, ForeignMessage("user", text, at)] if text.strip() else results
+    if role != "assistant":
+        return []
+    thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
+    calls = tuple(_read_call(one) for one in blocks if one.get("type") == "tool_use")
+    reasoning = "\n\n".join(filter(None, thoughts))
+    return [ForeignMessage("assistant", text, at, reasoning=reasoning, calls=calls)]
+
+
+def _texts(blocks: list[Mapping[str, Any]]) -> str:
+    return "\n\n".join(
+        filter(None, (as_text(one.get("text")) for one in blocks if one.get("type") == "text"))
+    )
+
+
+def _read_call(block: Mapping[str, Any]) -> ToolCall:
+    arguments = json.dumps(as_object(block.get("input")), ensure_ascii=False)
+    return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
+
+
+def _read_result(block: Mapping[str, Any], row: Mapping[str, Any]) -> ForeignMessage:
+    content = block.get("content")
+    text = _texts([as_object(one) for one in as_list(content)]) or as_text(content)
+    return ForeignMessage(
+        "tool",
+        text,
+        as_time(row["created_at"]),
+        call_id=as_text(block.get("tool_use_id")),
+        tool="tool",
+        is_error=block.get("is_error") is True,
+    )
+
+
+def _filled_lines(text: str, *, keeps_headings: bool = False) -> list[str]:
+    """The lines that say something: not the titles and blanks of its templates."""
+    found = []
+    for line in text.splitlines():
+        said = line.strip()
+        if said and not _BLANK.fullmatch(said) and (keeps_headings or not said.startswith("#")):
+            found.append(line.rstrip() if keeps_headings else said)
+    return [] if all(one.lstrip().startswith("#") for one in found) else found

@@ -1,0 +1,292 @@
+"""Files of others, read within limits: whatever they hold, reading them ends, and ends in a
+sentence.
+
+Nothing is unpacked: what a ZIP holds is read through, member by member, so no name in it can lead
+anywhere. JSON is read piece by piece, so its length costs no memory.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import orjson
+
+from bot.moving.source import MovingError
+
+MOST_JSON = 8_000_000_000
+"""Bytes of a JSON file; with a million long messages it has two thousand million."""
+MOST_PIECE = 150_000_000
+"""Bytes that one entry of it may take in memory (`weigh`), where it is held as a whole."""
+MOST_TEXT = 2_000_000
+"""Bytes of any other text."""
+MOST_PICTURE = 20_000_000
+MOST_FILES = 200_000
+_MOST_RATIO = 400  # of what is unpacked to what is packed; of texts it is 5 to 30
+_LEVELS = 4  # of folders that are looked into
+_BROKEN_ZIP = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    RuntimeError,  # it wants a password
+    NotImplementedError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    ValueError,
+    OSError,
+)
+
+
+class Archive:
+    """Files by their names: in a folder, in a ZIP, or one alone. Links are not followed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._zip: zipfile.ZipFile | None = None
+        self._files: dict[str, Path] = {}
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        try:
+            if path.is_dir():
+                self._files = dict(_walk(path.resolve()))
+            elif not path.is_file():
+                raise MovingError(f"There is nothing at {path}; name the file or the folder.")
+            elif zipfile.is_zipfile(path):
+                self._zip = zipfile.ZipFile(path)
+                infos = self._zip.infolist()
+                _check_number(len(infos), path)
+                self._members = {info.filename: info for info in infos if not info.is_dir()}
+            else:
+                self._files = {path.name: path.resolve()}
+        except _BROKEN_ZIP as error:
+            raise MovingError(f"{path} can't be read: {_reason(error)}.") from None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all files, with slashes, in order."""
+        return sorted([*self._files, *self._members])
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return name in self._files or name in self._members
+
+    def find(self, name: str) -> str:
+        """The file of this name that lies nearest to the top; "" where there is none."""
+        found = [one for one in self.names if PurePosixPath(one).name.lower() == name.lower()]
+        return min(found, key=lambda one: (one.count("/"), one), default="")
+
+    def place(self, name: str) -> Path | None:
+        """Where a file is; None for one in a ZIP."""
+        return self._files.get(name)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """The content of a file. Raises MovingError, also while it is read."""
+        try:
+            if self._zip is not None:
+                info = self._members[name]
+                _check_ratio(info)
+                with self._zip.open(info) as member:
+                    yield member
+            else:
+                how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                with open(os.open(self._files[name], how), "rb") as file:
+                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        raise MovingError(f"{name} in {self.path} is not a regular file.")
+                    yield file
+        except _BROKEN_ZIP as error:
+            raise MovingError(f"{name} in {self.path} can't be read: {_reason(error)}.") from None
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """A small file as a whole; None where it is larger. Raises MovingError."""
+        with self.open(name) as file:
+            content = file.read(most + 1)
+        return content if len(content) <= most else None
+
+    def text(self, name: str) -> str | None:
+        """A small text; None where it is larger, or none."""
+        content = self.read(name, MOST_TEXT)
+        try:
+            return None if content is None else content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return None
+
+    def json(self, name: str) -> Any:
+        """What a small JSON file says; None where it is larger, or none."""
+        content = self.read(name, MOST_TEXT)
+        return None if content is None else load_json(content.removeprefix(b"\xef\xbb\xbf"))
+
+    def entries(self, name: str) -> Iterator[Any]:
+        """The entries of a JSON list, one by one; None for one that can't be read. Of anything but
+        a list, it is the only entry. Raises MovingError."""
+        where = f"{name} in {self.path}" if name != self.path.name else str(self.path)
+        with self.open(name) as file:
+            for piece in _split(_Metered(file, where), where):
+                yield load_json(piece)
+
+    def close(self) -> None:
+        if self._zip is not None:
+            self._zip.close()
+
+
+class _Metered:
+    """A file without its byte order mark, of which only so much is read."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file, self._name = file, name
+        self._whole = self._piece = 0
+
+    def begin_piece(self) -> None:
+        """An entry is complete."""
+        self._piece = 0
+
+    def chunks(self) -> Iterator[bytes]:
+        """What it holds, in pieces. Raises MovingError."""
+        while data := self._file.read(_CHUNK):
+            if not self._whole:
+                data = data.removeprefix(b"\xef\xbb\xbf").lstrip() or b" "
+            self._whole += len(data)
+            self._piece += weigh(data)
+            if self._whole > MOST_JSON or self._piece > MOST_PIECE:
+                part = "" if self._whole > MOST_JSON else "one entry of "
+                raise MovingError(
+                    f"{self._name} can't be imported: {part}it is larger than anything that a "
+                    "program would have written there."
+                )
+            yield data
+
+
+_CHUNK = 262_144
+_IN_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_OUTSIDE = re.compile(rb'["\[\]{}]')
+_AT_TOP = re.compile(rb'["\[\]{},]')
+
+
+def _split(file: _Metered, name: str) -> Iterator[bytes]:
+    """The entries of a list as they are written, each when it is complete; of anything else, all of
+    it. Raises MovingError."""
+    chunks, splitter = file.chunks(), _ListSplitter()
+    first = next(chunks, b"")
+    if not first.startswith(b"["):
+        whole = b"".join((first, *chunks))
+        if load_json(whole) is None:
+            raise MovingError(f"{name} is damaged, or no JSON file. Have it made again.")
+        yield whole
+        return
+    for chunk in chain([first[1:]], chunks):
+        for piece in splitter.feed(chunk):
+            file.begin_piece()
+            yield piece
+    if not splitter.is_over:
+        raise MovingError(f"{name} is cut short, or no JSON file. Have it made again.")
+
+
+class _ListSplitter:
+    """Finds where the entries of a list end, in time that is proportional to its length, however
+    deep it is nested and however long a text in it is. (ijson's memory grows with the square of the
+    depth, and its time with that of a text's length.)"""
+
+    def __init__(self) -> None:
+        self._piece = bytearray()
+        self._depth, self._is_in_text, self._is_escaped = 0, False, False
+        self.is_over = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The entries that are complete with this piece of the file."""
+        at = start = 0
+        while at < len(chunk) and not self.is_over:
+            if self._is_in_text:
+                at = self._skip_text(chunk, at)
+                continue
+            token = (_OUTSIDE if self._depth else _AT_TOP).search(chunk, at)
+            if token is None:
+                break
+            at = token.end()
+            if self._ends_entry(token[0]):
+                self._piece += chunk[start : at - 1]
+                if self._piece.strip():
+                    yield bytes(self._piece)
+                self._piece.clear()
+                start, self.is_over = at, token[0] != b","
+        self._piece += chunk[start:]
+
+    def _skip_text(self, chunk: bytes, at: int) -> int:
+        """Where a text ends that goes on at this place, or the chunk does."""
+        found = _IN_TEXT.match(chunk, at + self._is_escaped)
+        end = found.end() if found else len(chunk)
+        self._is_escaped = False
+        if end < len(chunk):
+            self._is_in_text = chunk[end : end + 1] != b'"'
+            self._is_escaped = self._is_in_text  # by a backslash that is the chunk's last byte
+        return end + 1
+
+    def _ends_entry(self, sign: bytes) -> bool:
+        if sign == b'"':
+            self._is_in_text = True
+        elif sign in b"[{":
+            self._depth += 1
+        elif self._depth:
+            self._depth -= 1
+        else:
+            return True
+        return False
+
+
+def load_json(data: bytes | str) -> Any:
+    """What a piece of JSON says; None where it is too large or too deep, or none."""
+    content = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    try:
+        return orjson.loads(content) if weigh(content) <= MOST_PIECE else None
+    except (orjson.JSONDecodeError, MemoryError):
+        return None
+
+
+def weigh(data: bytes) -> int:
+    """About how many bytes a piece of JSON takes in memory, at the most."""
+    return len(data) + 150 * (data.count(b"[") + data.count(b"{")) + 30 * data.count(b'"')
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files in a folder and the folders in it; links are left out."""
+    waiting, count = [(folder, 0)], 0
+    while waiting:
+        place, level = waiting.pop()
+        with os.scandir(place) as found:
+            for entry in found:
+                count += 1
+                _check_number(count, folder)
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False) and level < _LEVELS:
+                    waiting.append((path, level + 1))
+                elif entry.is_file(follow_symlinks=False):
+                    yield path.relative_to(folder).as_posix(), path
+
+
+def _check_number(count: int, path: Path) -> None:
+    if count > MOST_FILES:
+        raise MovingError(
+            f"{path} holds more than {MOST_FILES:,} files, so it is not what a program has "
+            "exported; name the right folder."
+        )
+
+
+def _check_ratio(info: zipfile.ZipInfo) -> None:
+    if info.file_size > MOST_PICTURE and info.file_size > _MOST_RATIO * info.compress_size:
+        raise MovingError(
+            f"{info.filename} would be {info.file_size / 1e6:,.0f} MB unpacked, out of "
+            f"{info.compress_size / 1e6:,.1f} MB: that is no export, so nothing more is read."
+        )
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split())[:100] or type(error).__name__

@@ -1,0 +1,310 @@
+"""What of a log may leave the machine: the bot's own words, and nothing that somebody said.
+
+It is not looked for what is private, which nobody can list, but for what is known: the sentences
+that stand in the bot's source, in which whatever was filled in is left out, and the places in
+source files that a traceback names. All else becomes the number of lines that it was.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC
+from functools import cache, lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from bot.log_reading import LogEntry
+from bot.logs import ROOMS
+from channels.language import list_sentences
+
+ROOT = Path(__file__).resolve().parents[1]
+REQUIREMENTS = (ROOT / "requirements.txt", *ROOT.glob("*/**/requirements*.txt"))
+_PACKAGES, _PYTHON = Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("stdlib"))
+LEFT_OUT = "<…>"
+LONGEST = 2_000
+"""Characters of a text in which known sentences are looked for."""
+_LEAST = 8
+"""Letters of its own that a sentence must have, to say anything."""
+_DEEPEST = 3
+_FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]")
+_PLACE = re.compile(r"\{[^{}]*\}")
+_NUMBER = re.compile(r"-?\d{1,5}(\.\d{1,6})?")
+_TURN = re.compile(r"(.*) (t\d{1,7})", re.DOTALL)
+_FILE = re.compile(r'File "(.+)", line (\d{1,6})(?:, in ([\w.<>]{1,100}))?')
+_ERROR = re.compile(r"([A-Za-z_][\w.]{0,150})(?::.*)?", re.DOTALL)
+_MARKS = re.compile(r"[\s~^|+-]*(?:\d{1,2} -+)?")
+_PHRASES = frozenset(
+    {
+        "Traceback (most recent call last):",
+        "Exception Group Traceback (most recent call last):",
+        "During handling of the above exception, another exception occurred:",
+        "The above exception was the direct cause of the following exception:",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The pieces of a sentence between which something is filled in. `is_number` says of which
+    places a number may be shown."""
+
+    pieces: tuple[str, ...]
+    is_number: tuple[bool, ...] = ()
+
+    @property
+    def letters(self) -> int:
+        return sum(c.isalpha() for piece in self.pieces for c in piece)
+
+    def match(self, text: str) -> list[str] | None:
+        """What stands in the places of a text; None where it is another sentence. In a time that
+        grows with the text alone, whoever wrote it."""
+        first, *rest = self.pieces
+        if not rest:
+            return [] if text == first else None
+        *middle, last = rest
+        end = len(text) - len(last)
+        if not text.startswith(first) or not text.endswith(last) or end < len(first):
+            return None
+        place, found = len(first), []
+        for piece in middle:
+            here = text.find(piece, place, end)
+            if here < 0:
+                return None
+            found.append(text[place:here])
+            place = here + len(piece)
+        return [*found, text[place:end]]
+
+
+def _of_format(text: str) -> Sentence:
+    """A sentence with places as `logging` fills them: "%s took %d s"."""
+    kinds = tuple(one[-1] in "dfg" for one in _FORMAT.findall(text))
+    pieces = tuple(piece.replace("%%", "%") for piece in _FORMAT.split(text))
+    return Sentence(pieces, kinds)
+
+
+@cache
+def _known_sentences() -> Sequence[Sentence]:
+    """What the bot says to people, the most words first."""
+    found = [Sentence(tuple(_PLACE.split(text))) for text in list_sentences()]
+    return sorted((one for one in found if one.letters >= _LEAST), key=lambda one: -one.letters)
+
+
+@cache
+def _logged_in(module: str) -> Sequence[Sentence]:
+    """What a module of ours logs."""
+    path = _find_module(module)
+    if path is None or module.partition(".")[0] not in ROOMS:
+        return ()
+    found = [_of_format(text) for text in _log_calls(ast.parse(path.read_text("utf-8")))]
+    return sorted((one for one in found if one.letters), key=lambda one: -one.letters)
+
+
+def _log_calls(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="log")),
+                args=[ast.Constant(value=str(text)), *_],
+            ):
+                yield text
+
+
+@cache
+def _find_module(module: str) -> Path | None:
+    """The source of a module by its name, of ours or of a package that is installed."""
+    parts = module.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    for base in (ROOT, _PACKAGES, _PYTHON):
+        place = base.joinpath(*parts)
+        for path in (place.with_suffix(".py"), place / "__init__.py"):
+            if path.is_file() and _name_file(path):
+                return path
+    return None
+
+
+@cache
+def _name_file(path: Path) -> str:
+    """What a source file of ours, of a package that we name, or of Python is called; "" for any
+    other: a plugin, or what else somebody has put there."""
+    if ".." in path.parts or not path.is_file():
+        return ""
+    for name, base in (("site-packages", _PACKAGES), ("python", _PYTHON), ("", ROOT)):
+        if path.is_relative_to(base):
+            inner = path.relative_to(base)
+            top = inner.parts[0].removesuffix(".py")
+            is_known = {
+                "": top in (*ROOMS, "main"),
+                "site-packages": top in _public_packages(),
+                "python": top in sys.stdlib_module_names,
+            }[name]
+            return "/".join(filter(None, (name, inner.as_posix()))) if is_known else ""
+    return ""
+
+
+@cache
+def _public_packages() -> frozenset[str]:
+    """What the packages are imported as that the bot's requirements name."""
+    named = {
+        name.lower().replace("_", "-")
+        for file in REQUIREMENTS
+        if file.is_file()
+        for name in re.findall(r"^([\w.-]+)(?:\[.*\])?==", file.read_text("utf-8"), re.MULTILINE)
+    }
+    found = metadata.packages_distributions().items()
+    return frozenset(
+        top
+        for top, owners in found
+        if any(one.lower().replace("_", "-") in named for one in owners)
+    )
+
+
+@cache
+def _source(path: Path) -> Sequence[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
+@dataclass(slots=True)
+class LogMasker:
+    """Masks events one after the other; a chat has the same number in all of them."""
+
+    _chats: dict[str, str] = field(default_factory=dict)
+    _processes: dict[str, str] = field(default_factory=dict)
+
+    def mask(self, entry: LogEntry) -> list[str]:
+        """An event as lines that say nothing of anybody."""
+        level = entry.level if entry.level in _LEVELS else LEFT_OUT
+        process = _number(self._processes, entry.process, "process")
+        about = " ".join(filter(None, (process, self._name_turn(entry.turn))))
+        module = entry.logger if _find_module(entry.logger) else LEFT_OUT
+        text = _mask_text(entry.text, _logged_in(entry.logger), has_numbers=True)
+        at = entry.at.astimezone(UTC)
+        head = f"{at:%Y-%m-%dT%H:%M:%S}Z {level} [{about or '-'}] {module}: {text}"
+        return [head, *(f"    {line}" for line in mask_traceback(entry.rest))]
+
+    def _name_turn(self, turn: str) -> str:
+        if turn == "-":
+            return ""
+        found = _TURN.fullmatch(turn)
+        chat, number = (found[1], f" {found[2]}") if found else (turn, "")
+        return f"{_number(self._chats, chat, 'chat')}{number}"
+
+
+_LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
+
+
+def _number(known: dict[str, str], name: str, kind: str) -> str:
+    return known.setdefault(name, f"{kind} {len(known) + 1}") if name else ""
+
+
+def _mask_text(
+    text: str, sentences: Iterable[Sentence], *, has_numbers: bool = False, depth: int = 0
+) -> str:
+    """A text with what was filled in left out; LEFT_OUT for one that nobody knows."""
+    if len(text) > LONGEST or depth > _DEEPEST:
+        return LEFT_OUT
+    for sentence in sentences:
+        if (places := sentence.match(text)) is None:
+            continue
+        kinds = sentence.is_number or (False,) * len(places)
+        shown = (
+            place
+            if is_number and has_numbers and _NUMBER.fullmatch(place)
+            else _mask_known(place, depth + 1)
+            for place, is_number in zip(places, kinds, strict=True)
+        )
+        filled = zip(sentence.pieces, [*shown, ""], strict=True)
+        return "".join(f"{piece}{place}" for piece, place in filled)
+    return LEFT_OUT
+
+
+@lru_cache(maxsize=4096)
+def _mask_known(text: str, depth: int) -> str:
+    return _mask_text(text, _known_sentences(), depth=depth)
+
+
+def mask_traceback(lines: Sequence[str]) -> list[str]:
+    """The lines below an event: the places in source files and the kinds of errors."""
+    shown: list[str] = []
+    hidden, source = 0, ""
+    for line in lines:
+        bare = line.strip(" |+")
+        indent = line[: len(line) - len(line.lstrip(" |+"))]
+        known, source = _known_line(bare, source)
+        if known is None:
+            hidden += 1
+            continue
+        if hidden:
+            shown.append(_count_hidden(hidden))
+        hidden = 0
+        shown.append(f"{_plain_indent(indent)}{known}")
+    return [*shown, *([_count_hidden(hidden)] if hidden else [])]
+
+
+def _plain_indent(indent: str) -> str:
+    return indent[:40]
+
+
+def _count_hidden(lines: int) -> str:
+    return f"({lines} {'line' if lines == 1 else 'lines'} left out)"
+
+
+def _known_line(line: str, source: str) -> tuple[str | None, str]:
+    """A line of a traceback as it may be shown (None: not at all), and the source line that may
+    come next. `source` is the one that may come now."""
+    if line in _PHRASES or (_MARKS.fullmatch(line) and len(line) < 200):
+        return line, source if not line.strip() or set(line) <= set("~^ ") else ""
+    if source and line == source:
+        return line, source
+    if found := _FILE.fullmatch(line):
+        return _name_place(*found.groups())
+    if found := _ERROR.fullmatch(line):
+        name = _name_error(found[1])
+        return (name and f"{name}{': ' + LEFT_OUT if ':' in line else ''}"), ""
+    return None, ""
+
+
+def _name_place(file: str, number: str, function: str | None) -> tuple[str, str]:
+    path = Path(file)
+    if not (name := _name_file(path)):
+        return f"File {LEFT_OUT}", ""
+    lines = _source(path)
+    place = int(number)
+    line = lines[place - 1].strip() if 0 < place <= len(lines) else ""
+    is_there = function is not None and _defines(path, function)
+    where = f", in {function}" if is_there else ""
+    return f'File "{name}", line {number}{where}', line
+
+
+@cache
+def _defines(path: Path, function: str) -> bool:
+    """Whether a file has a function of this name, or what Python calls so."""
+    if function in ("<module>", "<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
+        return True
+    text = "\n".join(_source(path))
+    return all(
+        re.search(rf"\b(def|class) {re.escape(name)}\b", text) for name in function.split(".")
+    )
+
+
+@cache
+def _name_error(name: str) -> str | None:
+    """The name of a kind of error that there is; None for what only looks like one."""
+    found = getattr(builtins, name, None)
+    if isinstance(found, type) and issubclass(found, BaseException):
+        return name
+    module, _, last = name.rpartition(".")
+    path = _find_module(module) if module else None
+    if path is None:
+        return None
+    begins = re.compile(rf"\s*class {re.escape(last)}\b")
+    return name if any(map(begins.match, _source(path))) else None

@@ -1,0 +1,88 @@
+"""What was written while the bot was away. Discord tells of that for some minutes only, when a
+session is resumed; what is older has to be looked up, chat by chat."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import discord
+import orjson
+
+from channels.base import ChannelState
+from channels.kit.platform import Heard, Place
+
+log = logging.getLogger(__name__)
+
+_NAME = "read"
+_MOST = 100
+"""Chats that are looked at, those in which somebody wrote last."""
+LONGEST_AWAY = timedelta(days=2)
+"""What is older is not answered any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRead:
+    """The newest message of a chat that is on disk; `place` is where messages of it are."""
+
+    place: Place
+    message: int
+
+
+class ReadMarks:
+    """How far the messages of each channel of Discord's are read."""
+
+    def __init__(self, state: ChannelState, channel: str, kept: Mapping[int, LastRead]) -> None:
+        self._state, self._channel = state, channel
+        self._kept = OrderedDict(kept)
+
+    @classmethod
+    async def load(cls, state: ChannelState, channel: str) -> ReadMarks:
+        text = await state.get(channel, _NAME)
+        try:
+            kept = {
+                int(number): LastRead(Place(chat, thread, is_group=is_group), int(message))
+                for number, chat, thread, is_group, message in orjson.loads(text or "[]")
+            }
+        except (ValueError, TypeError):
+            log.exception("what was read at Discord is not known any more")
+            kept = {}
+        return cls(state, channel, kept)
+
+    def all(self) -> dict[int, LastRead]:
+        return dict(self._kept)
+
+    async def note(self, heard: Heard, number: int) -> None:
+        """A message is on disk. What a server's people say to each other is noted only where the
+        bot was spoken to before, and kept with the next that is for it."""
+        known = self._kept.get(number)
+        if known is None and not heard.is_for_bot:
+            return
+        newest = max(int(heard.place.message), known.message if known else 0)
+        self._kept[number] = LastRead(replace(heard.place, message=""), newest)
+        self._kept.move_to_end(number)
+        if len(self._kept) > _MOST:
+            self._kept.popitem(last=False)
+        if heard.is_for_bot:
+            await self._keep()
+
+    async def drop(self, number: int) -> None:
+        """A chat is there no more."""
+        if self._kept.pop(number, None):
+            await self._keep()
+
+    async def _keep(self) -> None:
+        rows = [
+            [str(number), one.place.chat, one.place.thread, one.place.is_group, str(one.message)]
+            for number, one in self._kept.items()
+        ]
+        await self._state.set(self._channel, _NAME, orjson.dumps(rows).decode())
+
+
+def since(last: int) -> discord.Object:
+    """Where to begin to look."""
+    oldest = discord.utils.time_snowflake(discord.utils.utcnow() - LONGEST_AWAY)
+    return discord.Object(max(last, oldest))

@@ -1,0 +1,115 @@
+"""The SDK's client, as this channel wants it: what Discord's gateway tells, in its order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import aiohttp
+import discord
+import yarl
+from discord.gateway import DiscordWebSocket, ReconnectWebSocket
+
+log = logging.getLogger(__name__)
+
+_HEARD = {"connect", "resumed", "message", "raw_message_edit", "interaction", "raw_reaction_add"}
+_LONGEST_CONNECT = 60.0  # seconds
+_LONGEST_WAIT = 30.0  # seconds that the SDK waits by itself where Discord asks for it
+
+
+def point_at(base_url: str) -> None:
+    """Let another server than Discord be asked, for tests."""
+    discord.http.Route.BASE = f"{base_url}/api/v10"
+    DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"{base_url.replace('http', 'ws', 1)}/gateway")
+
+
+class DiscordClient(discord.Client):
+    """The SDK's client, which puts what happens into one line, in Discord's order. Names of members
+    come with their messages: nothing is kept of them.
+
+    Its own loop over the gateway (`connect`) would wait up to 17 minutes between two attempts, tell
+    nobody, and fail for good where the first one does; `hear` is one connection.
+    """
+
+    pause = 5.0
+
+    def __init__(self) -> None:
+        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # no calls are made
+        self.wanted = discord.Intents(
+            guilds=True,
+            guild_messages=True,
+            dm_messages=True,
+            guild_reactions=True,
+            dm_reactions=True,
+        )
+        super().__init__(
+            intents=self.wanted,
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            allowed_mentions=discord.AllowedMentions(
+                everyone=False, users=False, roles=False, replied_user=True
+            ),
+            max_ratelimit_timeout=_LONGEST_WAIT,
+        )
+        self._begun, self._resume = -self.pause, dict[str, Any]()
+        self.happened: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+
+    async def setup_hook(self) -> None:
+        """Ask for the content of messages if the portal allows it: without, Discord hides what is
+        not said to the bot, such as what a message replies to."""
+        flags = self.application_flags
+        self.wanted.message_content = (
+            flags.gateway_message_content or flags.gateway_message_content_limited
+        )
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """Discord lets a bot begin a session once in five seconds."""
+        now = asyncio.get_running_loop().time()
+        if (wait := self._begun + self.pause - now) > 0:
+            await asyncio.sleep(wait)
+        self._begun = asyncio.get_running_loop().time()
+
+    def dispatch(self, event: str, /, *args: Any, **_kwargs: Any) -> None:
+        if event in _HEARD:
+            self.happened.put_nowait((event, args[0] if args else None))
+
+    async def hear(self) -> None:
+        """Read the gateway until it ends. What it says until it is read again comes then. Raises
+        what can't be taken up again."""
+        resume, self._resume = self._resume, {}
+        try:
+            async with asyncio.timeout(_LONGEST_CONNECT):
+                gateway = await DiscordWebSocket.from_client(self, **resume)
+        except (OSError, TimeoutError, aiohttp.ClientError):
+            resume.pop("gateway", None)  # the one of this session may be gone for good
+            self._resume = resume
+            raise
+        self.ws = gateway  # as the SDK does
+        try:
+            while True:
+                await _poll(gateway)
+        except ReconnectWebSocket as again:
+            if again.resume and gateway.session_id:
+                self._resume = {
+                    "session": gateway.session_id,
+                    "sequence": gateway.sequence,
+                    "gateway": gateway.gateway,
+                    "resume": True,
+                }
+        finally:
+            if gateway.open:
+                await gateway.close(1000)
+
+
+async def _poll(gateway: DiscordWebSocket) -> None:
+    """Read what the gateway says next."""
+    try:
+        await gateway.poll_event()
+    except (OSError, aiohttp.ClientError, discord.DiscordException, ReconnectWebSocket):
+        raise
+    except Exception as error:
+        log.exception("an event from Discord can't be read and is left out")
+        if not gateway.open:
+            raise ConnectionError("the gateway is closed") from error

@@ -1,0 +1,172 @@
+"""What Discord says, as values of ours: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import discord
+
+from channels.kit.platform import Author, File, Heard, Place, Pressed, Reacted
+
+Scope = Literal["thread", "channel", "user"]
+Where = Any  # one of the many kinds of channels
+
+_USER, _ROLE, _CHANNEL = r"<@!?(\d+)>", r"<@&(\d+)>", r"<#(\d+)>"
+_EMOJI = re.compile(r"<a?(:\w+:)\d+>")
+ARGUMENTS = "arguments"
+"""The one option of each slash command: what stands behind its name."""
+
+
+def place_at(channel: Where, person: int, message: int) -> Place:
+    """Where a message is. A private chat has its person's name: its own can be found by that."""
+    if isinstance(channel, discord.DMChannel) or channel is None:
+        return Place(str(person), message=str(message))
+    if isinstance(channel, discord.Thread):
+        return Place(str(channel.parent_id), str(channel.id), str(message), is_group=True)
+    return Place(str(channel.id), "", str(message), is_group=True)
+
+
+def scope_of(place: Place, scope: Scope, person: int) -> str | None:
+    """The thread of the conversation, where it is another than the place's."""
+    if not place.is_group or scope == "thread":
+        return None
+    return f"user-{person}" if scope == "user" else ""
+
+
+def heard(
+    message: discord.Message, me: int, scope: Scope, language: str = "", place: Place | None = None
+) -> Heard | None:
+    """A message of a person; None for all else: two bots would never end answering each other."""
+    author = message.author
+    if author.bot or message.webhook_id or message.is_system():
+        return None
+    place = place or place_at(message.channel, author.id, message.id)
+    return Heard(
+        place,
+        Author(str(author.id), author.display_name, language),
+        _said(message, me),
+        tuple(_files(message)),
+        is_for_bot=not place.is_group or _is_for(message, me),
+        quoted=_quoted(message, me) if place.is_group else None,
+        left_out=tuple(_left_out(message)),
+        at=message.edited_at or message.created_at,
+        scope=scope_of(place, scope, author.id),
+    )
+
+
+def commanded(interaction: discord.Interaction, scope: Scope) -> Heard:
+    """A slash command is the line that a person could have typed. Its id is the interaction's."""
+    data: Mapping[str, Any] = interaction.data or {}
+    options = [str(one.get("value", "")) for one in data.get("options", ())]
+    place = place_at(interaction.channel, interaction.user.id, interaction.id)
+    return Heard(
+        place,
+        _sender(interaction),
+        " ".join((f"/{data.get('name', '')}", *options)).strip(),
+        at=interaction.created_at,
+        scope=scope_of(place, scope, interaction.user.id),
+    )
+
+
+def pressed(interaction: discord.Interaction, scope: Scope) -> Pressed | None:
+    """A button; None where its message is gone."""
+    if interaction.message is None:
+        return None
+    given: Mapping[str, Any] = interaction.data or {}
+    data = str(given.get("custom_id", ""))
+    place = place_at(interaction.channel, interaction.user.id, interaction.message.id)
+    return Pressed(
+        place,
+        _sender(interaction),
+        str(interaction.id),
+        data,
+        _label(interaction.message, data),
+        scope_of(place, scope, interaction.user.id),
+    )
+
+
+def reacted(
+    reaction: discord.RawReactionActionEvent, channel: Where, me: int, scope: Scope
+) -> Reacted | None:
+    """A person's emoji on a message of the bot's."""
+    member = reaction.member
+    is_of_bot = reaction.user_id == me or (member is not None and member.bot)
+    if is_of_bot or reaction.message_author_id != me:
+        return None
+    place = place_at(channel, reaction.user_id, reaction.message_id)
+    sender = Author(str(reaction.user_id), member.display_name if member else "")
+    return Reacted(place, sender, str(reaction.emoji), scope_of(place, scope, reaction.user_id))
+
+
+def _sender(interaction: discord.Interaction) -> Author:
+    user = interaction.user
+    return Author(str(user.id), user.display_name, str(interaction.locale))
+
+
+def _label(message: discord.Message, data: str) -> str:
+    rows = (one for one in message.components if isinstance(one, discord.ActionRow))
+    buttons = (button for row in rows for button in row.children)
+    return next(
+        (b.label or "" for b in buttons if isinstance(b, discord.Button) and b.custom_id == data),
+        "",
+    )
+
+
+def _own_role(message: discord.Message) -> int:
+    """The role that Discord makes for a bot, whose name people pick as often as the bot's."""
+    role = message.guild.self_role if message.guild else None
+    return role.id if role else 0
+
+
+def _is_for(message: discord.Message, me: int) -> bool:
+    """Whether a message on a server speaks to the bot: by its name, or by a reply to it."""
+    first = message.reference.resolved if message.reference else None
+    is_reply = isinstance(first, discord.Message) and first.author.id == me
+    is_named = any(user.id == me for user in message.mentions)
+    return is_reply or is_named or _own_role(message) in message.raw_role_mentions
+
+
+def _said(message: discord.Message, me: int) -> str:
+    """The words, with names where Discord has numbers."""
+    text = message.content.strip()
+    role = _own_role(message)
+    own = rf"^<@(?:!?{me}|&{role})>[\s,:]*"
+    text = re.sub(own, "", text)
+    for snapshot in message.message_snapshots:
+        text = f"Forwarded:\n{snapshot.content}\n\n{text}".strip()
+    names = {user.id: user.display_name for user in message.mentions}
+    text = re.sub(_USER, lambda found: f"@{names.get(int(found[1]), found[1])}", text)
+    if message.guild is not None:
+        text = re.sub(_ROLE, lambda found: f"@{_name(message, found, 'role')}", text)
+        text = re.sub(_CHANNEL, lambda found: f"#{_name(message, found, 'channel')}", text)
+    return _EMOJI.sub(r"\1", text)
+
+
+def _name(message: discord.Message, found: re.Match[str], kind: str) -> str:
+    guild, number = message.guild, int(found[1])
+    known = guild and (guild.get_role(number) if kind == "role" else guild.get_channel(number))
+    return known.name if known else found[1]
+
+
+def _quoted(message: discord.Message, me: int) -> tuple[str, str] | None:
+    """What it replies to, where others wrote that."""
+    first = message.reference.resolved if message.reference else None
+    if not isinstance(first, discord.Message) or first.author.id == me or not first.content:
+        return None
+    return first.author.display_name, _said(first, me)
+
+
+def _files(message: discord.Message) -> Iterator[File]:
+    forwarded = [one for snapshot in message.message_snapshots for one in snapshot.attachments]
+    for one in (*message.attachments, *forwarded):
+        kind = (one.content_type or "application/octet-stream").partition(";")[0].strip()
+        yield File(one.url, one.filename, kind, one.size)
+
+
+def _left_out(message: discord.Message) -> Iterator[str]:
+    if message.stickers:
+        yield "stickers"
+    if message.poll:
+        yield "polls"

@@ -1,0 +1,108 @@
+"""The open platform's HTTP: a token that is renewed, and answers that say what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+
+from channels.message import LARGEST_ATTACHMENT
+
+Json = dict[str, Any]
+
+_EXPIRED = {99991663, 99991668, 99991671}  # the tenant's token is unknown, wrong or too old
+_SPARE = 300.0  # seconds before its end that a token is renewed
+_TIME = aiohttp.ClientTimeout(total=60, sock_connect=10)
+
+
+class FeishuError(Exception):
+    """An answer other than success: the code of "General error codes", or of the interface, or the
+    status of HTTP where there is no code; how many seconds to wait where that is said."""
+
+    def __init__(self, code: int, message: str, status: int = 200, seconds: float = 0.0) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code, self.status, self.seconds = code, status, seconds
+
+
+class FeishuApi:
+    """Requests of one app. Raises FeishuError, aiohttp.ClientError and TimeoutError."""
+
+    def __init__(self, base_url: str, app_id: str, secret: str) -> None:
+        self._base, self._app_id, self._secret = base_url.rstrip("/"), app_id, secret
+        self._token, self._until = "", 0.0
+        self._renewing = asyncio.Lock()
+        self.session = aiohttp.ClientSession(timeout=_TIME)
+
+    async def close(self) -> None:
+        await self.session.close()
+
+    async def request(self, method: str, path: str, **options: Any) -> Json:
+        """The `data` of an answer; once more with another token where this one is not known."""
+        for is_last in (False, True):
+            try:
+                headers = {"Authorization": f"Bearer {await self._access()}"}
+                url = f"{self._base}/open-apis/{path}"
+                async with self.session.request(method, url, headers=headers, **options) as answer:
+                    found = await _read(answer)
+                data: Json = found.get("data") or found
+                return data
+            except FeishuError as error:
+                if is_last or error.code not in _EXPIRED:
+                    raise
+                self._until = 0.0
+        raise AssertionError("unreachable")
+
+    async def upload(self, path: str, fields: Mapping[str, str], name: str, content: bytes) -> Json:
+        """A file, under the name of its kind ("image", "file")."""
+        form = aiohttp.FormData(dict(fields))
+        kind = "image" if path.endswith("images") else "file"
+        form.add_field(kind, content, filename=name, content_type="application/octet-stream")
+        return await self.request("POST", path, data=form())
+
+    async def download(self, path: str) -> bytes:
+        """The bytes of a file; a few more than the bot takes where it is larger."""
+        headers = {"Authorization": f"Bearer {await self._access()}"}
+        async with self.session.get(f"{self._base}/open-apis/{path}", headers=headers) as answer:
+            if answer.content_type == "application/json" and answer.status != 200:
+                await _read(answer)
+            answer.raise_for_status()
+            content = bytearray()
+            async for piece in answer.content.iter_chunked(65_536):
+                content += piece
+                if len(content) > LARGEST_ATTACHMENT:
+                    break
+            return bytes(content)
+
+    async def find_connection(self) -> tuple[str, float]:
+        """The address of a long connection, which works once, and the seconds between pings."""
+        body = {"AppID": self._app_id, "AppSecret": self._secret}
+        async with self.session.post(f"{self._base}/callback/ws/endpoint", json=body) as answer:
+            data = (await _read(answer))["data"]
+        return data["URL"], float((data.get("ClientConfig") or {}).get("PingInterval") or 120)
+
+    async def _access(self) -> str:
+        async with self._renewing:
+            if time.monotonic() > self._until:
+                body = {"app_id": self._app_id, "app_secret": self._secret}
+                url = f"{self._base}/open-apis/auth/v3/tenant_access_token/internal"
+                async with self.session.post(url, json=body) as answer:
+                    found = await _read(answer)
+                self._token = found["tenant_access_token"]
+                self._until = time.monotonic() + float(found["expire"]) - _SPARE
+            return self._token
+
+
+async def _read(answer: aiohttp.ClientResponse) -> Json:
+    try:
+        found: Json = await answer.json(content_type=None)
+        code = int(found["code"])
+    except (ValueError, TypeError, KeyError):
+        raise FeishuError(answer.status, answer.reason or "no JSON", answer.status) from None
+    if code or answer.status >= 400:
+        wait = answer.headers.get("x-ogw-ratelimit-reset", "")
+        seconds = float(wait) if wait.isdecimal() else 0.0
+        raise FeishuError(code or answer.status, str(found.get("msg")), answer.status, seconds)
+    return found

@@ -1,0 +1,142 @@
+"""What Feishu's events say to us: pure, from their JSON to the kit's values.
+
+A message's content is JSON within JSON, by its type ("Receive message content"); who is mentioned
+stands in the text as a key ("@_user_1"), and in a list beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from channels.feishu.cards import text_of
+from channels.kit.platform import Author, File, Heard, Place, Pressed
+
+Json = dict[str, Any]
+
+EMOJI = {
+    "THUMBSUP": "👍",
+    "OK": "👌",
+    "DONE": "✅",
+    "CheckMark": "✅",
+    "ThumbsDown": "👎",
+    "CrossMark": "❌",
+    "No": "⛔",
+    "ERROR": "🛑",
+}
+"""Reactions by their name there ("Emoji types"), as far as they answer something."""
+_NOT_TAKEN = {
+    "media": "videos",
+    "sticker": "stickers",
+    "location": "places",
+    "share_user": "contacts",
+    "vote": "polls",
+}
+_SILENT = {"system"}
+
+
+@dataclass(frozen=True, slots=True)
+class FeishuBot:
+    """The bot as Feishu knows it."""
+
+    id: str
+    name: str
+
+
+def read_message(event: Json, me: FeishuBot, name: str) -> Heard | None:
+    """A message that a person sent, with the name that others see; None for another bot's."""
+    message, sender = event["message"], event["sender"]
+    kind, id = message["message_type"], message["message_id"]
+    if sender.get("sender_type", "user") != "user" or kind in _SILENT:
+        return None
+    content: Json = orjson.loads(message.get("content") or "{}")
+    mentions = message.get("mentions") or []
+    is_group = message.get("chat_type") != "p2p"
+    text = _with_names(_text(kind, content), mentions, me)
+    is_known = kind in ("text", "post", "image", "file", "audio")
+    return Heard(
+        place_of(message),
+        author(sender["sender_id"]["open_id"], name),
+        text.strip(),
+        files=tuple(_files(id, kind, content)),
+        is_for_bot=not is_group or _is_meant(mentions, me) or text.lstrip().startswith("/"),
+        left_out=() if is_known else (_NOT_TAKEN.get(kind, "messages of this kind"),),
+        at=datetime.fromtimestamp(int(message.get("create_time", "0")) / 1000, UTC),
+    )
+
+
+def author(id: str, name: str = "") -> Author:
+    """Who did something; nobody without a name is anybody."""
+    if not id:
+        raise ValueError("nobody is named who did it")
+    return Author(id, name)
+
+
+def place_of(message: Json) -> Place:
+    """Where a message stands. A thread has the name of its first message, to which all that is said
+    in it is a reply."""
+    id = message["message_id"]
+    thread = (message.get("root_id") or id) if message.get("thread_id") else ""
+    is_group = message.get("chat_type") != "p2p"
+    return Place(message["chat_id"], thread, id, is_group=is_group)
+
+
+def read_press(event: Json, press: str, place: Place) -> Pressed:
+    """A button of a card that a person pressed."""
+    value = event.get("action", {}).get("value") or {}
+    sender = Author(event["operator"]["open_id"])
+    return Pressed(place, sender, press, str(value.get("command", "")), str(value.get("label", "")))
+
+
+def text_in(shown: Json, me: FeishuBot) -> str:
+    """The words of a message as "Get message" has it."""
+    content: Json = orjson.loads(shown.get("body", {}).get("content") or "{}")
+    mentions = [{**one, "id": {"open_id": one.get("id")}} for one in shown.get("mentions") or []]
+    return _with_names(_text(shown.get("msg_type", ""), content), mentions, me).strip()
+
+
+def _is_meant(mentions: list[Json], me: FeishuBot) -> bool:
+    return any(one.get("id", {}).get("open_id") == me.id for one in mentions)
+
+
+def _with_names(text: str, mentions: list[Json], me: FeishuBot) -> str:
+    """Keys as the names that people see; the bot's own, where it begins the text, is left out."""
+    names = {one["key"]: one for one in mentions}
+
+    def name(found: re.Match[str]) -> str:
+        one = names.get(found[0])
+        return f"@{one.get('name', '')}" if one else found[0]
+
+    for key, one in names.items():
+        if one.get("id", {}).get("open_id") == me.id:
+            text = re.sub(rf"^\s*{re.escape(key)}(?!\d)[\s,:，：]*", "", text)
+    return re.sub(r"@_user_\d+", name, text)
+
+
+def _text(kind: str, content: Json) -> str:
+    if kind == "text":
+        return str(content.get("text", ""))
+    if kind == "post":
+        return text_of(content.get("content") or [], str(content.get("title", "")))
+    return ""
+
+
+def _files(message: str, kind: str, content: Json) -> Iterator[File]:
+    """What `fetch` needs: the message, the key of the file, and which of two kinds it is."""
+    if kind == "image":
+        yield File(f"{message} {content['image_key']} image", "picture.jpg", "image/jpeg")
+    elif kind == "file":
+        yield File(f"{message} {content['file_key']} file", content.get("file_name") or "document")
+    elif kind == "audio":
+        yield File(f"{message} {content['file_key']} file", "voice.ogg", "audio/ogg")
+    elif kind == "post":
+        for line in content.get("content") or []:
+            for part in line:
+                if part.get("tag") == "img":
+                    key = part["image_key"]
+                    yield File(f"{message} {key} image", "picture.jpg", "image/jpeg")

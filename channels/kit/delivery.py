@@ -1,0 +1,177 @@
+"""A reply on its way: several messages if it is long, its pictures, its choices."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from channels.kit.choices import Choices, make_buttons, number, spell_out
+from channels.kit.pace import Pace
+from channels.kit.platform import Button, Media, Place, Platform, Post
+from channels.language import _
+from channels.message import Action, Reply
+from channels.splitting import split
+
+log = logging.getLogger(__name__)
+
+_FILE = "answer.md"
+_LONGEST_CAPTION = 600
+"""Characters of a long reply that stand below the file that has all of it."""
+_IN_A_FILE = (
+    "This reply is too long for a message ({characters:,} characters), so it is in this file."
+)
+
+
+def pieces(platform: Platform, text: str, *, is_plain: bool = False) -> list[str]:
+    """A text in pieces that make a message each; none where they would be too many. It takes CPU
+    for a while: call it in a thread."""
+    traits, most = platform.traits, platform.traits.most_parts
+    if platform.has_files and len(text) > 2 * most * traits.longest:
+        return []
+    length = platform.plain_length if is_plain else platform.length
+    parts = split(text, traits.longest, length)
+    if not platform.has_files:
+        return list(parts)
+    first = list(islice(parts, most + 1))
+    return first if len(first) <= most else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    """A reply as it goes: its text in parts, or as a file where there are none."""
+
+    text: str
+    parts: Sequence[str]
+    buttons: tuple[Button, ...]
+    is_plain: bool
+    once: str
+
+
+class Courier:
+    """Sends replies over a platform."""
+
+    def __init__(self, platform: Platform, pace: Pace) -> None:
+        self.platform, self.pace = platform, pace
+        self.choices: Choices | None = None
+
+    async def deliver(
+        self,
+        place: Place,
+        reply: Reply,
+        draft: str = "",
+        *,
+        is_plain: bool = False,
+        once: str = "",
+    ) -> None:
+        """Send a reply, in the place of its draft (a message's id) if there is one. Returns when
+        the platform has all of it, or says that nobody there can be reached any more. `once` is a
+        name of the reply, the same when it is sent again."""
+        traits = self.platform.traits
+        # Where a command waits for text, a number is text.
+        is_numbered = not traits.longest_button and reply.form is None
+        more = number(reply.actions) if is_numbered else spell_out(reply.actions, traits)
+        text = "\n\n".join(filter(None, (reply.text, more)))
+        if not text.strip():
+            text = _("(This reply has no text.)")
+        parts = await asyncio.to_thread(pieces, self.platform, text, is_plain=is_plain)
+        letter = _Letter(text, parts, make_buttons(reply.actions, traits), is_plain, once)
+        try:
+            if not traits.longest_button and self.choices:
+                await self.choices.offer(place, reply.actions if is_numbered else ())
+            await self._deliver(place, letter, draft, reply)
+        except Exception as error:
+            if self.pace.failure_of(error).kind != "gone":
+                raise
+            log.warning("a reply to %s/%s was dropped: %s", self.platform.name, place.chat, error)
+
+    async def _deliver(self, place: Place, letter: _Letter, draft: str, reply: Reply) -> None:
+        last = ""
+        if not letter.parts:
+            last = await self._send_file(place, letter)
+            if draft:
+                await self.take_back(place, draft)
+        for index, part in enumerate(letter.parts):
+            buttons = letter.buttons if index == len(letter.parts) - 1 else ()
+            name = letter.once and f"{letter.once}.{index}"
+            post = Post(part, buttons, letter.is_plain, once=name)
+            if index == 0 and draft and await self._edit(place, draft, post):
+                last = draft
+            else:
+                last = await self._post(place if index == 0 else _further(place), post)
+        await self._note_question(place, last, reply.actions)
+        if not self.platform.has_files:
+            return
+        for image in reply.images:
+            await self._send_media(_further(place), "picture", Path(image))
+        if reply.sound:
+            await self._send_media(_further(place), "voice", Path(reply.sound))
+
+    async def _note_question(self, place: Place, message: str, actions: Sequence[Action]) -> None:
+        if actions and self.choices:
+            await self.choices.ask(place, message, actions)
+
+    async def take_back(self, place: Place, message: str) -> None:
+        """Delete a message of ours, if that can be done now."""
+        with suppress(Exception):
+            await self.pace.try_once(place, lambda: self.platform.delete(place, message))
+
+    async def _send_file(self, place: Place, letter: _Letter) -> str:
+        """All of a text in one file, which says so and begins with its first words."""
+        said = _(_IN_A_FILE, characters=len(letter.text))
+        caption = f"{said}\n\n{letter.text[:_LONGEST_CAPTION].rstrip()} …"
+        content = letter.text.encode("utf-8", "replace")
+        media = Media("document", _FILE, content, caption, "text/markdown", letter.buttons)
+        return await self.pace.send(place, lambda: self.platform.upload(place, media))
+
+    async def _post(self, place: Place, post: Post) -> str:
+        try:
+            return await self.pace.send(place, lambda: self.platform.post(place, post))
+        except Exception as error:
+            if post.is_plain or self.pace.failure_of(error).kind != "refused":
+                raise
+            log.warning("a reply's markup is refused, so it goes as plain text: %s", error)
+            plain = replace(post, is_plain=True)
+            return await self.pace.send(place, lambda: self.platform.post(place, plain))
+
+    async def _edit(self, place: Place, draft: str, post: Post) -> bool:
+        """Put the final text in the draft's place; False when that can't be done."""
+        for one in (post, replace(post, is_plain=True)):
+            try:
+                await self.pace.send(place, lambda one=one: self.platform.edit(place, draft, one))  # type: ignore[misc]
+            except Exception as error:
+                if self.pace.failure_of(error).kind not in ("refused", "gone"):
+                    raise
+                log.info("the draft was not replaced: %s", error)
+            else:
+                return True
+        return False
+
+    async def _send_media(self, place: Place, kind: str, path: Path) -> None:
+        """A picture goes as a file where the platform refuses it as one; who takes no voice message
+        has the text."""
+        try:
+            media = await asyncio.to_thread(
+                Media.read, "picture" if kind == "picture" else "voice", path
+            )
+        except OSError as error:
+            log.warning("the file %s can't be read: %s", path, error)
+            return
+        try:
+            await self.pace.send(place, lambda: self.platform.upload(place, media))
+        except Exception as error:
+            if self.pace.failure_of(error).kind != "refused":
+                raise
+            log.warning("%s refuses a %s: %s", self.platform.name, kind, error)
+            if kind == "picture":
+                document = replace(media, kind="document")
+                await self.pace.send(place, lambda: self.platform.upload(place, document))
+
+
+def _further(place: Place) -> Place:
+    """The first message has named what it answers."""
+    return replace(place, message="")

@@ -1,0 +1,181 @@
+"""Answers while they stream: one message that is edited, and the sign that the bot thinks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+
+from channels.base import Activity, Bot, Delta, Done, StepRestarted, ToolStarted, TurnStarted
+from channels.kit.delivery import Courier
+from channels.kit.pace import Busy
+from channels.kit.platform import Place, Post
+from channels.message import Address
+from channels.splitting import split
+
+log = logging.getLogger(__name__)
+
+_MORE = " …"
+"""At the end of every draft, so that it doesn't pass for an answer if it is never finished."""
+_KEPT = 4
+"""Messages' worth of a step that are kept; a draft shows one."""
+
+
+class Drafts:
+    """Who watches conversations, one for each in which an answer is awaited."""
+
+    def __init__(self, courier: Courier) -> None:
+        self._courier = courier
+        self._all: dict[tuple[str, str], _Onlooker] = {}
+
+    def expect(self, bot: Bot, address: Address, message: str, place: Place) -> bool:
+        """An answer to this message, an inbound's id, is awaited from now on; False if it was
+        already."""
+        name = (address.chat, address.thread)
+        if name not in self._all:
+            self._all[name] = _Onlooker(bot, address, self._courier)
+        return self._all[name].expect(message, place)
+
+    async def settle(self, address: Address, message: str) -> str:
+        """The answer is there: returns the message that shows its draft, "" for none."""
+        name = (address.chat, address.thread)
+        onlooker = self._all.get(name)
+        if onlooker is None:
+            return ""
+        shown = await onlooker.settle(message)
+        if not onlooker.expected and self._all.get(name) is onlooker:
+            del self._all[name]
+            await onlooker.close()
+        return shown
+
+    async def close(self) -> None:
+        """Take back the drafts of answers that are not finished; the next process writes them."""
+        for onlooker in self._all.values():
+            for message, place in tuple(onlooker.expected.items()):
+                if draft := await onlooker.settle(message):
+                    await self._courier.take_back(place, draft)
+            await onlooker.close()
+
+
+class _Onlooker:
+    """Watches one conversation."""
+
+    def __init__(self, bot: Bot, address: Address, courier: Courier) -> None:
+        self.expected: dict[str, Place] = {}
+        self._courier = courier
+        self._drafts: dict[str, _ShownDraft] = {}
+        self._current: _ShownDraft | None = None
+        self._watch = ExitStack()
+        happening = self._watch.enter_context(bot.watch(address))  # at once, to miss nothing
+        self._task = asyncio.create_task(self._follow(happening))
+
+    def expect(self, message: str, place: Place) -> bool:
+        is_new = message not in self.expected
+        self.expected[message] = place
+        return is_new
+
+    async def settle(self, message: str) -> str:
+        self.expected.pop(message, None)
+        draft = self._drafts.pop(message, None)
+        return await draft.end() if draft else ""
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._watch.close()
+
+    async def _follow(self, happening: AsyncIterator[Activity]) -> None:
+        async for activity in happening:
+            match activity:
+                case TurnStarted(reply_to) if reply_to in self.expected:
+                    self._current = _ShownDraft(self._courier, self.expected[reply_to])
+                    self._drafts[reply_to] = self._current
+                case TurnStarted() | Done():
+                    self._current = None
+                case _ if self._current:
+                    self._current.hear(activity)
+
+
+class _ShownDraft:
+    """What streamed so far, shown as often as the platform allows. What is longer than one message
+    waits for the end."""
+
+    def __init__(self, courier: Courier, place: Place) -> None:
+        self._platform, self._pace, self._place = courier.platform, courier.pace, place
+        self._earlier = self._step = self._shown = self._message = ""
+        self._most = _KEPT * self._platform.traits.longest
+        self._requesting = asyncio.Lock()
+        traits = self._platform.traits
+        self._tasks = [asyncio.create_task(self._type())] if traits.typing else []
+        if traits.can_edit:
+            self._tasks.append(asyncio.create_task(self._draw()))
+
+    def hear(self, activity: Activity) -> None:
+        match activity:
+            case Delta(text) if len(self._step) < self._most:
+                self._step += text
+            case StepRestarted():
+                self._step = ""
+            case ToolStarted(name):  # the step's words stay, and below them which tool it uses
+                if len(self._earlier) < self._most:
+                    self._earlier += f"{self._step}\n\n`{name}` …\n\n"
+                self._step = ""
+
+    async def end(self) -> str:
+        """Show nothing more; returns the message that was shown, "" for none. A request under way
+        is waited for, so that no message is left behind."""
+        async with self._requesting:
+            for task in self._tasks:
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return self._message
+
+    async def _type(self) -> None:
+        while True:
+            async with self._requesting:
+                try:
+                    await self._pace.try_once(
+                        self._place,
+                        lambda: self._platform.show_typing(self._place),
+                        is_message=False,
+                    )
+                except Exception as error:  # noqa: BLE001 - an SDK may raise anything
+                    log.debug("typing was not shown: %s", error)
+            await asyncio.sleep(self._platform.traits.typing)
+
+    async def _draw(self) -> None:
+        traits = self._platform.traits
+        while True:
+            await asyncio.sleep(traits.group_draft if self._place.is_group else traits.draft)
+            async with self._requesting:
+                try:
+                    await self._show(self._earlier + self._step)
+                except Busy:
+                    log.debug("a draft was not shown: the limit is near")
+                except Exception as error:  # noqa: BLE001 - as above
+                    if self._pace.failure_of(error).kind in ("passing", "wait"):
+                        log.debug("a draft was not shown: %s", error)
+                    else:
+                        log.info("no more drafts of this answer: %s", error)
+                        return
+
+    async def _show(self, markdown: str) -> None:
+        if not markdown.strip() or markdown == self._shown:
+            return
+        first = await asyncio.to_thread(self._first, f"{markdown.rstrip()}{_MORE}")
+        post = Post(first, is_draft=True)
+        if self._message:
+            await self._pace.try_once(
+                self._place, lambda: self._platform.edit(self._place, self._message, post)
+            )
+        else:
+            self._message = await self._pace.try_once(
+                self._place, lambda: self._platform.post(self._place, post)
+            )
+        self._shown = markdown
+
+    def _first(self, markdown: str) -> str:
+        """As much of a text as one message can show."""
+        platform = self._platform
+        return next(split(markdown, platform.traits.longest, platform.length), "") or _MORE

@@ -1,0 +1,178 @@
+"""A channel over a platform: what comes in goes to the reception, replies go out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import asdict, replace
+from urllib.parse import unquote
+
+import orjson
+
+from channels.base import (
+    HEALTH,
+    Bot,
+    ChannelError,
+    ChannelHealth,
+    CommandEntry,
+    WebhookAnswer,
+    WebhookCall,
+)
+from channels.kit.delivery import Courier, pieces
+from channels.kit.drafts import Drafts
+from channels.kit.health import HealthRecord
+from channels.kit.pace import Pace
+from channels.kit.platform import Place, Platform
+from channels.kit.reception import Reception
+from channels.language import ENGLISH, LANGUAGES, _, speaking
+from channels.message import Address, Outbound, Reply
+from channels.retry import Sleep
+
+log = logging.getLogger(__name__)
+
+AGAIN = "*(This may have reached you before: the bot was started again.)*\n\n"
+_ID = re.compile(r"([^@#]*)(?:@([^#]*))?(?:#(.*))?", re.DOTALL)
+
+
+class Messenger:
+    """A channel. `sleep` waits when the platform says how long, or does not answer."""
+
+    def __init__(self, platform: Platform, sleep: Sleep = asyncio.sleep) -> None:
+        self.name, self.platform = platform.name, platform
+        self.sound, self.longest = platform.traits.sound, platform.traits.longest
+        self._sleep = sleep
+        self._health = HealthRecord(self.name)
+        self._pace = Pace(platform, self._health, sleep)
+        self._courier = Courier(platform, self._pace)
+        self._drafts = Drafts(self._courier)
+        self._opening = asyncio.Lock()
+        self._is_open = self._is_listening = self._has_offered = False
+        self._bot: Bot | None = None
+        self._keeping: set[asyncio.Task[None]] = set()
+        self._caller: Reception | None = None
+
+    @property
+    def health(self) -> ChannelHealth:
+        return self._health.state
+
+    async def listen(self, bot: Bot) -> None:
+        """Listen, and again after a while when that fails in passing. Raises ChannelError."""
+        self._bot = self._health.bot = bot
+        self._is_listening, self._caller = True, None  # one that came before knew of no drafts
+        self._health.on_change = self._keep_health
+        reception = Reception(bot, self._courier, self._drafts, self._health)
+        try:
+            while True:
+                await self._listen_once(reception)
+                await self._sleep(self._health.wait)
+        except ChannelError as error:
+            self._health.is_over(error)
+            raise
+        finally:
+            self._is_listening = False
+            await asyncio.gather(*self._keeping, return_exceptions=True)
+
+    def _keep_health(self) -> None:
+        """Let other processes know how it is."""
+        assert self._bot is not None
+        health = self.health
+        text = orjson.dumps(asdict(health)).decode()
+        task = asyncio.create_task(self._bot.state.set(self.name, HEALTH, text))
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+    async def _listen_once(self, reception: Reception) -> None:
+        """Returns when that failed in passing."""
+        try:
+            await self._open()
+            offering = asyncio.create_task(self._offer(reception.bot), name=f"{self.name} commands")
+            try:
+                await self.platform.listen(reception)
+            finally:
+                offering.cancel()
+                await asyncio.gather(offering, return_exceptions=True)
+            self._health.is_troubled(ConnectionError("the connection has ended"))
+        except ChannelError:
+            raise
+        except Exception as error:
+            failure = self.platform.explain(error)
+            if failure.kind not in ("passing", "wait"):
+                reason = failure.advice or f"{self.name} can't be served ({error})."
+                raise ChannelError(reason) from error
+            self._health.is_troubled(error)
+
+    async def _offer(self, bot: Bot) -> None:
+        """Let the platform show the commands while a person types, in each language; once."""
+        if self._has_offered:
+            return
+        offered: dict[str, list[CommandEntry]] = {}
+        for language in LANGUAGES:
+            with speaking(language):
+                offered[language] = [
+                    CommandEntry(one.name, _(one.summary)) for one in bot.list_commands()
+                ]
+        try:
+            await self.platform.offer(offered)
+            self._has_offered = True
+        except Exception as error:  # noqa: BLE001 - an SDK may raise anything
+            log.warning("%s does not take the list of commands: %s", self.name, error)
+
+    async def _open(self) -> None:
+        """Connect, by the first who needs it: the bot may have replies to send before it listens.
+        Raises ChannelError."""
+        async with self._opening:
+            if not self._is_open:
+                await self.platform.open()
+                self._is_open = True
+
+    async def send(self, outbound: Outbound) -> None:
+        language = self._bot.language_of(outbound.address) if self._bot else ENGLISH
+        with speaking(language):
+            await self._send(outbound)
+
+    async def _send(self, outbound: Outbound) -> None:
+        await self._pace.send(_NOWHERE, self._open, is_message=False)
+        draft = await self._drafts.settle(outbound.address, outbound.reply_to)
+        reply = outbound.reply
+        if outbound.is_resent:
+            reply = Reply(_(AGAIN) + reply.text, reply.data, reply.actions, reply.images)
+        place = self.place_of(outbound.address, outbound.reply_to)
+        if outbound.part:
+            place = replace(place, message="")  # the first part has named what it answers
+        once = f"o{outbound.id}" if outbound.id else ""
+        await self._courier.deliver(place, reply, draft, is_plain=outbound.is_plain, once=once)
+
+    def parts(self, reply: Reply) -> list[Reply]:
+        """Each message by itself; pictures and choices go with the last."""
+        *first, last = pieces(self.platform, reply.text) or [reply.text]
+        return [*map(Reply, first), replace(reply, text=last)]
+
+    def place_of(self, address: Address, reply_to: str) -> Place:
+        """Where the reply to a message goes; its id may be one that the bot has made."""
+        found = _ID.fullmatch(reply_to)
+        message = unquote(found[1]) if found else ""
+        if not found or not self.platform.traits.message_id.fullmatch(message):
+            return self.platform.place_of(address, "")
+        place = self.platform.place_of(address, message)
+        return replace(place, thread=unquote(found[2])) if found[2] else place
+
+    async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
+        """What the platform calls by its webhook, on any gateway."""
+        await self._open()
+        if self._caller is None or self._caller.bot is not bot:
+            drafts = self._drafts if self._is_listening else None  # else another process answers
+            self._caller = Reception(bot, self._courier, drafts, self._health)
+        answer = await self.platform.call(self._caller, call)
+        if answer.status in (401, 403):
+            self._health.count_forged()
+        return answer
+
+    async def close(self) -> None:
+        await self._drafts.close()
+        await self._pace.close()
+        if self._is_open:
+            await self.platform.close()
+
+
+_NOWHERE = Place("")

@@ -1,0 +1,53 @@
+"""Which parts of Markdown are code: a platform's own signs mean nothing there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+_FENCE = re.compile(r"[ \t>]*+(?:[-+*][ \t]|\d{1,9}[.)][ \t])*+[ \t]*+(`{3,}+|~{3,}+)(.*)")
+_TICKS = re.compile(r"(?:\\.|[^\\`])*+(`++)")
+
+
+def change_parts(
+    markdown: str, outside: Callable[[str], str], within: Callable[[str], str] = str
+) -> str:
+    """A text changed in one way outside of code, and in another in its blocks and spans. A span
+    ends at its line. Where quotes and lists end a block is not looked at: what must not be misread
+    anywhere is for `within`, too."""
+    return "".join((within if is_code else outside)(part) for is_code, part in _parts(markdown))
+
+
+def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
+    """The text in pieces, each with whether it is code."""
+    fence = ""
+    for line in markdown.splitlines(keepends=True):
+        found = _FENCE.fullmatch(line.rstrip("\n"))
+        if fence:
+            yield True, line
+            if found and found[1].startswith(fence) and not found[2].strip():
+                fence = ""
+        elif found and not (found[1][0] == "`" and "`" in found[2]):
+            fence = found[1]
+            yield True, line
+        else:
+            yield from _spans(line)
+
+
+def _spans(line: str) -> Iterator[tuple[bool, str]]:
+    runs = [found.span(1) for found in _TICKS.finditer(line)]
+    last = {end - start: place for place, (start, end) in enumerate(runs)}  # the last so long
+    at = place = 0
+    while place < len(runs):
+        start, end = runs[place]
+        if last[end - start] > place:
+            place = _find_closing(runs, place)
+            yield False, line[at:start]
+            yield True, line[start : (at := runs[place][1])]
+        place += 1
+    yield False, line[at:]
+
+
+def _find_closing(runs: Sequence[tuple[int, int]], place: int) -> int:
+    size = runs[place][1] - runs[place][0]
+    return next(n for n in range(place + 1, len(runs)) if runs[n][1] - runs[n][0] == size)

@@ -1,0 +1,112 @@
+"""All requests to a platform pass here: not too many, and again when they failed in passing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from aiolimiter import AsyncLimiter
+
+from channels.base import ChannelError
+from channels.kit.health import HealthRecord
+from channels.kit.platform import Place, Platform, PlatformFailure
+from channels.retry import Sleep, patient
+
+_SPARE = 5  # messages of a chat's limit that drafts leave to others
+_MOST_CHATS = 10_000  # of which a limit is kept
+
+T = TypeVar("T")
+
+
+class Busy(Exception):
+    """A request that is worth one attempt would have to wait."""
+
+
+class Pace:
+    """A chat in which the platform asks to wait is left alone until then, whatever is to be sent to
+    it; the others go on."""
+
+    def __init__(self, platform: Platform, health: HealthRecord, sleep: Sleep) -> None:
+        self._platform, self._health, self.sleep = platform, health, sleep
+        self._overall = AsyncLimiter(platform.traits.overall, 1)
+        self._chats: dict[str, AsyncLimiter] = {}
+        self._holds: dict[str, asyncio.Future[None]] = {}
+
+    async def send(
+        self, place: Place, request: Callable[[], Awaitable[T]], *, is_message: bool = True
+    ) -> T:
+        """Make a request that sends or changes a message, for as often as it takes. Raises the
+        platform's last word on it, as a ChannelError where it knows the bot no more."""
+
+        async def attempt() -> T:
+            await self._admit(place, is_once=False, is_message=is_message)
+            try:
+                return await request()
+            except Exception as error:
+                self._heed(place, error)
+                raise
+
+        again = patient(self._is_passing, self._is_held, self._health.tell, self.sleep)
+        try:
+            done: T = await again(attempt)
+        except Exception as error:
+            if (failure := self._platform.explain(error)).kind == "revoked":
+                raise ChannelError(failure.advice) from error
+            raise
+        return done
+
+    async def try_once(
+        self, place: Place, request: Callable[[], Awaitable[T]], *, is_message: bool = True
+    ) -> T:
+        """The same for what is void a moment later: one attempt, and none that would wait. Raises
+        Busy, too."""
+        await self._admit(place, is_once=True, is_message=is_message)
+        try:
+            return await request()
+        except Exception as error:
+            self._heed(place, error)
+            raise
+
+    async def close(self) -> None:
+        for hold in tuple(self._holds.values()):
+            hold.cancel()
+        await asyncio.gather(*self._holds.values(), return_exceptions=True)
+
+    def failure_of(self, error: BaseException) -> PlatformFailure:
+        return self._platform.explain(error)
+
+    async def _admit(self, place: Place, *, is_once: bool, is_message: bool) -> None:
+        """Wait until a request may be made, or raise Busy."""
+        limit = self._limit(place) if is_message else None
+        if is_once and (place.chat in self._holds or (limit and not limit.has_capacity(_SPARE))):
+            raise Busy
+        if is_message and (hold := self._holds.get(place.chat)):
+            await asyncio.wait({hold})
+        if limit:
+            await limit.acquire()
+        if is_message:
+            await self._overall.acquire()
+
+    def _limit(self, place: Place) -> AsyncLimiter | None:
+        traits = self._platform.traits
+        most = traits.per_group if place.is_group else traits.per_chat
+        if most is None:
+            return None
+        if place.chat not in self._chats and len(self._chats) >= _MOST_CHATS:
+            del self._chats[next(iter(self._chats))]
+        return self._chats.setdefault(place.chat, AsyncLimiter(most, traits.chat_time))
+
+    def _heed(self, place: Place, error: BaseException) -> None:
+        failure = self._platform.explain(error)
+        if failure.kind == "wait" and place.chat not in self._holds:
+            hold = asyncio.ensure_future(self.sleep(failure.seconds))
+            hold.add_done_callback(lambda _: self._holds.pop(place.chat))
+            self._holds[place.chat] = hold
+
+    def _is_passing(self, error: BaseException) -> bool:
+        return self._platform.explain(error).kind in ("passing", "wait")
+
+    def _is_held(self, error: BaseException) -> float | None:
+        """The wait that the platform asked for is the chat's hold."""
+        return 0 if self._platform.explain(error).kind == "wait" else None

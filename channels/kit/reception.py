@@ -1,0 +1,278 @@
+"""What comes in: each event becomes a message for the bot, or is answered here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+from urllib.parse import quote
+from weakref import WeakValueDictionary
+
+from channels.base import Bot
+from channels.kit.choices import Choices, Press, confirm
+from channels.kit.delivery import Courier
+from channels.kit.drafts import Drafts
+from channels.kit.health import HealthRecord
+from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
+from channels.language import _, asked_in, speaking
+from channels.message import (
+    LARGEST_ATTACHMENT,
+    MOST_ATTACHMENTS,
+    Address,
+    Attachment,
+    Inbound,
+    Reply,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MEGABYTES = LARGEST_ATTACHMENT // 1_000_000
+_LONGEST_NAME = 64  # characters
+_LONGEST_QUOTE = 1_000
+
+LEFT_OUT = (
+    "videos",
+    "video messages",
+    "animations",
+    "stickers",
+    "places",
+    "contacts",
+    "polls",
+    "stories",
+    "paid media",
+    "checklists",
+    "voice messages",
+    "links to shared files",
+    "messages of this kind",
+)
+"""What a message may hold that no model here is given, as `Heard.left_out` names it."""
+NOT_TAKEN = (
+    "Something went wrong inside the bot, so this message was not taken; the log has the details "
+    "(data/logs). Send it again, or put it in other words."
+)
+TOO_LARGE = "I did not get {name}: files of more than {most} MB can't be taken here."
+NOT_FETCHED = "I did not get {name}; please send it again."
+
+
+class Reception:
+    """The `Desk` of a platform: chats side by side, the events of one chat in order."""
+
+    def __init__(
+        self, bot: Bot, courier: Courier, drafts: Drafts | None, health: HealthRecord
+    ) -> None:
+        self._bot, self._platform, self._courier = bot, courier.platform, courier
+        self._drafts, self._health = drafts, health
+        courier.choices = courier.choices or Choices(self._platform.name, bot.state)
+        self._choices = courier.choices
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def bot(self) -> Bot:
+        return self._bot
+
+    def connected(self) -> None:
+        self._health.is_good()
+
+    def troubled(self, error: BaseException) -> None:
+        self._health.is_troubled(error)
+
+    async def patiently(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Make a request until it succeeds. Raises what does not pass."""
+        while True:
+            try:
+                done = await request()
+            except Exception as error:
+                failure = self._platform.explain(error)
+                if failure.kind not in ("passing", "wait"):
+                    raise
+                self._health.is_troubled(error)
+                waits = failure.kind == "wait"
+                await self._courier.pace.sleep(failure.seconds if waits else self._health.wait)
+            else:
+                self._health.is_good()
+                return done
+
+    async def take(self, events: Sequence[Event]) -> None:
+        """Returns when all of it is on disk. One that can't be taken is logged, and does not hold
+        up the others."""
+        chats: dict[str, list[Event]] = {}
+        for event in events:
+            chats.setdefault(event.place.chat, []).append(event)
+        await asyncio.gather(*(self._take_chat(chat, some) for chat, some in chats.items()))
+
+    async def _take_chat(self, chat: str, events: Sequence[Event]) -> None:
+        line = self._lines.setdefault(chat, asyncio.Lock())
+        async with line:  # whoever comes first is first
+            for event in events:
+                await self._take(event)
+
+    async def _take(self, event: Event) -> None:
+        if not event.sender.id:  # "" is whoever sits at this machine
+            log.error("%s: an event without an author is left out", self._platform.name)
+            return
+        asked_in.set(event.sender.language)
+        try:
+            match event:
+                case Heard():
+                    await self._hear(event)
+                case Pressed():
+                    await self._press(event)
+                case Reacted():
+                    await self._react(event)
+        except Exception:
+            log.exception("a message of %s could not be taken in", self._platform.name)
+            with suppress(Exception):  # it may fail for the same reason
+                await self._apologize(event)
+
+    async def _apologize(self, event: Event) -> None:
+        """Say that a message was not taken, to who may talk to the bot."""
+        address = address_of(self._platform.name, event)
+        if self._bot.admits(address) and (not isinstance(event, Heard) or event.is_for_bot):
+            with speaking(self._bot.language_of(address)):
+                await self._courier.deliver(event.place, Reply(_(NOT_TAKEN)))
+
+    async def _hear(self, heard: Heard) -> None:
+        if heard.place.is_group and not heard.is_for_bot:
+            return
+        if not (heard.text or heard.files or heard.left_out):
+            return  # someone joined, a picture of the group was changed
+        address, place = address_of(self._platform.name, heard), heard.place
+        inbound = Inbound(
+            id=id_of(place),
+            address=address,
+            text=_with_quotation(heard),
+            sender=name_of(heard.sender) if place.is_group else "",
+            at=heard.at,
+        )
+        if self._bot.admits(address):
+            with speaking(self._bot.language_of(address)):
+                if chosen := await self._chosen(heard):
+                    await self._carry_out(chosen, heard.place, inbound)
+                    return
+                attachments = await self._fetch_all(heard)
+            if not heard.text and not attachments:
+                return  # all that it says was left out
+            inbound = replace(inbound, attachments=attachments)
+        await self._submit(inbound, place)
+
+    async def _chosen(self, heard: Heard) -> tuple[str, str] | None:
+        """The label and data that a number stands for, where choices have numbers."""
+        if self._platform.traits.longest_button or heard.files:
+            return None
+        return await self._choices.choose(heard.place, heard.text)
+
+    async def _fetch_all(self, heard: Heard) -> tuple[Attachment, ...]:
+        """The files; what is left out is said."""
+        attachments, sentences = [], [_sorry(heard.left_out)] if heard.left_out else []
+        for file in heard.files[: MOST_ATTACHMENTS + 1]:  # one too many is refused in the bot
+            if file.size > LARGEST_ATTACHMENT:
+                sentences.append(_(TOO_LARGE, name=file.name, most=_MEGABYTES))
+                continue
+            try:
+                attachments.append(await self._fetch(heard.place, file))
+            except Exception as error:  # noqa: BLE001 - an SDK may raise anything
+                log.warning("a file was not fetched: %s", error)
+                sentences.append(_(NOT_FETCHED, name=file.name))
+        if sentences:
+            with suppress(Exception):  # what can be taken is not lost over it
+                await self._courier.deliver(heard.place, Reply(" ".join(sentences)))
+        return tuple(attachments)
+
+    async def _fetch(self, place: Place, file: File) -> Attachment:
+        fetched = self._courier.pace.send(
+            place, lambda: self._platform.fetch(file), is_message=False
+        )
+        content = await fetched
+        return Attachment(file.name, file.media_type, content)
+
+    async def _submit(self, inbound: Inbound, place: Place) -> None:
+        is_new = self._drafts is not None and self._drafts.expect(
+            self._bot, inbound.address, inbound.id, place
+        )
+        accepted = await self._bot.submit(inbound)
+        if is_new and self._drafts and not (accepted and accepted.is_new):
+            await self._drafts.settle(inbound.address, inbound.id)  # refused, or answered before
+
+    async def _press(self, pressed: Pressed) -> None:
+        """Carry a button out, if this person may talk to the bot."""
+        address = address_of(self._platform.name, pressed)
+        try:
+            if self._bot.admits(address):
+                inbound = Inbound(id_of(pressed.place, pressed.press), address, "")
+                with speaking(self._bot.language_of(address)):
+                    await self._carry_out((pressed.label, pressed.data), pressed.place, inbound)
+                if Press.of(pressed.data).is_answer:  # a question that was answered goes
+                    await self._courier.take_back(pressed.place, pressed.place.message)
+        finally:
+            with suppress(Exception):  # it may be too late
+                await self._platform.answer_press(pressed)
+
+    async def _carry_out(self, chosen: tuple[str, str], place: Place, inbound: Inbound) -> None:
+        label, data = chosen
+        press = Press.of(data)
+        if press.is_question:
+            question = _("{label}: are you sure? ({command})", label=label, command=press.command)
+            actions = confirm(label, press.command)
+            await self._courier.deliver(place, Reply(question, actions=actions))
+        elif press.command:
+            await self._submit(replace(inbound, text=press.command), place)
+        elif not self._platform.traits.longest_button:
+            await self._courier.deliver(place, Reply(_("All right, nothing was done.")))
+
+    async def _react(self, reacted: Reacted) -> None:
+        """An emoji is a quick answer, where it stands for a command."""
+        address = address_of(self._platform.name, reacted)
+        if not self._bot.admits(address):
+            return
+        if command := await self._choices.react(reacted.place, reacted.emoji):
+            press = f"{reacted.sender.id}{reacted.emoji}"
+            inbound = Inbound(id_of(reacted.place, press), address, command)
+            await self._submit(inbound, reacted.place)
+
+
+def address_of(channel: str, event: Event) -> Address:
+    """Whose conversation an event belongs to. Where chat and user are the same, or the chat's name
+    follows the user's, nobody else reads along."""
+    place, user = event.place, event.sender.id
+    thread = place.thread if event.scope is None else event.scope
+    if place.is_group:
+        # Somebody who speaks as the group itself has another name than it: else it were private.
+        is_hidden = place.chat == user or place.chat.startswith(f"{user}/")
+        return Address(channel, place.chat, thread, f"admin{user}" if is_hidden else user)
+    chat = user if place.chat == user else f"{user}/{place.chat}"
+    return Address(channel, chat, thread, user)
+
+
+def name_of(sender: Author) -> str:
+    """Their name as others in the chat see it, on one line."""
+    return " ".join((sender.name or sender.id).split())[:_LONGEST_NAME]
+
+
+def id_of(place: Place, press: str = "") -> str:
+    """The id of a message, or of a button pressed below it. The thread is read from it where its
+    conversation has another."""
+    thread = f"@{_quoted(place.thread)}" if place.thread else ""
+    return f"{_quoted(place.message)}{thread}{f'#{_quoted(press)}' if press else ''}"
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="$:.,=+<>!*()[]|~ /")
+
+
+def _with_quotation(heard: Heard) -> str:
+    if heard.quoted is None or heard.text.startswith("/"):
+        return heard.text
+    author, words = heard.quoted
+    quotation = words[:_LONGEST_QUOTE].replace("\n", "\n> ")
+    return f"{author} wrote:\n> {quotation}\n\n{heard.text}"
+
+
+def _sorry(left_out: Sequence[str]) -> str:
+    first, last = ", ".join(map(_, left_out[:-1])), _(left_out[-1])
+    listed = f" {_('or')} ".join(filter(None, (first, last)))
+    return _("I can't handle {what} yet; please put it in words.", what=listed)

@@ -1,0 +1,43 @@
+"""How a channel is made: what a package of a channel, or an entry point, says of itself without
+importing the platform's SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from channels.base import Channel
+
+ENTRY_POINTS = "parley.channels"
+"""The group of entry points by which installed packages bring channels."""
+
+
+class NoSettings(BaseModel):
+    """The settings of a channel that has none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelType:
+    """A kind of channel. It runs where `channels.NAME` stands in the configuration, as an object
+    that fits `settings`.
+
+    `secrets` are the names of those that must stand in .env, `may_have` of those that may;
+    `packages` what must be installed, as the registry names it, by `requirements`: a file
+    in the project, or the words for pip. It `is_called` where it hears nothing but by the web
+    channel's server. `make(settings, secrets)` makes the channel; it may raise ChannelError with a
+    sentence.
+    """
+
+    name: str
+    make: Callable[[Any, Mapping[str, str]], Channel]
+    settings: type[BaseModel] = NoSettings
+    secrets: tuple[str, ...] = ()
+    may_have: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    is_called: bool = False
+    requirements: str = ""

@@ -1,0 +1,145 @@
+"""A folder on an IMAP server. Its methods wait for the network: they belong into a thread of their
+own, all but `end`, which makes them fail at once."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from socket import SHUT_RDWR
+
+from imapclient import IMAPClient, SocketTimeout
+
+from channels.base import ChannelError
+from channels.mail import MailSettings
+from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS
+
+NO_FOLDER = "The mail server has no folder {}; correct channels.mail.folder, and restart the bot."
+
+_IDLE = 240.0  # seconds; a connection on which nothing happens for longer may be cut by routers
+_POLL = 60.0  # seconds between two looks, where the server does not say by itself
+_TIMEOUT = SocketTimeout(connect=15, read=60)
+_LARGEST = MOST_ATTACHMENTS * LARGEST_ATTACHMENT * 4 // 3  # bytes of a message, files in base64
+_LARGEST_HEAD = 200_000  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A server: by TLS from the beginning, or as soon as it offers that; in the clear on this
+    machine alone."""
+
+    name: str
+    port: int
+    is_secure: bool
+    is_here: bool
+
+    @classmethod
+    def of(cls, text: str, default: str, secure_port: int) -> Host:
+        """`text` is "NAME" or "NAME:PORT"."""
+        name, _colon, port = (text or default).partition(":")
+        number = int(port) if port.isdecimal() else secure_port
+        is_here = name == "localhost"
+        with suppress(ValueError):
+            is_here = ip_address(name).is_loopback
+        return cls(name, number, number == secure_port, is_here)
+
+
+class Inbox:
+    """One connection to the folder."""
+
+    def __init__(self, settings: MailSettings, password: str) -> None:
+        domain = settings.address.rpartition("@")[2]
+        self._host = Host.of(settings.imap, f"imap.{domain}", 993)
+        self._user, self._password = settings.user or settings.address, password
+        self._folder = settings.folder
+        self._client: IMAPClient | None = None
+        self.validity = self.next = 0
+
+    def open(self, *, is_readonly: bool = False) -> None:
+        """Connect, and look at the folder: its `validity`, and the number of the `next` message.
+        Raises ChannelError where there is no such folder."""
+        host = self._host
+        self._client = client = IMAPClient(
+            host.name, host.port, ssl=host.is_secure, timeout=_TIMEOUT
+        )
+        client.normalise_times = False
+        if not (host.is_secure or host.is_here):
+            client.starttls(ssl.create_default_context())
+        client.login(self._user, self._password)
+        if not client.folder_exists(self._folder):
+            raise ChannelError(NO_FOLDER.format(self._folder))
+        self._select(is_readonly=is_readonly)
+
+    def _select(self, *, is_readonly: bool = False) -> None:
+        found = self.client.select_folder(self._folder, readonly=is_readonly)
+        self.validity = int(found[b"UIDVALIDITY"])
+        newest = found.get(b"UIDNEXT") or max(self.client.search("ALL"), default=0) + 1
+        self.next = int(newest)
+
+    @property
+    def client(self) -> IMAPClient:
+        assert self._client is not None, "it is open"
+        return self._client
+
+    def find_later(self, last: int) -> list[int]:
+        """The numbers of all messages after one."""
+        return sorted(uid for uid in self.client.search(["UID", f"{last + 1}:*"]) if uid > last)
+
+    def find_since(self, begin: datetime) -> list[int]:
+        """The numbers of all that has come since then."""
+        found = self.client.search(["SINCE", begin.date() - timedelta(days=1)])
+        times = self.client.fetch(found, ["INTERNALDATE"]) if found else {}
+        return sorted(uid for uid, one in times.items() if one[b"INTERNALDATE"] >= begin)
+
+    def find_unseen(self) -> list[int]:
+        return sorted(self.client.search(["UNSEEN"]))
+
+    def fetch(self, uid: int) -> tuple[bytes, bool]:
+        """A message as it came (b"": it is no more), and whether that is all of it: of one that is
+        too large it is the head."""
+        size = self.client.fetch([uid], ["RFC822.SIZE"]).get(uid, {}).get(b"RFC822.SIZE", 0)
+        is_whole = int(size) <= _LARGEST
+        what = "BODY.PEEK[]" if is_whole else f"BODY.PEEK[HEADER]<0.{_LARGEST_HEAD}>"
+        return self._read(uid, what), is_whole
+
+    def _read(self, uid: int, what: str) -> bytes:
+        found = self.client.fetch([uid], [what]).get(uid, {})
+        return next((bytes(part) for name, part in found.items() if name[:5] == b"BODY["), b"")
+
+    def find_head(self, message: str) -> bytes:
+        """Subject and references of a message by its id; b"" where it is no more."""
+        for uid in self.client.search(["HEADER", "Message-ID", message])[-1:]:
+            return self._read(uid, "BODY.PEEK[HEADER.FIELDS (SUBJECT REFERENCES IN-REPLY-TO)]")
+        return b""
+
+    def mark_seen(self, uid: int) -> None:
+        self.client.add_flags([uid], [b"\\Seen"], silent=True)
+
+    def wait(self) -> None:
+        """Return when something has come, or after a while. What came since the last look may have
+        been told already, between two answers, and is not told again: hence another look."""
+        before = self.next
+        self._select()
+        if self.next > before:
+            return
+        if not self.client.has_capability("IDLE"):
+            time.sleep(_POLL)
+            return
+        self.client.idle()
+        self.client.idle_check(timeout=_IDLE)
+        self.client.idle_done()
+
+    def close(self) -> None:
+        """Let go of the connection, without a word."""
+        if self._client is not None:
+            with suppress(OSError):
+                self._client.shutdown()
+
+    def end(self) -> None:
+        """Cut the connection, whatever it waits for; `close` it then."""
+        if self._client is not None:
+            with suppress(OSError):
+                self._client.socket().shutdown(SHUT_RDWR)

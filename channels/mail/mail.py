@@ -1,0 +1,241 @@
+"""Mail: fetched over IMAP, which says at once when some has come (IDLE), and sent over SMTP."""
+
+from __future__ import annotations
+
+import asyncio
+import imaplib
+import logging
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from functools import partial
+from typing import Any, Literal
+
+import aiosmtplib
+from aiosmtplib.errors import (
+    SMTPAuthenticationError,
+    SMTPException,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
+from imapclient.exceptions import LoginError
+
+from channels.kit.platform import Desk, File, Media, Place, Platform, PlatformFailure, Post, Traits
+from channels.mail import MailSettings
+from channels.mail.inbox import Host, Inbox
+from channels.mail.reading import Letter, read, read_head
+from channels.mail.verification import is_verified, parse
+from channels.mail.writing import Course, begin_thread, make_mail, make_mail_with
+from channels.message import LARGEST_ATTACHMENT, Address
+
+log = logging.getLogger(__name__)
+
+WRONG_PASSWORD = (
+    "The mail server does not take this password; put the right one into .env as MAIL_PASSWORD, "
+    "and restart the bot. Some providers want one that is made for apps."
+)
+
+_TIMEOUT = 60.0  # seconds
+_WAIT = 60.0  # seconds after which a server that is busy is tried again
+_BUSY = (421, 450, 451, 452)
+_MOST_KEPT = 200
+_PASSING_LOGIN = re.compile(r"UNAVAILABLE|INUSE|LIMIT|too many|try again|temporar", re.IGNORECASE)
+
+_NOT_VERIFIED = (
+    "Mail of %s is not answered: it is not verified who sent it. channels.mail.verified_by is %s; "
+    "this message has results of: %s."
+)
+
+
+class Mail(Platform):
+    """A mailbox of the bot's own."""
+
+    name = "mail"
+    traits = Traits(
+        longest=100_000,
+        most_parts=1,
+        overall=1.0,
+        sound="mp3",
+        message_id=re.compile(r"<[^<>\s]+>"),
+    )
+
+    def __init__(self, settings: MailSettings, password: str) -> None:
+        self._settings, self._password = settings, password
+        self._own = settings.address.lower()
+        domain = self._own.rpartition("@")[2]
+        self._smtp = Host.of(settings.smtp, f"smtp.{domain}", 465)
+        self._begin = datetime.now(UTC).replace(microsecond=0)
+        self._desk: Desk | None = None
+        self._files: dict[str, bytes] = {}
+        self._heads: dict[str, tuple[str, tuple[str, ...]]] = {}  # subject and references, by id
+        self._warned: set[str] = set()
+
+    async def listen(self, desk: Desk) -> None:
+        self._desk = desk
+        inbox = Inbox(self._settings, self._password)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="mail")
+        run = partial(asyncio.get_running_loop().run_in_executor, thread)
+        try:
+            await run(inbox.open)
+            last, waiting = await self._resume(desk, inbox, run)
+            while True:
+                desk.connected()
+                for uid in waiting:
+                    raw, is_whole = await run(inbox.fetch, uid)
+                    fallback = f"<{uid}.{inbox.validity}@imap>"
+                    letter = await run(self._open_letter, raw, fallback, is_whole)
+                    if letter is not None:
+                        await self._receive(desk, letter)
+                    last = max(last, uid)
+                    await desk.bot.state.set(self.name, self._mark, f"{inbox.validity} {last}")
+                    await run(inbox.mark_seen, uid)
+                waiting = await run(inbox.find_later, last)
+                if not waiting:
+                    await run(inbox.wait)
+        finally:
+            inbox.end()
+            thread.submit(inbox.close)  # as soon as what waits there has heard of the end
+            thread.shutdown(wait=False)
+
+    @property
+    def _mark(self) -> str:
+        return f"last {self._own} {self._settings.folder}"
+
+    async def _resume(self, desk: Desk, inbox: Inbox, run: Any) -> tuple[int, list[int]]:
+        """The last message that was taken, and those that wait. What came before the bot was made
+        is not answered; after the server has numbered all anew, it is what nobody has seen."""
+        kept = await desk.bot.state.get(self.name, self._mark)
+        if not kept:
+            recent = await run(inbox.find_since, self._begin)
+            kept = f"{inbox.validity} {recent[0] - 1 if recent else inbox.next - 1}"
+            await desk.bot.state.set(self.name, self._mark, kept)
+        validity, last = map(int, kept.split())
+        if validity != inbox.validity:
+            return inbox.next - 1, await run(inbox.find_unseen)
+        return last, await run(inbox.find_later, last)
+
+    def _open_letter(self, raw: bytes, fallback: str, is_whole: bool) -> Letter | None:
+        """What was received; None where there is nothing to read."""
+        if not raw:
+            return None
+        try:
+            letter = read(raw, fallback, self._own)
+        except Exception:  # the standard library's parser raises what it likes
+            log.warning("a message can't be read, and is left out", exc_info=True)
+            return None
+        if is_whole:
+            return letter
+        whole = File(
+            "", "the message", size=LARGEST_ATTACHMENT + 1
+        )  # which is said to be too large
+        return replace(letter, heard=replace(letter.heard, files=(whole,)))
+
+    async def _receive(self, desk: Desk, letter: Letter) -> None:
+        """Hand a message on, if a person wrote it who may: the answer must not go to anybody whose
+        name another has used, nor to a machine."""
+        if reason := self._why_not(desk, letter):
+            log.info("a message of %s is left unanswered: %s", letter.sender or "nobody", reason)
+            return
+        place = letter.heard.place
+        self._keep_head(place.message, letter.subject, letter.references)
+        await desk.bot.state.set(self.name, f"thread {place.chat} {place.thread}", place.message)
+        self._files = letter.contents
+        await desk.take([letter.heard])
+        self._files = {}
+
+    def _why_not(self, desk: Desk, letter: Letter) -> str:
+        if not letter.sender:
+            return "its From names nobody, or several"
+        if letter.automatic:
+            return letter.automatic
+        is_known = desk.bot.admits(Address(self.name, letter.sender, user=letter.sender))
+        if not is_known and not self._settings.answers_strangers:
+            return "the bot does not know them"
+        if not is_verified(letter.sender, letter.results, self._settings.verified_by):
+            if is_known:
+                self._warn(letter)
+            return "it is not verified who sent it"
+        return ""
+
+    def _warn(self, letter: Letter) -> None:
+        """Once for each person: their mail is not read, and the setting may be to blame."""
+        if letter.sender not in self._warned and len(self._warned) < _MOST_KEPT:
+            self._warned.add(letter.sender)
+            names = ", ".join(dict.fromkeys(parse(one)[0] for one in letter.results)) or "nobody"
+            log.warning(_NOT_VERIFIED, letter.sender, self._settings.verified_by, names)
+
+    def _keep_head(self, message: str, subject: str, references: tuple[str, ...]) -> None:
+        if len(self._heads) >= _MOST_KEPT:
+            del self._heads[next(iter(self._heads))]
+        self._heads[message] = (subject, references)
+
+    async def fetch(self, file: File) -> bytes:
+        return self._files[file.id]
+
+    async def post(self, place: Place, post: Post) -> str:
+        course = await self._find_course(place)
+        return await self._send(make_mail(course, post))
+
+    async def upload(self, place: Place, media: Media) -> str:
+        course = await self._find_course(place)
+        return await self._send(make_mail_with(course, media))
+
+    async def _find_course(self, place: Place) -> Course:
+        """Where a message goes: into its thread, below the last message there."""
+        last = place.message
+        if not last and place.thread and self._desk:
+            last = await self._desk.bot.state.get(self.name, f"thread {place.chat} {place.thread}")
+        if not last:
+            return Course(self._own, place.chat, place.thread or begin_thread())
+        if last not in self._heads:
+            raw = await asyncio.to_thread(self._look_up, last)
+            self._keep_head(last, *read_head(raw))
+        subject, references = self._heads[last]
+        return Course(self._own, place.chat, place.thread, subject, (*references, last))
+
+    def _look_up(self, message: str) -> bytes:
+        """The head of a message that came before the bot was started."""
+        inbox = Inbox(self._settings, self._password)
+        try:
+            inbox.open(is_readonly=True)
+            return inbox.find_head(message)
+        finally:
+            inbox.close()
+
+    async def _send(self, message: EmailMessage) -> str:
+        host = self._smtp
+        await aiosmtplib.send(
+            message,
+            hostname=host.name,
+            port=host.port,
+            use_tls=host.is_secure,
+            start_tls=not (host.is_secure or host.is_here),
+            username=self._settings.user or self._settings.address,
+            password=self._password,
+            timeout=_TIMEOUT,
+        )
+        return str(message["Message-ID"])
+
+    def explain(self, error: BaseException) -> PlatformFailure:
+        match error:
+            case LoginError() if not _PASSING_LOGIN.search(str(error)):
+                return PlatformFailure("revoked", advice=WRONG_PASSWORD)
+            case SMTPAuthenticationError(code=code) if code >= 500:
+                return PlatformFailure("revoked", advice=WRONG_PASSWORD)
+            case SMTPRecipientsRefused():
+                codes = [one.code for one in error.recipients]
+                return _failure_of(max(codes, default=550), "gone")
+            case SMTPResponseException(code=code):
+                return _failure_of(code, "refused")
+            case SMTPException() | imaplib.IMAP4.error() | OSError():
+                return PlatformFailure("passing")
+        return PlatformFailure("fatal")
+
+
+def _failure_of(code: int, lasting: Literal["gone", "refused"]) -> PlatformFailure:
+    """What an answer of an SMTP server means: 4.. for now, 5.. for good."""
+    if code in _BUSY:
+        return PlatformFailure("wait", _WAIT)
+    return PlatformFailure(lasting if code >= 500 else "passing")

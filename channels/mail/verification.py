@@ -1,0 +1,95 @@
+"""Who has really sent a message, by the word of the server that received it for us.
+
+Anybody can write anything into From. The receiving server compares it with SPF, DKIM and DMARC, and
+says what came of it in a field Authentication-Results (RFC 8601), on top of those that were there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_LONGEST = 10_000  # characters of a field that is read
+_COMMENT = re.compile(r"\((?:[^()\\]|\\.)*+\)")
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"|([^\s;="]++)|([;=])')
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one method found: "dkim", "pass", {"header.d": "example.org"}."""
+
+    method: str
+    verdict: str
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def is_verified(sender: str, fields: Sequence[str], server: str) -> bool:
+    """Whether the server vouches that a message is by `sender`, an address. `fields` are all fields
+    Authentication-Results of the message, from the top; only the first that begins with the
+    server's name is its own: others may have come with the message."""
+    for one in fields:
+        name, results = parse(one)
+        if name == server.lower():
+            return _vouches(sender.lower(), results)
+    return False
+
+
+def _vouches(sender: str, results: Sequence[Result]) -> bool:
+    domain = sender.rpartition("@")[2]
+    verdicts = {(result.method, result.verdict) for result in results}
+    if ("dmarc", "fail") in verdicts:
+        return False
+    return any(_proves(result, sender, domain) for result in results if result.verdict == "pass")
+
+
+def _proves(result: Result, sender: str, domain: str) -> bool:
+    found = result.properties
+    match result.method:
+        case "dmarc":
+            return found.get("header.from", "").rpartition("@")[2] == domain
+        case "dkim":
+            signed = found.get("header.d") or found.get("header.i", "").rpartition("@")[2]
+            return _covers(signed, domain)
+        case "spf":
+            return _covers(found.get("smtp.mailfrom", "").rpartition("@")[2], domain)
+        case "auth":  # who has signed in to send it
+            return sender in (found.get("smtp.auth"), found.get("smtp.mailfrom"))
+    return False
+
+
+def _covers(proven: str, domain: str) -> bool:
+    """Whether who has proven to be this domain speaks for the other: the same, or one above it."""
+    return proven == domain or ("." in proven and domain.endswith(f".{proven}"))
+
+
+def parse(text: str) -> tuple[str, list[Result]]:
+    """A field's server and results, all in lower case; no results of one that can't be read."""
+    text = text[:_LONGEST].lower()
+    while (shorter := _COMMENT.sub(" ", text)) != text:
+        text = shorter
+    server, *parts = _split(text)
+    results = []
+    for part in parts:
+        pairs = list(_pairs(part))
+        if pairs:
+            (method, verdict), *properties = pairs
+            results.append(Result(method.partition("/")[0], verdict, dict(properties)))
+    return (server[0] if server else ""), results
+
+
+def _split(text: str) -> list[list[str]]:
+    """The words between semicolons; "=" is a word, and what is quoted is one."""
+    parts: list[list[str]] = [[]]
+    for quoted, word, sign in _TOKEN.findall(text):
+        if sign == ";":
+            parts.append([])
+        else:
+            parts[-1].append(quoted or word or sign)
+    return parts
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for place, word in enumerate(words):
+        if word == "=" and 0 < place < len(words) - 1:
+            yield words[place - 1], words[place + 1]

@@ -1,0 +1,42 @@
+"""Matrix, by matrix-nio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from channels.base import Channel
+from channels.kit.registration import ChannelType
+from channels.settings import START, WebAddress
+
+TOKEN = "MATRIX_TOKEN"
+
+
+class MatrixSettings(BaseModel):
+    """What stands in the configuration as `channels.matrix`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    homeserver: WebAddress = Field(
+        min_length=1,
+        description="The server on which the bot has its account.",
+        json_schema_extra={"wants": "an address like https://matrix.org", **START},
+    )
+
+
+def _make(settings: MatrixSettings, secrets: Mapping[str, str]) -> Channel:
+    from channels.kit.messenger import Messenger  # noqa: PLC0415 - only where it runs
+    from channels.matrix.matrix import Matrix  # noqa: PLC0415 - its client is an extra
+
+    return Messenger(Matrix(settings.homeserver, secrets[TOKEN]))
+
+
+CHANNEL = ChannelType(
+    "matrix",
+    _make,
+    MatrixSettings,
+    secrets=(TOKEN,),
+    packages=("matrix-nio",),
+    requirements="channels/matrix/requirements.txt",
+)

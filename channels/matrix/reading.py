@@ -1,0 +1,166 @@
+"""What Matrix's events say to us: pure, from their JSON to the kit's values. Any server may have
+sent them, so nothing is taken to have the type that the specification gives it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from channels.kit.platform import Author, Event, File, Heard, Place, Reacted
+
+Json = Mapping[str, Any]
+
+_NOTHING: Json = {}
+_FILES = {
+    "m.image": ("picture", "image/jpeg"),
+    "m.file": ("document", "application/octet-stream"),
+    "m.audio": ("audio", "audio/ogg"),
+}
+"""Kinds of messages that are files: a name and a type for one that has none."""
+_NOT_TAKEN = {"m.video": "videos", "m.location": "places"}
+_FALLBACK = re.compile(r"(?:>[^\n]*+\n)++\n?")
+"""What older apps put in front of a reply: the words that it answers."""
+_COMMAND = re.compile(r"[/!](\w+)(?!\S)")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnUser:
+    """The bot: its id, the name that others see, and the commands it answers to."""
+
+    id: str
+    name: str
+    commands: frozenset[str]
+
+
+def part_of(event: Json, *names: str) -> Json:
+    """An object within an event; an empty one where it is none."""
+    for name in names:
+        found = event.get(name)
+        event = found if isinstance(found, Mapping) else _NOTHING
+    return event
+
+
+def text_of(event: Json, name: str) -> str:
+    """A text within an event; "" where it is none."""
+    found = event.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def thread_of(event: Json) -> str:
+    """The first message of the thread in which an event stands; "" for none."""
+    relation = part_of(event, "content", "m.relates_to")
+    is_thread = relation.get("rel_type") == "m.thread"
+    return text_of(relation, "event_id") if is_thread else ""
+
+
+def target_of(event: Json) -> str:
+    """The message that an event edits; "" for none."""
+    relation = part_of(event, "content", "m.relates_to")
+    return text_of(relation, "event_id") if relation.get("rel_type") == "m.replace" else ""
+
+
+def answered_by(event: Json) -> str:
+    """The message that an event replies to; "" for none. In a thread, apps that know no threads
+    are told that each message answers the one before: that is no reply."""
+    relation = part_of(event, "content", "m.relates_to")
+    if relation.get("is_falling_back") is True:
+        return ""
+    return text_of(part_of(relation, "m.in_reply_to"), "event_id")
+
+
+def read(
+    event: Json, sender: Author, place: Place, me: OwnUser, answered: Json | None = None
+) -> Event | None:
+    """What an event says; None for what says nothing to us. An edit comes as the message that it
+    makes. `answered` is the message that it replies to."""
+    content = part_of(event, "content")
+    if event.get("type") == "m.reaction":
+        emoji = text_of(part_of(content, "m.relates_to"), "key")
+        return Reacted(place, sender, emoji) if emoji else None
+    if event.get("type") == "m.sticker":
+        return Heard(place, sender, "", left_out=("stickers",), is_for_bot=not place.is_group)
+    kind = text_of(content, "msgtype")
+    if kind == "m.notice":  # of another bot: one that answers it would be answered
+        return None
+    files = _files(content, kind)
+    left_out = (_NOT_TAKEN[kind],) if kind in _NOT_TAKEN else ()
+    text = text_of(content, "body")
+    if files or left_out:
+        text = _caption(content)
+    elif answered_by(event):
+        text = _FALLBACK.sub("", text, 1)
+    if kind not in (*_FILES, *_NOT_TAKEN, "m.text", "m.emote"):
+        return None
+    words, is_named = _address(text, content, me)
+    quoted = None
+    is_reply = answered is not None and answered.get("sender") == me.id
+    if answered is not None and not is_reply and place.is_group:
+        said = text_of(part_of(answered, "content"), "body")
+        quoted = (text_of(answered, "sender"), said) if said else None
+    return Heard(
+        place,
+        sender,
+        words,
+        files,
+        is_for_bot=not place.is_group or is_named or is_reply or _is_command(words, me),
+        quoted=quoted,
+        left_out=left_out,
+        at=_time_of(event),
+    )
+
+
+def _address(text: str, content: Json, me: OwnUser) -> tuple[str, bool]:
+    """The text without the bot's name in front, and whether it is named. `!help` is `/help`: apps
+    keep what begins with a slash to themselves."""
+    mentioned = part_of(content, "m.mentions").get("user_ids")
+    is_named = isinstance(mentioned, list) and me.id in mentioned
+    local = me.id[1:].partition(":")[0]
+    names = "|".join(
+        re.escape(name) for name in (me.id, f"@{me.name}", me.name, f"@{local}") if name
+    )
+    if found := re.match(rf"\s*(?:{names})(?![\w.-])[:,]?\s*", text, re.IGNORECASE):
+        is_named, text = True, text[found.end() :]
+    elif "m.mentions" not in content:  # an app that does not say whom it names
+        is_named = me.id in text or me.id in text_of(content, "formatted_body")
+    if text.startswith("!") and _is_command(text, me):
+        text = f"/{text[1:]}"
+    return text, is_named
+
+
+def _is_command(text: str, me: OwnUser) -> bool:
+    found = _COMMAND.match(text)
+    return bool(found and found[1].lower() in me.commands)
+
+
+def _caption(content: Json) -> str:
+    """The words with a file: where it has a name by itself, the body is what was said of it."""
+    name, body = text_of(content, "filename"), text_of(content, "body")
+    return body if name and body != name else ""
+
+
+def _files(content: Json, kind: str) -> tuple[File, ...]:
+    name, media_type = _FILES.get(kind, ("", ""))
+    info, address = part_of(content, "info"), text_of(content, "url")
+    size = info.get("size")
+    if not name or not address.startswith("mxc://"):
+        return ()
+    return (
+        File(
+            address,
+            text_of(content, "filename") or text_of(content, "body") or name,
+            text_of(info, "mimetype") or media_type,
+            size if isinstance(size, int) and size > 0 else 0,
+        ),
+    )
+
+
+def _time_of(event: Json) -> datetime:
+    """When it was sent, by the word of its sender's server: never later than now."""
+    now = datetime.now(UTC)
+    sent = event.get("origin_server_ts")
+    if not isinstance(sent, int) or not 0 < sent < now.timestamp() * 1000:
+        return now
+    return datetime.fromtimestamp(sent / 1000, UTC)

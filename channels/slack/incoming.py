@@ -1,0 +1,184 @@
+"""What Slack sends, as events of ours. Its people are named by ids; `names` has what they are
+called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+from channels.kit.platform import Author, File, Heard, Place, Pressed, Reacted
+
+Json = Mapping[str, Any]
+
+MESSAGE_ID = re.compile(r"\d+\.\d+")
+_SAID = (None, "file_share", "thread_broadcast", "me_message")
+"""Subtypes of messages that people write; the others tell of who came, and of bots."""
+_MARK = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
+_EMOJI = {
+    **dict.fromkeys(("+1", "thumbsup"), "👍"),
+    **dict.fromkeys(("-1", "thumbsdown"), "👎"),
+    **dict.fromkeys(("hand", "raised_hand"), "✋"),
+    "white_check_mark": "✅",
+    "ok_hand": "👌",
+    "x": "❌",
+    "octagonal_sign": "🛑",
+    "black_square_for_stop": "⏹",
+    "no_entry": "⛔",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known around an event: the bot's id, who has which name and which language, and how
+    its thread began, where that matters. `opens`: an answer to what stands in no thread opens one.
+    """
+
+    bot: str
+    senders: Mapping[str, Author] = field(default_factory=dict)
+    parent: Json | None = None
+    opens: bool = False
+
+    def sender(self, user: str) -> Author:
+        return self.senders.get(user, Author(user))
+
+
+def said_in(event: Json) -> Json | None:
+    """The message that a person wrote or changed; None where an event tells of none."""
+    if event.get("subtype") == "message_changed":
+        message, before = event["message"], event.get("previous_message", {})
+        if "edited" not in message or message.get("text") == before.get("text"):
+            return None  # a link is shown below it, or its language was found out
+        event = {**message, "channel": event["channel"]}
+    user = event.get("user", "USLACKBOT")
+    if event.get("subtype") not in _SAID or event.get("bot_id") or user == "USLACKBOT":
+        return None
+    return event
+
+
+def is_group(channel: str) -> bool:
+    """Whether others read along: ids of chats with one person begin with a D."""
+    return not channel.startswith("D")
+
+
+def thread_of(message: Json) -> str:
+    """The thread that a message stands in; "" for one that stands in none, or begins one."""
+    thread = str(message.get("thread_ts", ""))
+    return "" if thread == message["ts"] else thread
+
+
+def people_in(message: Json) -> set[str]:
+    """Who wrote a message, and who is mentioned in it."""
+    found = _MARK.findall(str(message.get("text", "")))
+    return {message.get("user", ""), *(name for sign, name, _ in found if sign == "@")} - {""}
+
+
+def mentions(message: Json, bot: str) -> bool:
+    return bot in people_in({**message, "user": ""})
+
+
+def person(user: str, info: Json) -> Author:
+    """`info` is what `users.info` says of them; empty where it says nothing."""
+    profile = info.get("profile", {})
+    name = profile.get("display_name") or profile.get("real_name") or info.get("name", "")
+    return Author(user, name, info.get("locale", ""))
+
+
+def is_for_bot(message: Json, known: Surroundings) -> bool:
+    """Whether the bot is spoken to: in private, by a mention, or in a thread that it began, or that
+    began with a mention of it."""
+    is_private = not is_group(message["channel"])
+    is_mentioned = message.get("type") == "app_mention" or mentions(message, known.bot)
+    return is_private or is_mentioned or _is_ours(known)
+
+
+def _is_ours(known: Surroundings) -> bool:
+    return known.parent is not None and known.bot in people_in(known.parent)
+
+
+def hear(message: Json, known: Surroundings) -> Heard:
+    thread = thread_of(message) or (message["ts"] if known.opens else "")
+    parent = None if _is_ours(known) else known.parent
+    files = [file for file in message.get("files", ()) if file.get("mode") in _FETCHED]
+    left_out = {"links to shared files"} if len(files) < len(message.get("files", ())) else set()
+    return Heard(
+        Place(message["channel"], thread, message["ts"], is_group(message["channel"])),
+        known.sender(message["user"]),
+        readable(message.get("text", ""), known),
+        tuple(map(_file, files)),
+        is_for_bot=is_for_bot(message, known),
+        quoted=_quotation(message, known) or (_quote(parent, known) if parent else None),
+        left_out=tuple(left_out),
+        at=datetime.fromtimestamp(float(message["ts"]), UTC),
+    )
+
+
+_FETCHED = (None, "hosted", "snippet", "email", "quip", "canvas")
+"""Modes of files that Slack keeps; others are elsewhere, or gone."""
+
+
+def _file(file: Json) -> File:
+    media_type = file.get("mimetype") or "application/octet-stream"
+    return File(file["id"], file.get("name") or file["id"], media_type, file.get("size") or 0)
+
+
+def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
+    """A message that was shared with this one."""
+    for shared in message.get("attachments", ()):
+        if shared.get("is_share") and shared.get("text"):
+            return shared.get("author_name") or "Somebody", readable(shared["text"], known)
+    return None
+
+
+def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
+    """How a thread began in which the bot is spoken to later."""
+    words = readable(parent.get("text", ""), known)
+    name = known.sender(parent.get("user", "")).name
+    return (name or parent.get("username") or "Somebody", words) if words else None
+
+
+def press(body: Json, sender: Author) -> Pressed:
+    action, message = body["actions"][0], body["message"]
+    channel = body["channel"]["id"]
+    place = Place(channel, thread_of(message), message["ts"], is_group(channel))
+    label = action.get("text", {}).get("text", "")
+    return Pressed(place, sender, action["action_ts"], action.get("value", ""), unescape(label))
+
+
+def react(event: Json, message: Json, sender: Author) -> Reacted | None:
+    """None where the emoji stands for nothing."""
+    emoji = _EMOJI.get(event["reaction"].partition("::")[0])  # behind it: the colour of a skin
+    channel = event["item"]["channel"]
+    place = Place(channel, thread_of(message), message["ts"], is_group(channel))
+    return Reacted(place, sender, emoji) if emoji else None
+
+
+def command(body: Json, text: str, sender: Author) -> Heard:
+    """A slash command, which Slack takes in no thread."""
+    channel = body["channel_id"]
+    return Heard(Place(channel, "", body["trigger_id"], is_group(channel)), sender, text)
+
+
+def readable(text: str, known: Surroundings) -> str:
+    """Text as a person reads it: mentions by name, links as Markdown has them."""
+
+    def show(found: re.Match[str]) -> str:
+        sign, target, label = found[1], found[2], found[3] or ""
+        if sign == "@":
+            if target == known.bot:
+                return ""
+            return f"@{known.sender(target).name or label or target}"
+        if sign == "#":
+            return f"#{label or target}"
+        if sign == "!":
+            return label or f"@{target.partition('^')[0]}"
+        plain = target.removeprefix("mailto:")
+        is_bare = (
+            not label or plain.partition("://")[2].rstrip("/") == label or label in (plain, target)
+        )
+        return plain if is_bare else f"[{label}]({target})"
+
+    return unescape(_MARK.sub(show, text)).strip()

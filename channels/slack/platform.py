@@ -1,0 +1,371 @@
+"""Slack: an app in a workspace, over Socket Mode or the Events API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+import aiohttp
+from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from channels.base import ChannelError, WebhookAnswer, WebhookCall
+from channels.kit.platform import (
+    Author,
+    Desk,
+    File,
+    Media,
+    Place,
+    Platform,
+    PlatformFailure,
+    Post,
+    Traits,
+)
+from channels.language import _, asked_in, speaking
+from channels.message import Address
+from channels.slack import failures, incoming
+from channels.slack.incoming import Surroundings
+from channels.slack.posts import content
+from channels.slack.rendering import LONGEST, length, plain_blocks
+from channels.slack.settings import SlackSettings
+from channels.slack.signing import is_signed
+from channels.slack.socket import Socket
+
+log = logging.getLogger(__name__)
+_bolt_log = logging.getLogger(f"{__name__}.bolt")
+_bolt_log.setLevel(logging.ERROR)  # it warns of the token that stands in the environment
+
+Json = dict[str, Any]
+
+UNINSTALLED = "The app was removed from the Slack workspace; install it again, and restart the bot."
+NOT_GIVEN = "Slack did not give the file; does the app have the permission files:read?"
+THINKS = "is thinking…"
+_CHECKED = 60.0  # seconds between two questions whether Slack still knows the bot
+_MOST_KNOWN = 5_000  # people, and beginnings of threads, that are remembered
+_ANY = re.compile("")
+
+
+class Slack(Platform):
+    """An app in one workspace. `secrets` has SLACK_BOT_TOKEN, and SLACK_APP_TOKEN for Socket Mode
+    or SLACK_SIGNING_SECRET for the Events API."""
+
+    name = "slack"
+    traits = Traits(
+        longest=LONGEST,
+        can_edit=True,
+        draft=1.5,  # chat.update may be called some 50 times a minute, in all chats together
+        group_draft=3.0,
+        typing=60.0,  # a status vanishes after two minutes
+        longest_button=2_000,
+        overall=10.0,
+        sound="mp3",
+        message_id=incoming.MESSAGE_ID,
+    )
+    _session: aiohttp.ClientSession
+    _client: AsyncWebClient
+    _app: AsyncApp
+
+    def __init__(self, settings: SlackSettings, secrets: Mapping[str, str]) -> None:
+        self._settings, self._secrets = settings, secrets
+        self._bot = AuthorizeResult(enterprise_id=None, team_id=None)
+        self._people: dict[str, Author] = {}
+        self._beginnings: dict[tuple[str, str], Json | None] = {}
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._asides: dict[str, str] = {}
+        self._removed = asyncio.Event()
+
+    # Connecting.
+
+    async def open(self) -> None:
+        token = self._secrets["SLACK_BOT_TOKEN"]
+        session = aiohttp.ClientSession(trust_env=True)
+        client = AsyncWebClient(token, self._settings.base_url, session=session, retry_handlers=[])
+        try:
+            answer = await client.auth_test()
+        except BaseException:
+            await session.close()
+            raise
+        self._session, self._client = session, client
+        self._bot = AuthorizeResult.from_auth_test_response(
+            auth_test_response=answer, bot_token=token
+        )
+        self._app = self._route()
+
+    async def listen(self, desk: Desk) -> None:
+        is_called = "SLACK_APP_TOKEN" not in self._secrets
+        listening = self._wait_for_calls(desk) if is_called else self._listen_to_socket(desk)
+        tasks = [asyncio.create_task(listening), asyncio.create_task(self._removed.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if self._removed.is_set():
+                raise ChannelError(UNINSTALLED)
+            await tasks[0]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _listen_to_socket(self, desk: Desk) -> None:
+        async def open_url() -> str:
+            await self._client.auth_test()
+            opened = await self._client.apps_connections_open(
+                app_token=self._secrets["SLACK_APP_TOKEN"]
+            )
+            return str(opened["url"])
+
+        async def take(body: Json) -> Json | None:
+            request = AsyncBoltRequest(body=body, context={"desk": desk}, mode="socket_mode")
+            answer = await self._dispatch(request)
+            return {} if answer.status == 200 else None
+
+        await Socket(self._session, open_url, take).run(desk.connected)
+
+    async def _wait_for_calls(self, desk: Desk) -> None:
+        while True:
+            await self._client.auth_test()
+            desk.connected()
+            await asyncio.sleep(_CHECKED)
+
+    async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:
+        secret = self._secrets.get("SLACK_SIGNING_SECRET", "")
+        if not secret or call.is_too_large:
+            return WebhookAnswer(413 if secret else 404)
+        if not is_signed(secret, call):
+            return WebhookAnswer(401)
+        kind = call.headers.get("content-type", "")
+        try:
+            request = AsyncBoltRequest(
+                body=call.body.decode(), headers={"content-type": kind}, context={"desk": desk}
+            )
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            log.warning("what Slack sent can't be read: %s", error)
+            return WebhookAnswer(400)
+        return await self._dispatch(request)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def explain(self, error: BaseException) -> PlatformFailure:
+        return failures.explain(error)
+
+    # What comes in. Bolt acknowledges what its listeners have taken, and what fails comes again.
+
+    def _route(self) -> AsyncApp:
+        async def authorize() -> AuthorizeResult:
+            return self._bot
+
+        app = AsyncApp(
+            name=self.name,
+            signing_secret="-",
+            authorize=authorize,
+            logger=_bolt_log,
+            request_verification_enabled=False,  # `call` has done it
+            process_before_response=True,
+        )
+        app.event("message")(self._on_message)
+        app.event("app_mention")(self._on_message)
+        app.event("reaction_added")(self._on_reaction)
+        app.event("assistant_thread_started")(self._on_assistant)
+        app.event(re.compile("app_uninstalled|tokens_revoked"))(self._on_removal)
+        app.event(_ANY)(_on_anything_else)
+        app.action(_ANY)(self._on_press)
+        app.command(_ANY)(self._on_command)
+        return app
+
+    async def _dispatch(self, request: AsyncBoltRequest) -> WebhookAnswer:
+        answer = await self._app.async_dispatch(request)
+        kind = answer.first_headers().get("content-type", "text/plain").partition(";")[0]
+        return WebhookAnswer(answer.status, answer.body.encode(), kind)
+
+    async def _on_message(self, event: Json, context: Json) -> None:
+        desk: Desk = context["desk"]
+        message = incoming.said_in(event)
+        if message is None:
+            return
+        line = self._lines.setdefault(message["channel"], asyncio.Lock())
+        async with line:  # who is asked about meanwhile does not let a later message pass
+            beginning = await self._beginning(desk, message)
+            known = Surroundings(str(self._bot.bot_user_id), parent=beginning)
+            if not incoming.is_for_bot(message, known):
+                return
+            people = incoming.people_in(message) | incoming.people_in(beginning or {})
+            senders = {one: await self._person(desk, one) for one in people - {known.bot}}
+            opens = self._settings.threads == "everywhere" or (
+                self._settings.threads == "channels" and incoming.is_group(message["channel"])
+            )
+            known = Surroundings(known.bot, senders, beginning, opens)
+            await desk.take([incoming.hear(message, known)])
+
+    async def _on_reaction(self, event: Json, context: Json) -> None:
+        desk: Desk = context["desk"]
+        item = event["item"]
+        if item.get("type") != "message" or event.get("item_user") != self._bot.bot_user_id:
+            return
+        found = await self._look_up(
+            desk, lambda: self._client.reactions_get(channel=item["channel"], timestamp=item["ts"])
+        )
+        if found:
+            sender = await self._person(desk, event["user"])
+            if reacted := incoming.react(event, found["message"], sender):
+                await desk.take([reacted])
+
+    async def _on_press(self, body: Json, ack: AsyncAck, context: Json) -> None:
+        desk: Desk = context["desk"]
+        if "message" in body:
+            sender = await self._person(desk, body["user"]["id"])
+            await desk.take([incoming.press(body, sender)])
+        await ack()
+
+    async def _on_command(self, body: Json, ack: AsyncAck, context: Json) -> None:
+        """`/parley context` is the command /context, `/parley Hello!` a message."""
+        desk: Desk = context["desk"]
+        words = incoming.readable(body.get("text", ""), Surroundings("")) or "help"
+        name = words.split()[0].lower()
+        if name in {one.name for one in desk.bot.list_commands()}:
+            words = f"/{words}"
+        sender = await self._person(desk, body["user_id"])
+        _remember(self._asides, body["channel_id"], body.get("response_url", ""))
+        await desk.take([incoming.command(body, words, sender)])
+        await ack()
+
+    async def _on_assistant(self, event: Json, context: Json) -> None:
+        """Somebody has opened the Assistant view: offer what may be asked."""
+        desk: Desk = context["desk"]
+        thread = event["assistant_thread"]
+        user, chat = thread["user_id"], thread["channel_id"]
+        asked_in.set((await self._person(desk, user)).language)
+        address = Address(self.name, f"{user}/{chat}", thread["thread_ts"], user)
+        with speaking(desk.bot.language_of(address)):
+            prompts = [
+                {"title": _("What can you do?"), "message": "/help"},
+                {"title": _("What do you see of our conversation?"), "message": "/context"},
+            ]
+        await self._look_up(
+            desk,
+            lambda: self._client.assistant_threads_setSuggestedPrompts(
+                channel_id=chat, thread_ts=thread["thread_ts"], prompts=prompts
+            ),
+        )
+
+    async def _on_removal(self, event: Json) -> None:
+        """The app was removed, or its token revoked; tokens of people are none of the bot's."""
+        if event["type"] == "app_uninstalled" or event.get("tokens", {}).get("bot"):
+            self._removed.set()
+
+    async def _beginning(self, desk: Desk, message: Mapping[str, Any]) -> Json | None:
+        """The first message of the thread in a channel that this one stands in."""
+        channel, thread = message["channel"], incoming.thread_of(message)
+        if not thread or not incoming.is_group(channel):
+            return None
+        if (channel, thread) not in self._beginnings:
+            found = await self._look_up(
+                desk,
+                lambda: self._client.conversations_replies(channel=channel, ts=thread, limit=1),
+            )
+            messages = found["messages"] if found else []
+            _remember(self._beginnings, (channel, thread), messages[0] if messages else None)
+        return self._beginnings[channel, thread]
+
+    async def _person(self, desk: Desk, user: str) -> Author:
+        if user not in self._people:
+            found = await self._look_up(
+                desk, lambda: self._client.users_info(user=user, include_locale=True)
+            )
+            _remember(self._people, user, incoming.person(user, found["user"] if found else {}))
+        return self._people[user]
+
+    async def _look_up(
+        self, desk: Desk, request: Callable[[], Awaitable[AsyncSlackResponse]]
+    ) -> AsyncSlackResponse | None:
+        """What Slack answers; None where it knows of nothing, or may not tell."""
+        try:
+            return await desk.patiently(request)
+        except SlackApiError as error:
+            log.info("Slack does not answer a question: %s", failures.code_of(error.response))
+            return None
+
+    # What goes out.
+
+    def length(self, text: str) -> int:
+        return length(text)
+
+    async def post(self, place: Place, post: Post) -> str:
+        made = content(post)
+        try:
+            posted = await self._client.chat_postMessage(
+                channel=place.chat,
+                thread_ts=place.thread or None,
+                unfurl_links=False,
+                unfurl_media=False,
+                **made,
+            )
+        except SlackApiError as error:
+            address = self._asides.get(place.chat)
+            is_outside = failures.code_of(error.response) in ("not_in_channel", "channel_not_found")
+            if not (is_outside and address) or post.is_draft:
+                raise
+            async with self._session.post(address, json=made) as answer:
+                if answer.status != 200:
+                    raise
+            return ""  # seen by whoever gave the command, where the bot is no member
+        return str(posted["ts"])
+
+    async def edit(self, place: Place, message: str, post: Post) -> None:
+        await self._client.chat_update(channel=place.chat, ts=message, **content(post))
+
+    async def delete(self, place: Place, message: str) -> None:
+        await self._client.chat_delete(channel=place.chat, ts=message)
+
+    async def upload(self, place: Place, media: Media) -> str:
+        """The file's id: Slack shows it in a message whose id it does not tell. Below a file there
+        are no buttons, so these come in a message before it, with the words."""
+        caption, message = media.caption, ""
+        if media.buttons:
+            words = Post(caption or media.name, media.buttons, is_plain=True)
+            caption, message = "", await self.post(place, words)
+        size = len(media.content)
+        slot = await self._client.files_getUploadURLExternal(filename=media.name, length=size)
+        async with self._session.post(slot["upload_url"], data=media.content) as answer:
+            answer.raise_for_status()
+        await self._client.files_completeUploadExternal(
+            files=[{"id": slot["file_id"], "title": media.name}],
+            channel_id=place.chat,
+            thread_ts=place.thread or None,
+            blocks=json.dumps(plain_blocks(caption)) if caption else None,
+        )
+        return message or str(slot["file_id"])
+
+    async def fetch(self, file: File) -> bytes:
+        info = (await self._client.files_info(file=file.id))["file"]
+        url = info.get("url_private_download") or info["url_private"]
+        headers = {"Authorization": f"Bearer {self._client.token}"}
+        async with self._session.get(url, headers=headers) as answer:
+            answer.raise_for_status()
+            if answer.content_type == "text/html" != file.media_type:  # its page to sign in
+                raise PermissionError(NOT_GIVEN)
+            return await answer.read()
+
+    async def show_typing(self, place: Place) -> None:
+        if place.thread:
+            await self._client.assistant_threads_setStatus(
+                channel_id=place.chat, thread_ts=place.thread, status=_(THINKS)
+            )
+
+
+async def _on_anything_else() -> None:
+    """It is acknowledged, so that it does not come again."""
+
+
+def _remember(known: dict[Any, Any], name: Any, value: Any) -> None:
+    if len(known) >= _MOST_KNOWN:
+        del known[next(iter(known))]
+    known[name] = value

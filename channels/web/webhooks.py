@@ -1,0 +1,43 @@
+"""Where messengers call: each at /webhooks/NAME. That a call comes from its platform each proves by
+the platform's own signature; neither a token nor a cookie helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from channels.base import Bot, WebhookCall, WithWebhook
+from channels.web.operations import Problem, read_body
+
+LARGEST = 1_000_000
+"""Bytes of a call."""
+
+
+def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -> Route:
+    """The one route; whose it is says the last part of the path."""
+
+    async def call(request: Request) -> Response:
+        name = request.path_params["name"]
+        channel = channels().get(name)
+        if channel is None:
+            raise Problem(404, "No channel of this name is called here.")
+        body, is_too_large = b"", False
+        try:
+            body = await read_body(request, LARGEST, "the platform sends no more than that")
+        except Problem:
+            is_too_large = True
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        came = WebhookCall(request.method, headers, dict(request.query_params), body, is_too_large)
+        answer = await channel.call(bot, came)
+        return Response(answer.body, answer.status, media_type=answer.media_type)
+
+    async def guarded(request: Request) -> Response:
+        try:
+            return await call(request)
+        except Problem as problem:
+            return problem.response()
+
+    return Route("/webhooks/{name}", guarded, methods=["GET", "POST", "HEAD"])

@@ -1,0 +1,271 @@
+"""WeCom as a platform: an AI bot over a long connection, whose answers stream.
+
+The SDK is not used: decision 0017. An answer to a message is a stream, which may be replaced until
+it is finished; what answers nothing, or comes after ten minutes, is a message by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+import aiohttp
+
+from channels.kit.platform import (
+    Button,
+    Desk,
+    Event,
+    File,
+    Heard,
+    Media,
+    Place,
+    Platform,
+    PlatformFailure,
+    Post,
+    Traits,
+)
+from channels.language import _
+from channels.message import LARGEST_ATTACHMENT
+from channels.splitting import Length
+from channels.wecom import WeComSettings
+from channels.wecom.reading import (
+    as_it_stands,
+    converted,
+    decrypt,
+    read_message,
+    read_press,
+    size,
+)
+from channels.wecom.wire import WeComError, WeComWire
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+NO_ENTRY = (
+    "WeCom does not take the bot's ID or secret; copy both from the settings of the AI bot (API "
+    "mode, long connection), into channels.wecom.bot_id and WECOM_SECRET, and restart the bot."
+)
+ANOTHER = "another program has connected as this bot, and WeCom lets only one be connected"
+_LONGEST = 20_480  # bytes of a text
+_MOST_KNOWN = 2_000  # messages that can be answered as what they are
+_FENCE = 60  # bytes by which a text is longer as code
+_WRONG_SECRET = {853000, 853001, 40001, 40013, 40014}
+_LIMITS = {45009, 45033, 846607}
+_NO_STREAM = {846605, 846608}  # the message can't be answered any more, or the stream is over
+_GONE = {40031, 40003, 86001, 86003, 81013}  # no such person or chat, or not among those it serves
+_REFUSED = {40058, 40008, 44004, 40004, 40007, 45002, 40016}
+
+
+class WeCom(Platform):
+    name = "wecom"
+    traits = Traits(
+        longest=_LONGEST,
+        can_edit=True,
+        draft=1.5,
+        group_draft=3.0,
+        longest_button=1_000,
+        most_buttons=6,
+        per_chat=30,  # in a minute
+        per_group=30,
+    )
+
+    def __init__(self, settings: WeComSettings, secret: str, pause: float = 60.0) -> None:
+        self._settings, self._secret, self._pause = settings, secret, pause
+        self._wire: WeComWire | None = None
+        self._calls: OrderedDict[str, str] = OrderedDict()  # the req_id of each message
+        self._labels: OrderedDict[str, str] = OrderedDict()
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def open(self) -> None:
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    # What comes in.
+
+    async def listen(self, desk: Desk) -> None:
+        async with self._session.ws_connect(self._settings.url, max_msg_size=2**24) as socket:
+            wire = WeComWire(socket)
+            try:
+                async with asyncio.TaskGroup() as work:
+                    reading = work.create_task(self._read(wire, desk, work))
+                    body = {"bot_id": self._settings.bot_id, "secret": self._secret}
+                    await wire.request("aibot_subscribe", body)
+                    self._wire = wire
+                    desk.connected()
+                    beating = work.create_task(wire.beat())
+                    is_replaced = await reading
+                    beating.cancel()
+            finally:
+                self._wire = None
+        if is_replaced:
+            desk.troubled(ConnectionError(ANOTHER))
+            await asyncio.sleep(self._pause)
+
+    async def _read(self, wire: WeComWire, desk: Desk, work: asyncio.TaskGroup) -> bool:
+        """Returns when the connection ends: whether another one has taken its place."""
+        async for frame in wire.frames():
+            body = frame.get("body") or {}
+            kind = body.get("event", {}).get("eventtype", "")
+            if kind == "disconnected_event":
+                return True
+            if frame["cmd"] == "aibot_msg_callback" or kind == "template_card_event":
+                work.create_task(self._take(frame, desk))
+        return False
+
+    async def _take(self, frame: Json, desk: Desk) -> None:
+        """One message or press. WeCom sends none a second time."""
+        try:
+            body, call = frame["body"], frame["headers"]["req_id"]
+            chat = str(body.get("chatid") or body["from"]["userid"])
+            async with self._lines.setdefault(chat, asyncio.Lock()):  # in their order
+                await desk.take([await self._understand(body, call)])
+        except (KeyError, TypeError, ValueError):
+            log.exception("a message of WeCom can't be read and is left out")
+        except Exception:
+            log.exception("a message of WeCom could not be kept, and does not come again")
+
+    async def _understand(self, body: Json, call: str) -> Event:
+        if body.get("msgtype") == "event":
+            pressed = read_press(body, call.replace("-", "").replace("_", ""))
+            return replace(pressed, label=self._labels.get(pressed.data, pressed.data.lstrip("?")))
+        _keep(self._calls, str(body["msgid"]), call)
+        return await self._with_names(read_message(body))
+
+    async def _with_names(self, heard: Heard) -> Heard:
+        """What a document is called stands where it can be fetched."""
+        files = [
+            replace(file, name=await self._find_name(file)) if file.name == "document" else file
+            for file in heard.files
+        ]
+        return replace(heard, files=tuple(files))
+
+    async def _find_name(self, file: File) -> str:
+        try:
+            async with self._session.get(file.id.partition(" ")[0]) as answer:
+                about = answer.content_disposition
+                return (about and about.filename) or file.name
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.info("the name of a file is not known: %s", error)
+            return file.name
+
+    async def fetch(self, file: File) -> bytes:
+        url, _space, key = file.id.partition(" ")
+        content = bytearray()
+        async with self._session.get(url) as answer:
+            answer.raise_for_status()
+            async for piece in answer.content.iter_chunked(65_536):
+                content += piece
+                if len(content) > LARGEST_ATTACHMENT + 32:
+                    return bytes(content)  # the bot refuses it, and says so
+        return await asyncio.to_thread(decrypt, bytes(content), key) if key else bytes(content)
+
+    # What goes out.
+
+    @property
+    def length(self) -> Length:
+        return lambda markdown: size(converted(markdown))
+
+    def plain_length(self, text: str) -> int:
+        return size(converted(text)) + _FENCE
+
+    async def post(self, place: Place, post: Post) -> str:
+        """Returns the name of a stream, which `edit` may still replace, or of no message."""
+        text = as_it_stands(post.text) if post.is_plain else converted(post.text)
+        sent, call = "", self._calls.get(place.message, "")
+        if call:
+            sent = f"stream{uuid4().hex}"
+            try:
+                await self._stream(call, sent, text, is_done=not post.is_draft)
+                _keep(self._calls, sent, call)  # until it is finished it may be replaced
+            except WeComError as error:
+                if error.code not in _NO_STREAM or post.is_draft:
+                    raise
+                call = ""
+        if not call:
+            sent = await self._push(place, "markdown", {"content": text})
+        if post.buttons:
+            await self._push(place, "template_card", self._card(post.buttons))
+        return sent
+
+    async def edit(self, place: Place, message: str, post: Post) -> None:
+        text = as_it_stands(post.text) if post.is_plain else converted(post.text)
+        await self._stream(self._calls.get(message, ""), message, text, is_done=not post.is_draft)
+        if post.buttons:
+            await self._push(place, "template_card", self._card(post.buttons))
+
+    async def delete(self, place: Place, message: str) -> None:
+        """Nothing can be taken back there; a draft that is void ends."""
+        await self._stream(self._calls.get(message, ""), message, "…", is_done=True)
+
+    async def upload(self, place: Place, media: Media) -> str:
+        kind = "image" if media.kind == "picture" else "file"
+        id = await self._connected().upload(kind, media.name, media.content)
+        sent = await self._push(place, kind, {"media_id": id})
+        if media.caption or media.buttons:
+            post = Post(media.caption or _("Choose"), media.buttons)
+            await self.post(Place(place.chat, is_group=place.is_group), post)
+        return sent
+
+    def _card(self, buttons: tuple[Button, ...]) -> Json:
+        for button in buttons:
+            _keep(self._labels, button.data, button.label)
+        return {
+            "card_type": "button_interaction",
+            "main_title": {"title": _("Choose")},
+            "button_list": [{"text": one.label, "key": one.data, "style": 2} for one in buttons],
+            "task_id": uuid4().hex,
+        }
+
+    async def _stream(self, call: str, name: str, text: str, *, is_done: bool) -> None:
+        if not call:
+            raise WeComError(846608, "this process did not begin the stream")
+        stream = {"id": name, "finish": is_done, "content": text}
+        body = {"msgtype": "stream", "stream": stream}
+        await self._connected().request("aibot_respond_msg", body, call)
+
+    async def _push(self, place: Place, kind: str, content: Json) -> str:
+        body = {"chatid": place.chat, "chat_type": 2 if place.is_group else 1}
+        await self._connected().request("aibot_send_msg", {**body, "msgtype": kind, kind: content})
+        return uuid4().hex
+
+    def _connected(self) -> WeComWire:
+        if self._wire is None:
+            raise ConnectionError("the bot is not connected to WeCom")
+        return self._wire
+
+    def explain(self, error: BaseException) -> PlatformFailure:
+        match error:
+            case BaseExceptionGroup():
+                return self.explain(error.exceptions[0])
+            case WeComError():
+                return _explain(error)
+            case aiohttp.ClientError() | OSError() | TimeoutError():
+                return PlatformFailure("passing")
+        return PlatformFailure("fatal")
+
+
+def _explain(error: WeComError) -> PlatformFailure:
+    if error.code in _WRONG_SECRET:
+        return PlatformFailure("revoked", advice=NO_ENTRY)
+    if error.code in _LIMITS:
+        return PlatformFailure("wait", 10.0)
+    if error.code in _GONE:
+        return PlatformFailure("gone")
+    if error.code in _REFUSED or error.code in _NO_STREAM:
+        return PlatformFailure("refused")
+    return PlatformFailure("passing" if error.code in (-1, 6000, 846609) else "fatal")
+
+
+def _keep(known: OrderedDict[str, str], name: str, value: str) -> None:
+    known[name] = value
+    known.move_to_end(name)
+    if len(known) > _MOST_KNOWN:
+        known.popitem(last=False)

@@ -1,0 +1,161 @@
+"""What WhatsApp's webhooks say to us: pure, from their JSON to the kit's values.
+
+The fields are those of "messages webhook reference" and its pages by type. One call may bring
+several changes, and each several messages."""
+
+from __future__ import annotations
+
+import logging
+import mimetypes
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+OPENING = {
+    *("text", "image", "audio", "document", "video", "sticker", "location", "contacts"),
+    *("interactive", "button", "order"),
+}
+"""Messages with which a person opens the window in which the bot may write freely."""
+_NOT_TAKEN = {
+    "video": "videos",
+    "sticker": "stickers",
+    "location": "places",
+    "contacts": "contacts",
+    "order": "messages of this kind",
+    "unsupported": "messages of this kind",
+}
+_NAMES = {"image": "picture", "audio": "voice", "document": "document"}
+
+
+@dataclass(frozen=True, slots=True)
+class WhatsAppArrival:
+    """A message that a person sent: `event` is None for what says nothing to the bot."""
+
+    chat: str
+    at: datetime
+    opens: bool
+    event: Event | None
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A message of ours that was not delivered after all."""
+
+    message: str
+    code: int
+    reason: str
+
+
+def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | Undelivered]:
+    """All that a call brings for this phone number. `number` is how people see it, in digits."""
+    for entry in body.get("entry", ()):
+        for change in entry.get("changes", ()):
+            value = change.get("value", {})
+            if value.get("metadata", {}).get("phone_number_id") != phone_id:
+                continue  # an app may have several numbers
+            for message in value.get("messages", ()):
+                try:
+                    yield _arrived(message, value, number)
+                except (KeyError, TypeError, ValueError, AttributeError):
+                    log.exception("a message of WhatsApp can't be read and is left out")
+            yield from _failures(value)
+
+
+def _failures(value: Json) -> Iterator[Undelivered]:
+    for status in value.get("statuses", ()):
+        if status.get("status") == "failed":
+            error: Json = next(iter(status.get("errors", ())), {})
+            said = error.get("error_data", {}).get("details") or error.get("title", "")
+            yield Undelivered(status["id"], int(error.get("code", 0)), str(said))
+
+
+def _arrived(message: Json, value: Json, number: str) -> WhatsAppArrival:
+    sender = _sender(message, value)
+    at = datetime.fromtimestamp(int(message["timestamp"]), UTC)
+    chat = message.get("group_id", sender.id)
+    event = _event(message, sender, number, at)
+    return WhatsAppArrival(chat, at, message["type"] in OPENING, event)
+
+
+def _sender(message: Json, value: Json) -> Author:
+    """Who wrote. Their id within this business stays when they hide their number; a number does
+    not, and may be another person's one day."""
+    phone, scoped = message.get("from", ""), message.get("from_user_id", "")
+    contacts = value.get("contacts", ())
+    same = (one for one in contacts if scoped and one.get("user_id") == scoped)
+    own = (one for one in contacts if phone and one.get("wa_id") == phone)
+    hidden = (one for one in contacts if not phone and len(contacts) == 1)
+    contact: Json = next(chain(same, own, hidden), {})  # nobody else's
+    id = scoped or contact.get("user_id", "") or phone or contact.get("wa_id", "")
+    if not id:
+        raise ValueError("nobody is named who wrote it")
+    return Author(id, contact.get("profile", {}).get("name", ""))
+
+
+def _event(message: Json, sender: Author, number: str, at: datetime) -> Event | None:
+    context = message.get("context", {})
+    group = message.get("group_id", "")
+    place = Place(group or sender.id, message=message["id"], is_group=bool(group))
+    below = Place(place.chat, message=context.get("id", ""), is_group=place.is_group)
+    kind = message["type"]
+    match kind:
+        case "interactive":
+            reply = message["interactive"].get(message["interactive"]["type"], {})
+            return Pressed(
+                below, sender, message["id"], reply.get("id", ""), reply.get("title", "")
+            )
+        case "reaction":
+            found = message["reaction"]
+            on = Place(place.chat, message=found["message_id"], is_group=place.is_group)
+            return Reacted(on, sender, found["emoji"]) if found.get("emoji") else None
+        case "edit":
+            edited = {**message["edit"]["message"], "id": message["edit"]["original_message_id"]}
+            return (
+                _event({**message, **edited}, sender, number, at)
+                if kind != edited["type"]
+                else None
+            )
+        case "revoke" | "system":
+            return None
+    text, is_for_bot = _text(message, kind), not group
+    if group:
+        said = re.sub(rf"^\s*@{number}\b[\s,:]*", "", text)
+        is_for_bot = said != text or text.startswith("/") or context.get("from") == number
+        text = said
+    return Heard(
+        place,
+        sender,
+        text,
+        files=_files(message, kind),
+        is_for_bot=is_for_bot,
+        left_out=(_NOT_TAKEN[kind],) if kind in _NOT_TAKEN else (),
+        at=at,
+    )
+
+
+def _text(message: Json, kind: str) -> str:
+    content = message.get(kind, {})
+    if kind == "text":
+        return str(content.get("body", ""))
+    if kind == "button":
+        return str(content.get("text", ""))
+    return str(content.get("caption", "")) if isinstance(content, dict) else ""
+
+
+def _files(message: Json, kind: str) -> tuple[File, ...]:
+    if kind not in _NAMES:
+        return ()
+    content = message[kind]
+    media_type = str(content.get("mime_type", "application/octet-stream")).partition(";")[0]
+    ending = ".ogg" if media_type == "audio/ogg" else mimetypes.guess_extension(media_type) or ""
+    name = content.get("filename") or f"{_NAMES[kind]}{ending}"
+    return (File(content["id"], name, media_type),)

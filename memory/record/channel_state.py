@@ -1,0 +1,41 @@
+"""What channels keep over restarts: small texts by a name, such as how far a mailbox was read."""
+
+from __future__ import annotations
+
+from memory.record import tables
+from memory.record.database import Database
+
+
+def find(database: Database, channel: str, name: str) -> str:
+    """The text of a channel; "" where there is none."""
+    columns = tables.ChannelState
+    query = columns.select(columns.text).where(
+        (columns.channel == channel) & (columns.name == name)
+    )
+    return next((text for (text,) in query.tuples().execute(database)), "")
+
+
+def put(database: Database, channel: str, name: str, text: str) -> None:
+    """Keep a text of a channel; "": none."""
+    columns = tables.ChannelState
+    if text:
+        tables.put(database, columns, ("channel", "name"), channel=channel, name=name, text=text)
+        return
+    where = (columns.channel == channel) & (columns.name == name)
+    columns.delete().where(where).execute(database)
+
+
+def list_named(database: Database, name: str) -> list[tuple[str, str]]:
+    """What every channel keeps under this name, by channel."""
+    columns = tables.ChannelState
+    query = columns.select(columns.channel, columns.text).where(columns.name == name)
+    return [(channel, text) for channel, text in query.tuples().execute(database)]
+
+
+def forget_chat(database: Database, channel: str, chat: str) -> None:
+    """Delete what a channel keeps of a chat: all whose name has the chat's id as a word."""
+    columns = tables.ChannelState
+    query = columns.select(columns.name).where(columns.channel == channel)
+    for (name,) in list(query.tuples().execute(database)):
+        if chat in name.split(" "):
+            put(database, channel, name, "")

@@ -1,0 +1,113 @@
+"""An SQLite file of another program, read as it stands: nothing in it runs, and nothing is written.
+
+Whoever made it may have wished us ill, so only plain tables are looked at: no view, no trigger, no
+virtual table, no column that computes; and a question that takes too long is given up.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from memory.record.store import StoreError
+
+_LONGEST = 150_000_000  # bytes of a value
+_STEPS = 200_000_000  # of SQLite's machine, from one row to the next
+_AT_ONCE = 100_000
+_HIDDEN = 6  # the column of `table_xinfo` that says whether one is hidden, or computes
+
+
+class ForeignDatabase:
+    """`columns` are those of its plain tables. Any thread may use it, one at a time. Raises
+    StoreError with a sentence."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._steps = path, 0
+        try:
+            self._database = sqlite3.connect(_address(path), uri=True, check_same_thread=False)
+            self._database.set_progress_handler(self._count_steps, _AT_ONCE)
+            self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            self._database.text_factory = lambda data: data.decode("utf-8", "replace")
+            for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+                self._database.execute(f"PRAGMA {pragma}")
+            self.columns = dict(self._find_columns())
+        except (sqlite3.Error, ValueError, OSError, MemoryError) as error:
+            raise self._refusal(error) from None
+
+    def _find_columns(self) -> Iterator[tuple[str, frozenset[str]]]:
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+        for name, made in self._database.execute(query).fetchall():
+            if not str(made).lstrip().upper().startswith("CREATE TABLE") or '"' in str(name):
+                continue
+            info = self._database.execute(f'PRAGMA table_xinfo("{name}")').fetchall()
+            if not any(one[_HIDDEN] for one in info):
+                yield str(name), frozenset(str(one[1]) for one in info)
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether there is a table with these columns."""
+        return table in self.columns and {*columns} <= self.columns[table]
+
+    def rows(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: Mapping[str, Any] | None = None,
+        order: Sequence[str] = (),
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of a table that have these values, in the order of these columns; columns that
+        are not there are None in each."""
+        known = self.columns.get(table, frozenset())
+        there = [name for name in columns if name in known]
+        wanted = {name: value for name, value in (where or {}).items() if name in known}
+        if not there:
+            return
+        query = f'SELECT {_names(there)} FROM "{table}"'
+        if wanted:
+            query += " WHERE " + " AND ".join(f'"{name}" = ?' for name in wanted)
+        if sorting := [name for name in order if name in known]:
+            query += f" ORDER BY {_names(sorting)}"
+        self._steps = 0
+        try:
+            with closing(self._database.execute(query, tuple(wanted.values()))) as cursor:
+                for row in cursor:
+                    yield {**dict.fromkeys(columns), **dict(zip(there, row, strict=True))}
+                    self._steps = 0
+        except (sqlite3.Error, MemoryError) as error:
+            raise self._refusal(error) from None
+
+    def count(self, table: str) -> int:
+        """How many rows a table has; 0 where it is not there."""
+        if table not in self.columns:
+            return 0
+        self._steps = 0
+        try:
+            ((number,),) = self._database.execute(f'SELECT COUNT(*) FROM "{table}"').fetchall()
+        except sqlite3.Error as error:
+            raise self._refusal(error) from None
+        return int(number)
+
+    def _count_steps(self) -> int:
+        self._steps += _AT_ONCE
+        return int(self._steps > _STEPS)
+
+    def _refusal(self, error: BaseException) -> StoreError:
+        said = "".join(filter(str.isprintable, str(error)))[:100] or "it is too large"
+        return StoreError(
+            f"{self.path} can't be read as an SQLite database ({said}). Stop the program that "
+            "writes to it, and try again."
+        )
+
+
+def _address(path: Path) -> str:
+    """By which SQLite opens a file without writing beside it, where nothing waits to be taken into
+    it."""
+    waits = [path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal")]
+    is_settled = not any(one.exists() and one.stat().st_size for one in waits)
+    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_settled else ''}"
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)

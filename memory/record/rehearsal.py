@@ -1,0 +1,104 @@
+"""What the migrations would do to a record: carried out on a copy of it, and told step by step."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peewee import DatabaseError
+
+from memory.record import overrides
+from memory.record.database import Database, DatabaseEngine, StoreError
+from memory.record.engines.sqlite import SqliteEngine, SqliteFile, connect
+from memory.record.migrations import MIGRATIONS, list_pending
+
+NEWEST = len(MIGRATIONS)
+"""The version of the schema that this Parley writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A migration that was carried out: the version that it led to, its name, the seconds it took,
+    the names of tables that it made and of columns (`table.column`) that it added, and how many
+    rows it wrote."""
+
+    version: int
+    name: str
+    seconds: float
+    tables: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What came of it: the steps, how many messages there are, before and after, and what was set
+    in chats (scope, key, value)."""
+
+    steps: tuple[Step, ...]
+    messages: int
+    overrides: dict[str, dict[str, Any]]
+
+
+def find_schema(engine: DatabaseEngine) -> int:
+    """The version of a record's schema; 0 where there is none yet. Raises StoreError, also for the
+    record of a newer Parley."""
+    with engine.visit() as database:
+        list_pending(database)
+        return database.schema_version()
+
+
+def rehearse(copy: Path) -> Rehearsal:
+    """Bring a record up to date in this SQLite file, which is nobody's but ours. Raises StoreError,
+    as the start of a bot would, or where messages were lost."""
+    try:
+        with closing(connect(copy)) as database:
+            before = _count_messages(database)
+            steps = [_carry_out(database, *pending) for pending in list_pending(database)]
+            after = _count_messages(database)
+            changed = overrides.load(database)
+    except (DatabaseError, sqlite3.Error) as error:
+        raise StoreError(f"The upgrade would fail: the database says {str(error)!r}.") from error
+    fault = SqliteEngine(copy).examine()
+    if fault or before != after:
+        what = fault or f"of {before} messages {after} are left."
+        raise StoreError(f"The upgrade would do harm: {what}")
+    return Rehearsal(tuple(steps), after, changed)
+
+
+def _carry_out(database: SqliteFile, version: int, step: Callable[[Database], None]) -> Step:
+    tables, columns = _read_shape(database)
+    rows, began = database.connection().total_changes, time.perf_counter()
+    database.upgrade(step, version)
+    seconds = time.perf_counter() - began
+    written = database.connection().total_changes - rows
+    new_tables, new_columns = _read_shape(database)
+    return Step(
+        version,
+        step.__name__.strip("_").replace("_", " "),
+        seconds,
+        tuple(sorted(new_tables - tables)),
+        tuple(sorted(one for one in new_columns - columns if one.split(".")[0] in tables)),
+        written,
+    )
+
+
+def _read_shape(database: Database) -> tuple[set[str], set[str]]:
+    """The names of all tables, and of their columns."""
+    query = """SELECT tables.name, tables.name || '.' || columns.name
+        FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
+        WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%'
+            AND tables.name NOT LIKE 'passage_words_%'"""
+    rows = database.execute_sql(query).fetchall()
+    return {table for table, _ in rows}, {column for _, column in rows}
+
+
+def _count_messages(database: Database) -> int:
+    if not database.schema_version():
+        return 0
+    return int(database.execute_sql("SELECT COUNT(*) FROM message").fetchone()[0])

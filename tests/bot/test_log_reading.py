@@ -1,0 +1,267 @@
+"""`python main.py logs`: what was logged, for a person, in order, and harmless."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot import log_reading, logs
+from bot.log_reading import LogFollower, LogPrinter, LogStream, parse_since, read_entries
+from bot.settings import load_layers
+from tests.fakes.openai_server import Fail, OpenAIServer
+from tests.whole.process import MAIN, run_command, talking
+
+log = logging.getLogger("bot.test_log_reading")
+Begin = Callable[..., Path]
+NOON = datetime(2026, 11, 23, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+FORGED = "2026-01-01T00:00:00.000Z ERROR [-] bot: forged"
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Starts logs in a folder; returns it."""
+    closing: list[Callable[[], None]] = []
+
+    def set_up(
+        format: str = "text", place: str = "logs", secrets: Mapping[str, str] | None = None
+    ) -> Path:
+        config = tmp_path / "config.json"
+        config.write_text(json.dumps({"log_format": format, "log_level": "debug"}))
+        folder = tmp_path / "data" / place
+        layers = load_layers(config, secrets or {})
+        closing.append(logs.set_up_logs(folder, layers, is_quiet=True))
+        return folder
+
+    yield set_up
+    for close in closing:
+        close()
+
+
+def fail() -> None:
+    try:
+        raise ValueError("deep\ninside")
+    except ValueError:
+        log.exception("it broke")
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_what_is_written_is_read_again(begin: Begin, format: str) -> None:
+    folder = begin(format)
+    with logs.in_turn("telegram/42 t3"):
+        log.info("one\ntwo")
+    fail()
+    log.debug("last")
+    first, second, third = read_entries(folder)
+    assert (first.level, first.turn, first.text, first.rest) == (
+        "INFO",
+        "telegram/42 t3",
+        "one",
+        ("two",),
+    )
+    assert first.logger == "bot.test_log_reading"
+    assert abs(first.at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert (second.level, second.text) == ("ERROR", "it broke")
+    assert second.rest[0] == "Traceback (most recent call last):"
+    assert second.rest[-2:] == ("ValueError: deep", "inside")
+    assert (third.level, third.rest) == ("DEBUG", ())
+
+
+def test_json_is_an_object_a_line_without_secrets(begin: Begin) -> None:
+    hush = 'hush"\\hush-☃'
+    folder = begin("json", secrets={"MY_TOKEN": hush})
+    log.info("it is %s\n%s", hush, FORGED)
+    log.warning("broken \ud800 text")
+    fail()
+    lines = (folder / "parley.log").read_bytes().splitlines()
+    whole: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    assert [one["level"] for one in whole] == ["info", "warning", "error"]
+    assert whole[0]["text"] == f"it is ***\n{FORGED}"
+    assert "deep\ninside" in whole[2]["error"]
+    assert whole[0]["at"].endswith("Z")
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+@pytest.mark.parametrize("between", ["\n", "\r", "\r\n", "\x0b", "\x85", "\u2028"])
+def test_no_text_passes_for_an_event_of_its_own(begin: Begin, format: str, between: str) -> None:
+    folder = begin(format)
+    log.info("hello%s%s", between, FORGED)
+    (entry,) = read_entries(folder)
+    assert entry.text.startswith("hello")
+
+
+def test_several_processes_and_old_files_are_read_in_order(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "FILE_SIZE", 1_500)
+    folder = begin("text")
+    begin("json", "logs/worker-a-1")
+    for number in range(40):
+        log.info("line %d", number)
+    entries = list(read_entries(folder))
+    assert len(list(folder.iterdir())) > 2, "nothing was rotated"
+    assert entries == sorted(entries, key=lambda entry: entry.at)
+    assert {entry.process for entry in entries} == {"", "worker-a-1"}
+    for process in ("", "worker-a-1"):
+        own = [entry.text for entry in entries if entry.process == process]
+        assert own == [f"line {number}" for number in range(40)]
+
+
+def test_following_goes_on_where_a_file_is_replaced(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "FILE_SIZE", 2_000)
+    folder = begin()
+    log.info("before")
+    follower = LogFollower(folder)
+    follower.begin()
+    seen = []
+    for number in range(60):
+        log.info("line %d", number)
+        if number % 7 == 0:
+            seen += [entry.text for entry in follower.read()]
+    begin("text", "logs/worker-b-2")  # which comes later
+    log.info("both")
+    seen += [entry.text for entry in follower.read()]
+    follower.close()
+    assert seen == [*(f"line {number}" for number in range(60)), "both", "both"]
+
+
+def test_a_line_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
+    follower = LogFollower(tmp_path)
+    file = tmp_path / "parley.log"
+    head, tail = FORGED[:50], FORGED[50:]
+    with file.open("a") as writing:
+        writing.write(head)
+        writing.flush()
+        assert follower.read() == []
+        writing.write(f"{tail}\n")
+        writing.flush()
+        assert [entry.text for entry in follower.read()] == ["forged"]
+    follower.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "moment"),
+    [
+        ("2h", NOON - timedelta(hours=2)),
+        ("30 min", NOON - timedelta(minutes=30)),
+        ("90s", NOON - timedelta(seconds=90)),
+        ("3d", NOON - timedelta(days=3)),
+        ("11:30", NOON - timedelta(minutes=30)),
+        ("14:30", NOON - timedelta(hours=21, minutes=30)),
+        ("2026-11-22", NOON.replace(day=22, hour=0)),
+        ("2026-11-23T08:00:00Z", NOON - timedelta(hours=3)),
+    ],
+)
+def test_since_takes_what_people_write(words: str, moment: datetime) -> None:
+    assert parse_since(words, NOON) == moment
+
+
+@pytest.mark.parametrize("words", ["", "soon", "25:00", "999999d", "-1h", "2026-13-01"])
+def test_since_refuses_what_is_no_time(words: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - its text is for nobody
+        parse_since(words, NOON)
+
+
+@given(st.text(), st.text(), st.booleans())
+def test_nothing_in_a_log_steers_a_terminal(text: str, turn: str, is_json: bool) -> None:
+    if is_json:
+        line = json.dumps(
+            {
+                "at": "2026-01-01T00:00:00Z",
+                "level": turn,
+                "turn": turn,
+                "logger": turn,
+                "text": text,
+            }
+        )
+    else:
+        line = f"2026-01-01T00:00:00.000Z ERROR [{turn}] bot: {text}"
+    stream = LogStream()
+    entries = [*stream.feed([line, f"    {text}"]), *stream.flush()]
+    for entry in entries:
+        for shown in LogPrinter(UTC).lines(entry):
+            assert all(c.isprintable() or c == "\t" for c in shown)
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n"))))
+def test_whatever_stands_in_a_file_is_read_without_an_error(lines: list[str]) -> None:
+    stream = LogStream()
+    assert len([*stream.feed(lines), *stream.flush()]) <= len(lines)
+
+
+def test_deep_json_is_no_event() -> None:
+    assert log_reading.parse_line("{" + '"a":{' * 100_000) is None
+
+
+async def test_a_person_reads_what_failed_in_a_bot(tmp_path: Path) -> None:
+    refused = Fail(401, {"message": "no"})
+    async with OpenAIServer([refused]) as server, talking(tmp_path, server) as bot:
+        await bot.says("Anyone?")
+        shown = run_command(tmp_path, "logs", "--level", "warning")
+        assert shown.returncode == 0, shown.stderr
+        assert "WARNING main t1: the turn failed: " in shown.stdout.replace("pipe/", "")
+        assert "refused the API key" in shown.stdout
+        assert "INFO" not in shown.stdout
+        assert "\x1b" not in shown.stdout, "no colours where no terminal is"
+        assert run_command(tmp_path, "logs", "--since", "2026-01-01", "-n", "1").stdout.count(
+            "\n"
+        ) in (2, 3)
+        wrong = run_command(tmp_path, "logs", "--since", "yesterdayish")
+        assert wrong.returncode == 1
+        assert "is no time; write 2h" in wrong.stderr
+
+
+def test_where_there_is_no_bot_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    done = run_command(tmp_path, "logs")
+    assert done.returncode == 1
+    assert "There are no logs in" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_follows_in_colour_on_a_terminal_until_ctrl_c(begin: Begin, tmp_path: Path) -> None:
+    begin()
+    log.warning("first")
+    terminal, inside = pty.openpty()
+    command = [sys.executable, str(MAIN), "--config", str(tmp_path / "config.json")]
+    process = subprocess.Popen(
+        [*command, "--data", str(tmp_path / "data"), "logs", "-f"],
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        start_new_session=True,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(inside)
+    try:
+        drawn = read_until(terminal, b"first")
+        assert b"\x1b[33m" in drawn
+        log.error("second")
+        read_until(terminal, b"second")
+        process.send_signal(2)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    drawn = b""
+    while wanted not in drawn:
+        drawn += os.read(terminal, 65_536)
+    return drawn

@@ -1,0 +1,5 @@
+"""What every channel to a messenger has to do, tried before its platform.
+
+Authors of channels from outside import this: `stages.STAGES["letters"] = …`, and the tests of
+`test_contract.py` run over it too.
+"""

@@ -1,0 +1,92 @@
+"""A whole bot at a platform."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bot.app import App
+from bot.assembly import assemble
+from bot.logs import set_up_logs
+from bot.settings import load_layers
+from channels.base import Channel, WithWebhook
+from tests.channels.contract.stage import PATIENCE, Stage
+from tests.channels.webhook_server import webhooks
+from tests.fakes.openai_server import OpenAIServer, Script
+from tests.whole.house import Hands
+
+
+@dataclass
+class PlatformHouse:
+    """A bot that runs at a platform, and its endpoint."""
+
+    stage: Stage
+    model: OpenAIServer
+    app: App = field(init=False)
+    channel: Channel = field(init=False)
+    running: asyncio.Task[None] = field(init=False)
+
+    def asked(self) -> list[str]:
+        """The questions that reached the model, in order."""
+        return [
+            str(request.body["messages"][-1]["content"])
+            for request in self.model.requests
+            if request.body["messages"][-1]["role"] == "user"
+        ]
+
+    async def is_idle(self) -> None:
+        """Wait until nothing is under way in the bot."""
+        app = self.app
+        for queues in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
+            await asyncio.wait_for(queues.idle(), PATIENCE)
+        await asyncio.wait_for(app.sender.queues.idle(), PATIENCE)
+
+
+@asynccontextmanager
+async def at_platform(
+    stage: Stage,
+    folder: Path,
+    script: Script = (),
+    settings: Mapping[str, Any] | None = None,
+    beside: Hands | None = None,
+) -> AsyncIterator[PlatformHouse]:
+    """A bot on `folder` at an open stage, until the block ends; Ann owns it. `beside` is another
+    channel of hers."""
+    async with AsyncExitStack() as stack:
+        endpoint = await stack.enter_async_context(OpenAIServer(script))
+        house = PlatformHouse(stage, endpoint)
+        config = folder / "config.json"
+        told: dict[str, Any] = {
+            "model": "gpt-4o-mini",
+            "owners": [f"{stage.name}/{stage.owner}"],
+            **stage.settings(),
+            **(settings or {}),
+        }
+        config.write_text(json.dumps(told))
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        environ |= {f"{stage.name.upper()}_TOKEN_{n}": s for n, s in enumerate(stage.secrets)}
+        layers = load_layers(config, environ)
+        stack.callback(set_up_logs(folder / "logs", layers, is_quiet=True))
+        house.channel = stage.channel(lambda: house.app.config.book.effective())
+        house.app = await assemble(
+            layers, folder / "data", [house.channel, *([beside] if beside else [])]
+        )
+        if isinstance(house.channel, WithWebhook):
+            called = webhooks(house.app.bot, house.channel)
+            stage.address = await stack.enter_async_context(called)
+        house.running = asyncio.create_task(house.app.run())
+        try:
+            yield house
+        finally:
+            if beside:
+                beside.leave()
+            for task in asyncio.all_tasks():
+                if task.get_name() == f"listen {stage.name}":
+                    task.cancel()
+            await asyncio.wait({house.running}, timeout=PATIENCE)
+            await asyncio.gather(house.running, return_exceptions=True)

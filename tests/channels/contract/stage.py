@@ -1,0 +1,161 @@
+"""How a test acts as a person at a platform, and what it sees there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from channels.base import Channel
+
+PATIENCE = 60.0
+_LOOK = 0.02  # seconds between two looks at what can be seen
+
+Ability = Literal[
+    "stream",  # an answer is edited while it comes
+    "typing",
+    "buttons",  # else choices have numbers
+    "stranger",  # others than its owner can write to it
+    "file",  # from the person to the bot
+    "group",
+    "thread",
+    "edit",  # a person's message, by the person
+    "delete",  # the same
+    "react",
+    "picture",  # from the bot to the person
+    "voice",  # from the person to the bot
+    "redeliver",  # the platform may bring the same again
+    "wait",  # the platform says how long to wait
+    "cut",  # a connection that can be lost
+    "outage",
+    "revoke",
+    "refuse",  # the platform refuses a message's markup
+    "late",  # messages have a time
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message of the bot as a person sees it: its id there, its words without markup, the labels
+    of its buttons, the bytes of a file that it is; `thread` is "" outside of threads, and `answers`
+    the message it names."""
+
+    id: str
+    text: str
+    buttons: tuple[str, ...] = ()
+    file: bytes = b""
+    thread: str = ""
+    answers: str = ""
+
+
+class Stage:
+    """A platform with a bot, its owner Ann, and Bob, whom nobody has let in. Chats are "private"
+    (each person's with the bot) and "group". Subclasses leave out what `can` does not name."""
+
+    name: str
+    owner: str
+    """Ann's id, as it stands in `owners` after the channel's name and a slash."""
+    can: Collection[Ability] = ()
+    secrets: tuple[str, ...] = ()
+    """What must not be found in any log."""
+    address = ""
+    """Where the web channel's server is, once the bot runs, for platforms that call."""
+
+    async def open(self) -> None:
+        """Start the platform."""
+
+    async def close(self) -> None:
+        """End it."""
+
+    def settings(self) -> Mapping[str, Any]:
+        """More of the bot's configuration."""
+        return {}
+
+    def channel(self, settings: Callable[[], Any]) -> Channel:
+        """The channel, made anew as at a start; `settings` are the bot's."""
+        raise NotImplementedError
+
+    async def say(
+        self,
+        text: str,
+        chat: str = "private",
+        *,
+        by: str = "ann",
+        mention: bool = True,
+        thread: str = "",
+        age: float = 0.0,
+    ) -> str:
+        """Write something; returns the message's id. In a group the bot is mentioned or not; `age`
+        is how many seconds ago it was written, by the platform's clock."""
+        raise NotImplementedError
+
+    async def send_file(self, name: str, content: bytes, media_type: str, text: str = "") -> str:
+        """Send a file in the private chat; "image/…" as a picture, "audio/…" as a voice message."""
+        raise NotImplementedError
+
+    async def edit(self, message: str, text: str) -> None:
+        raise NotImplementedError
+
+    async def delete(self, message: str) -> None:
+        raise NotImplementedError
+
+    async def press(self, seen: Seen, label: str) -> None:
+        raise NotImplementedError
+
+    async def react(self, seen: Seen, emoji: str) -> None:
+        raise NotImplementedError
+
+    async def open_thread(self) -> str:
+        """A thread in the group."""
+        raise NotImplementedError
+
+    async def redeliver(self) -> None:
+        """Bring all that was said so far once more."""
+        raise NotImplementedError
+
+    async def see(self, chat: str = "private", by: str = "ann") -> list[Seen]:
+        """What the bot has written there and is there now, in order."""
+        raise NotImplementedError
+
+    def has_streamed(self) -> bool:
+        """Whether a message of the bot was edited."""
+        raise NotImplementedError
+
+    def has_typed(self) -> bool:
+        raise NotImplementedError
+
+    async def ask_to_wait(self, seconds: int) -> None:
+        """Refuse what is sent next with the platform's own signal to wait so long."""
+        raise NotImplementedError
+
+    async def refuse_markup(self) -> None:
+        raise NotImplementedError
+
+    async def cut(self) -> None:
+        """Cut all connections."""
+        raise NotImplementedError
+
+    async def outage(self, *, is_on: bool) -> None:
+        raise NotImplementedError
+
+    async def revoke(self) -> None:
+        """The token is no longer known."""
+        raise NotImplementedError
+
+    async def until(
+        self, holds: Callable[[list[Seen]], Any], chat: str = "private", by: str = "ann"
+    ) -> list[Seen]:
+        """What is seen there once it is like this."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not holds(seen := await self.see(chat, by)):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK)
+        except TimeoutError:
+            raise AssertionError(f"it did not happen; seen is {seen}") from None
+        return seen
+
+    async def shown(self, words: str, chat: str = "private", by: str = "ann") -> Seen:
+        """The newest message that has these words, once there is one."""
+        seen = await self.until(lambda all_: any(words in one.text for one in all_), chat, by)
+        return next(one for one in reversed(seen) if words in one.text)

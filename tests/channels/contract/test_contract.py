@@ -1,0 +1,490 @@
+"""What every channel to a messenger has to do, by a whole bot before each platform."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.data_folder import DATABASE
+from bot.doctor import check_health
+from channels.base import WithHealth
+from channels.message import Address
+from plugins.builtin import shell
+from tests.channels.contract.house import at_platform
+from tests.channels.contract.stage import PATIENCE, Ability, Seen, Stage
+from tests.channels.contract.stages import list_stages
+from tests.fakes.openai_server import Call, Received, Say
+from tests.whole.house import Hands
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360000000000500010d0a2db40000000049454e44ae426082"
+)
+LONG = "\n\n".join(f"Paragraph {n}. " + f"word{n} " * 60 for n in range(60))
+BROKEN = (
+    "Half **bold and `code, [a link](http://x.example, ~~gone\n\n> quote\n\n- a\n  - b\n\n* * *\n"
+    "End."
+)
+CODE = "See:\n\n```python\nif a < b and c > d:\n    print('& so on')  # *not* bold\n```\n\nDone."
+TABLE = "| fruit | price |\n|---|---|\n| apple | 3 |\n| pear & plum | 4 |\n\nThat is all."
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test runs over the platforms that have what it needs."""
+    if "stage" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("needs")
+    wanted = {*(marker.args if marker else ())}
+    metafunc.parametrize("stage", list_stages(wanted), indirect=True)
+
+
+@pytest.fixture
+async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    found: Stage = request.param()
+    await found.open()
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+def question_of(got: Received) -> str:
+    """The newest question, as the model has it; in a group who speaks stands before it."""
+    return str(got.body["messages"][-1]["content"])
+
+
+def echo(got: Received) -> Say:
+    return Say(f"re {question_of(got)}")
+
+
+def needs(*abilities: Ability) -> pytest.MarkDecorator:
+    """For platforms that have all of these."""
+    return pytest.mark.needs(*abilities)
+
+
+def words_of(seen: list[Seen]) -> list[str]:
+    return " ".join(one.text for one in seen).split()
+
+
+async def test_a_message_is_answered(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, [Say("Hello, Ann!")]) as house:
+        await stage.say("Hi")
+        await stage.shown("Hello, Ann!")
+        await house.is_idle()
+        assert house.asked() == ["Hi"]
+        assert isinstance(house.channel, WithHealth)
+        assert house.channel.health.state == "up"
+
+
+async def test_messages_of_a_chat_are_answered_in_order(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, echo) as house:
+        for number in range(5):
+            await stage.say(f"number {number}")
+        seen = await stage.until(
+            lambda all_: sum("re number" in one.text and "…" not in one.text for one in all_) == 5
+        )
+        told = [one.text.strip() for one in seen if "re number" in one.text]
+        assert told == [f"re number {number}" for number in range(5)]
+        assert house.asked() == [f"number {number}" for number in range(5)]
+
+
+@needs("stranger")
+async def test_a_stranger_gets_a_code_and_nothing_else(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path) as house:
+        await stage.say("Let me in!", by="bob")
+        (seen,) = await stage.until(lambda all_: all_, by="bob")
+        assert "/pair" in seen.text
+        await house.is_idle()
+        assert house.asked() == []
+
+
+@needs("redeliver")
+async def test_what_comes_twice_is_answered_once(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, echo) as house:
+        await stage.say("one")
+        await stage.shown("re one")
+        await stage.redeliver()
+        await stage.say("two")
+        await stage.shown("re two")
+        await house.is_idle()
+        assert house.asked() == ["one", "two"]
+
+
+@needs("redeliver")
+async def test_what_comes_again_after_a_restart_is_answered_once(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with at_platform(stage, tmp_path, [Say("re one")]) as house:
+        await stage.say("one")
+        await stage.shown("re one")
+        await house.is_idle()
+    async with at_platform(stage, tmp_path, echo) as house:
+        await stage.redeliver()
+        await stage.say("two")
+        await stage.shown("re two")
+        await house.is_idle()
+        assert house.asked() == ["two"]
+    assert sum("re one" in one.text for one in await stage.see()) == 1
+
+
+@needs("edit")
+async def test_an_edited_message_is_taken_as_it_is_now(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, echo) as house:
+        message = await stage.say("Wat?")
+        await stage.shown("re Wat?")
+        await stage.edit(message, "What?")
+        await stage.shown("re What?")
+        await house.is_idle()
+
+
+@needs("delete")
+async def test_a_deleted_message_breaks_nothing(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, echo):
+        message = await stage.say("one")
+        await stage.shown("re one")
+        await stage.delete(message)
+        await stage.say("two")
+        await stage.shown("re two")
+
+
+async def test_a_long_answer_arrives_whole_and_in_order(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, [Say(LONG)]) as house:
+        await stage.say("Tell me everything")
+
+        def is_there(seen: list[Seen]) -> bool:
+            is_file = any(b"word59" in one.file for one in seen)
+            return is_file or "word59" in words_of(seen)
+
+        await stage.until(is_there)
+        await house.is_idle()
+        seen = [one for one in await stage.see() if "code" not in one.buttons]
+    if whole := next((one.file for one in seen if one.file), b""):
+        assert whole.decode().split() == LONG.split()
+    else:
+        kept = [word for word in words_of(seen) if word.startswith("word")]
+        assert kept == [word for word in LONG.split() if word.startswith("word")]
+
+
+@pytest.mark.parametrize("text", [BROKEN, CODE, TABLE], ids=["broken", "code", "table"])
+async def test_markup_loses_no_word(stage: Stage, tmp_path: Path, text: str) -> None:
+    last = "End." if text is BROKEN else "Done." if text is CODE else "That is all."
+    async with at_platform(stage, tmp_path, [Say(text)]):
+        await stage.say("Show me")
+        await stage.shown(last)
+        said = " ".join(one.text for one in await stage.see())
+    for word in {
+        BROKEN: ("Half", "bold", "code", "a link", "quote"),
+        CODE: ("if a < b and c > d:", "print('& so on')", "# *not* bold"),
+        TABLE: ("fruit", "price", "apple", "3", "pear & plum", "4"),
+    }[text]:
+        assert word in said
+
+
+@needs("refuse")
+async def test_what_the_platform_refuses_goes_as_plain_text(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, [Say("So **it** is")]):
+        await stage.refuse_markup()
+        await stage.say("Is it?")
+        await stage.until(lambda all_: any("it" in one.text and "So" in one.text for one in all_))
+
+
+@needs("file")
+async def test_documents_and_pictures_come_with_a_message(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, lambda got: Say("Seen.")) as house:
+        await stage.send_file("notes.txt", b"milk and eggs", "text/plain", "What is this?")
+        await stage.shown("Seen.")
+        await house.is_idle()
+        assert "notes.txt" in str(house.model.requests[-1].body["messages"])
+        kept = [*(tmp_path / "data").rglob("notes*.txt")]
+        assert [path.read_bytes() for path in kept] == [b"milk and eggs"]
+        await stage.send_file("dot.png", PNG, "image/png", "And this?")
+        await stage.until(lambda all_: len(house.model.requests) == 2)
+        await house.is_idle()
+        assert "image_url" in str(house.model.requests[-1].body["messages"][-1])
+
+
+@needs("voice")
+async def test_a_voice_message_is_taken(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, lambda got: Say("Heard.")) as house:
+        await stage.send_file("voice.ogg", b"OggS" + bytes(60), "audio/ogg")
+        await stage.until(lambda all_: all_)
+        await house.is_idle()
+
+
+@needs("picture")
+async def test_a_picture_of_the_bot_is_sent(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, [Say("Hello!")]) as house:
+        await stage.say("Hi")
+        await stage.shown("Hello!")
+        await stage.say("/context map")
+        await stage.until(lambda all_: any(one.file[:4] == b"\x89PNG" for one in all_))
+        await house.is_idle()
+
+
+async def choose(stage: Stage, label: str, words: str) -> None:
+    """Press a button, or answer with its number, below the message with these words."""
+    seen = await stage.shown(words)
+    if "buttons" in stage.can:
+        await stage.press(seen, next(one for one in seen.buttons if label in one))
+        return
+    line = next(line for line in seen.text.splitlines() if label in line and line[:1].isdigit())
+    await stage.say(line.partition(".")[0])
+
+
+async def test_a_choice_is_made_and_asks_first(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, [Say("Hello!")]) as house:
+        await stage.say("Remember: the word is plum")
+        await stage.shown("Hello!")
+        await stage.say("/context")
+        await choose(stage, "Clear", "In play")
+        await choose(stage, "Yes", "are you sure?")
+        await stage.shown("undo")
+        await house.is_idle()
+        assert house.asked() == ["Remember: the word is plum"], "a choice never reaches the model"
+
+
+@needs("redeliver")
+async def test_a_choice_that_comes_again_is_made_once(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, echo) as house:
+        await stage.say("one")
+        await stage.shown("re one")
+        await stage.say("/context")
+        await choose(stage, "Clear", "In play")
+        await choose(stage, "No", "are you sure?")
+        await house.is_idle()
+    async with at_platform(stage, tmp_path, echo) as house:
+        await stage.redeliver()
+        await stage.say("two")
+        await stage.shown("re two")
+        await house.is_idle()
+        assert house.asked() == ["two"]
+
+
+@needs("typing")
+async def test_the_bot_shows_that_it_thinks(stage: Stage, tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with at_platform(stage, tmp_path, [Say("Yes, I am here.", gate=gate)]):
+        await stage.say("Are you there?")
+        await stage.until(lambda all_: stage.has_typed())
+        gate.set()
+        await stage.shown("Yes, I am here.")
+
+
+@needs("stream")
+async def test_an_answer_streams_and_is_there_once(stage: Stage, tmp_path: Path) -> None:
+    text = " ".join(f"word{n}" for n in range(40))
+    gate = asyncio.Event()
+    async with at_platform(stage, tmp_path, [Say(text, pieces=40, gate=gate)]) as house:
+        await stage.say("Count")
+        await stage.shown("word9 ")
+        gate.set()
+        await stage.shown("word39")
+        await house.is_idle()
+        seen = await stage.see()
+        assert stage.has_streamed()
+        assert words_of(seen) == text.split(), "one message, with nothing of the draft left"
+
+
+@needs("wait")
+async def test_a_platform_that_asks_to_wait_is_left_alone_and_told_then(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with at_platform(stage, tmp_path, [Say("Here I am")]):
+        await stage.ask_to_wait(1)
+        await stage.say("Hello?")
+        await stage.shown("Here I am")
+
+
+@needs("group")
+async def test_in_a_group_it_answers_who_speaks_to_it(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, lambda got: Say("Here.")) as house:
+        await stage.say("Nice weather", "group", mention=False)
+        await stage.say("And you?", "group")
+        await stage.shown("Here.", "group")
+        await house.is_idle()
+        (request,) = house.model.requests
+        last = str(request.body["messages"][-1]["content"])
+        assert "And you?" in last
+        assert "Ann" in str(request.body["messages"]), "the model is told who speaks"
+        assert "Nice weather" not in str(request.body["messages"])
+
+
+@needs("group")
+async def test_what_is_said_in_private_does_not_reach_the_group(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with at_platform(stage, tmp_path, lambda got: Say("Noted.")) as house:
+        await stage.say("My secret is plum")
+        await stage.shown("Noted.")
+        await stage.say("What is my secret?", "group")
+        await stage.shown("Noted.", "group")
+        await house.is_idle()
+        assert "plum" not in str(house.model.requests[-1].body["messages"])
+
+
+@needs("thread")
+async def test_a_thread_is_a_conversation_and_is_answered_there(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with at_platform(stage, tmp_path, lambda got: Say("Here.")) as house:
+        await stage.say("outside", "group")
+        await stage.shown("Here.", "group")
+        thread = await stage.open_thread()
+        await stage.say("inside", "group", thread=thread)
+        await stage.until(lambda all_: any(one.thread == thread for one in all_), "group")
+        await house.is_idle()
+        assert "outside" not in str(house.model.requests[-1].body["messages"][1:])
+
+
+@needs("react")
+async def test_a_reaction_approves_and_another_stops(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "_BOX", [False])
+    gate = asyncio.Event()
+    asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
+    script = [asks, Say("It is done."), Say("a very long story", gate=gate)]
+    settings = {"tools": {"shell": True, "shell_unboxed": True}}
+    async with at_platform(stage, tmp_path, script, settings) as house:
+        await stage.say("Write it down")
+        seen = await stage.shown("May I?")
+        await stage.react(seen, "👍")
+        await stage.shown("It is done.")
+        assert any("hello" in str(m) for m in house.model.requests[-1].body["messages"])
+        await stage.say("Go on")
+        await stage.until(lambda all_: len(house.model.requests) == 3)
+        await stage.react(seen, "🛑")
+        await house.is_idle()  # and does not wait for the story
+
+
+@needs("cut")
+async def test_a_connection_that_is_cut_is_made_again(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, echo):
+        await stage.say("one")
+        await stage.shown("re one")
+        await stage.cut()
+        await stage.say("two")
+        await stage.shown("re two")
+
+
+@needs("outage")
+async def test_after_an_outage_nothing_is_lost(stage: Stage, tmp_path: Path) -> None:
+    async with at_platform(stage, tmp_path, echo) as house:
+        await stage.say("one")
+        await stage.shown("re one")
+        await stage.outage(is_on=True)
+        assert isinstance(house.channel, WithHealth)
+        async with asyncio.timeout(PATIENCE):
+            while house.channel.health.state != "troubled":  # noqa: ASYNC110 - it is polled
+                await asyncio.sleep(0.02)
+        await stage.outage(is_on=False)
+        await stage.say("two")
+        await stage.shown("re two")
+        assert is_up(house.channel)
+
+
+def is_up(channel: object) -> bool:
+    return isinstance(channel, WithHealth) and channel.health.state == "up"
+
+
+@needs("revoke")
+async def test_a_revoked_token_is_said_and_the_log_has_no_secret(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with at_platform(stage, tmp_path, [Say("Hello!")]) as house:
+        await stage.say("Hi")
+        await stage.shown("Hello!")
+        await stage.revoke()
+        await asyncio.wait({house.running}, timeout=PATIENCE)
+        assert isinstance(house.channel, WithHealth)
+        assert house.channel.health.state == "down"
+        assert house.channel.health.reason
+    logs = "".join(path.read_text() for path in (tmp_path / "logs").rglob("*") if path.is_file())
+    assert logs
+    assert not [secret for secret in stage.secrets if secret in logs]
+
+
+@needs("late")
+@pytest.mark.parametrize("age", [-3_600.0, 86_400.0], ids=["future", "yesterday"])
+async def test_another_clock_confuses_nothing(stage: Stage, tmp_path: Path, age: float) -> None:
+    async with at_platform(stage, tmp_path, echo):
+        await stage.say("one", age=age)
+        await stage.shown("re one")
+
+
+@needs("outage")
+async def test_status_and_doctor_say_that_the_platform_is_out_of_reach(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with at_platform(stage, tmp_path, echo) as house:
+        await stage.say("one")
+        await stage.shown("re one")
+        await stage.outage(is_on=True)
+        async with asyncio.timeout(PATIENCE):
+            while is_up(house.channel):  # noqa: ASYNC110 - it is polled
+                await asyncio.sleep(0.02)
+        here = Address("terminal", "main")
+        said = await house.app.bot.command(here, "/status")
+        assert f"The channel {stage.name} can't be reached since" in said.text
+        await stage.outage(is_on=False)
+        await stage.say("two")
+        await stage.shown("re two")
+        assert "can't be reached" not in (await house.app.bot.command(here, "/status")).text
+    finding = [one for one in check_health(tmp_path / "data" / DATABASE) if stage.name in one.name]
+    assert not finding, "it was well when it was stopped"
+
+
+def searching(got: Received) -> Say:
+    """Looks for a word where it is asked to, and tells what it found."""
+    last = got.body["messages"][-1]
+    if last["role"] == "tool":
+        return Say(f"found {last['content']}")
+    if "Search" in str(last["content"]):
+        call = Call("context_search", json.dumps({"query": "plum"}), f"c{len(got.raw)}")
+        return Say(calls=(call,))
+    return Say("Noted.")
+
+
+async def test_a_person_has_one_conversation_over_all_channels(
+    stage: Stage, tmp_path: Path
+) -> None:
+    here = Hands("pipe")
+    async with at_platform(stage, tmp_path, searching, beside=here) as house:
+        found = re.search(r"`/link ([A-Z2-9-]+)`", (await here.says("/link")).text)
+        assert found
+        await stage.say(f"/link {found[1]}")
+        await stage.shown("goes on in the conversation of")
+        await stage.say("My word is plum")
+        await stage.shown("Noted.")
+        await house.is_idle()
+        await here.says("What is my word?")
+        assert "My word is plum" in str(house.model.requests[-1].body["messages"])
+
+
+@needs("stranger", "group")
+async def test_memory_stays_with_its_audience_whoever_looks_for_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    here = Hands("pipe")
+    async with at_platform(stage, tmp_path, searching, beside=here) as house:
+        await stage.say("My word is plum")
+        await stage.shown("Noted.")
+        await stage.say("Let me in!", by="bob")
+        seen = await stage.shown("/pair", by="bob")
+        code = re.search(r"/pair ([A-Z0-9-]+)", seen.text)
+        assert code
+        await here.says(f"/pair {code[1]}")
+        await stage.say("Search for it", by="bob")
+        await stage.shown("found", by="bob")
+        await stage.say("Search for it", "group")
+        await stage.shown("found", "group")
+        await here.says("Search for it")
+        await house.is_idle()
+        told = [str(request.body["messages"]) for request in house.model.requests][1:]
+        assert len(told) == 6
+        assert not [one for one in told if "My word is plum" in one]

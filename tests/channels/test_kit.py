@@ -1,0 +1,267 @@
+"""The kit of all messengers: limits, waiting, choices, names of messages, and health."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.messengers import Unavailable, find_type, make_messengers
+from bot.settings.schema import validate
+from channels.base import ChannelError
+from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons, spell_out
+from channels.kit.delivery import Courier
+from channels.kit.health import HealthRecord
+from channels.kit.messenger import Messenger
+from channels.kit.pace import Busy, Pace
+from channels.kit.platform import (
+    Author,
+    Desk,
+    Heard,
+    Place,
+    Platform,
+    PlatformFailure,
+    Post,
+    Traits,
+)
+from channels.kit.reception import Reception, address_of, id_of
+from channels.message import Action, Address, Form, Reply
+from channels.retry import TROUBLE
+from tests.fakes.fake_bot import FakeBot
+
+
+class Limited(Exception):
+    """The platform asks to wait 12 s."""
+
+
+class Plain(Platform):
+    """A platform that has nothing but messages, in memory."""
+
+    name = "plain"
+
+    def __init__(self, **traits: Any) -> None:
+        self.traits = Traits(**{"longest": 100, "overall": 1_000, **traits})
+        self.posted: list[tuple[str, str]] = []
+
+    def explain(self, error: BaseException) -> PlatformFailure:
+        match error:
+            case Limited():
+                return PlatformFailure("wait", 12)
+            case PermissionError():
+                return PlatformFailure("revoked", advice="Make a new token.")
+            case OSError():
+                return PlatformFailure("passing")
+        return PlatformFailure("fatal")
+
+    async def post(self, place: Place, post: Post) -> str:
+        self.posted.append((place.chat, post.text))
+        return str(len(self.posted))
+
+    async def listen(self, desk: Desk) -> None:
+        desk.connected()
+        await asyncio.Event().wait()
+
+
+GROUP, ANN = Place("7", is_group=True), Place("42")
+
+
+def pace_of(
+    sleep: Callable[[float], Any] = lambda seconds: asyncio.sleep(0), **traits: Any
+) -> Pace:
+    return Pace(Plain(**traits), HealthRecord("plain"), sleep)
+
+
+async def test_a_group_gets_no_more_messages_than_the_platform_allows() -> None:
+    pace, times = pace_of(per_group=6, chat_time=0.6), list[float]()
+
+    async def send() -> None:
+        times.append(asyncio.get_running_loop().time())
+
+    for _ in range(8):
+        await pace.send(GROUP, send)
+    assert times[5] - times[0] < 0.3 <= times[7] - times[5] + 0.3
+    with pytest.raises(Busy):  # a draft leaves what is left to replies
+        await pace.try_once(GROUP, send)
+    await pace.try_once(ANN, send)
+
+
+async def test_a_chat_that_the_platform_wants_left_alone_is_and_others_are_not() -> None:
+    over, held = asyncio.Event(), asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            assert seconds == 12
+            held.set()
+            await over.wait()
+
+    pace, refusals, reached = pace_of(sleep), [Limited()], list[str]()
+
+    async def refuse_once() -> None:
+        if refusals:
+            raise refusals.pop()
+        reached.append("7")
+
+    async def reach() -> None:
+        reached.append("42")
+
+    waiting = asyncio.create_task(pace.send(GROUP, refuse_once))
+    await held.wait()
+    await pace.send(ANN, reach)
+    with pytest.raises(Busy):
+        await pace.try_once(GROUP, reach)
+    assert reached == ["42"]
+    over.set()
+    await waiting
+    assert reached == ["42", "7"]
+    await pace.close()
+
+
+async def test_a_bot_that_the_platform_knows_no_more_is_told_what_to_do() -> None:
+    async def send() -> None:
+        raise PermissionError
+
+    with pytest.raises(ChannelError, match="Make a new token"):
+        await pace_of().send(ANN, send)
+
+
+ACTIONS = (Action("Clear", "/context clear", asks_first=True), Action("Map", "/context map"))
+
+
+def at(message: str) -> Place:
+    return replace(ANN, message=message)
+
+
+async def test_a_number_stands_for_a_choice_until_the_next_message_of_the_bot() -> None:
+    bot = FakeBot(lambda text: [])
+    choices = Choices("plain", bot)
+    assert await choices.choose(at("m0"), "1") is None
+    await choices.offer(ANN, ACTIONS)
+    assert await choices.choose(at("m1"), "2.") == ("Map", "/context map")
+    assert await choices.choose(at("m2"), "3") is None
+    assert await choices.choose(at("m3"), "1 apple") is None
+    after = Choices("plain", bot)  # another process
+    assert await after.choose(at("m4"), " 1 ") == ("Clear", "?/context clear")
+    await after.offer(ANN, ())
+    assert await after.choose(at("m5"), "1") is None
+    assert await after.choose(at("m1"), "2.") == ("Map", "/context map"), "it comes once more"
+
+
+async def test_an_emoji_answers_the_message_that_asked() -> None:
+    choices = Choices("plain", FakeBot(lambda text: []))
+    asks = (Action("Approve", "/approve K7QM"), Action("Deny", "/deny K7QM"))
+    await choices.ask(ANN, "m1", asks)
+    assert await choices.react(at("m1"), "👍🏽") == "/approve K7QM"
+    assert await choices.react(at("m1"), "👎") == "/deny K7QM"
+    assert await choices.react(at("m2"), "👍") == ""
+    assert await choices.react(at("m2"), "🛑") == "/stop"
+    assert await choices.react(at("m1"), "❤️") == ""
+
+
+def test_what_does_not_fit_into_a_button_is_spelled_out() -> None:
+    long = Action("Search", "/context search " + "word " * 12)
+    traits = Traits(100, longest_button=64, most_buttons=1)
+    buttons = make_buttons((long, *ACTIONS), traits)
+    assert [button.label for button in buttons] == ["Clear"]
+    spelled = f"Search: `{long.command}`\nMap: `/context map`"
+    assert spell_out((long, *ACTIONS), traits) == spelled
+
+
+def test_a_confirmation_is_known_for_one() -> None:
+    yes, no = (Press.of(data_of(action)) for action in confirm("Clear", "/context clear"))
+    assert (yes.command, yes.is_answer, no.command, no.is_answer) == (
+        "/context clear",
+        True,
+        "",
+        True,
+    )
+    assert Press.of(data_of(ACTIONS[0])).is_question
+
+
+name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+@given(message=name, thread=st.one_of(st.just(""), name), press=st.one_of(st.just(""), name))
+def test_the_place_of_a_message_can_be_read_from_its_id(
+    message: str, thread: str, press: str
+) -> None:
+    place = Place("7", thread, message, is_group=True)
+    messenger = Messenger(Plain())
+    found = messenger.place_of(Address("plain", "7", thread, "42"), id_of(place, press))
+    assert found == place
+
+
+@given(user=name, chat=name, is_group=st.booleans())
+def test_only_a_persons_own_chat_is_private(user: str, chat: str, is_group: bool) -> None:
+    event = Heard(Place(chat, is_group=is_group), Author(user), "Hi")
+    address = address_of("plain", event)
+    assert address.is_private is not is_group
+    assert is_group or Plain().place_of(address, "").chat == chat
+
+
+def test_health_tells_after_many_failures_and_forgets_what_a_connection_has_outlasted() -> None:
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+    health = HealthRecord("plain", lambda: now[0])
+    for _ in range(TROUBLE):
+        health.is_troubled(OSError("no way there"))
+    assert (health.state.state, health.state.reason) == ("troubled", "no way there")
+    assert health.wait > 1
+    health.is_good()
+    health.is_troubled(OSError("again"))
+    assert health.failures == TROUBLE + 1, "a connection that does not hold is none"
+    health.is_good()
+    now[0] += timedelta(minutes=1)
+    health.is_troubled(OSError("cut"))
+    assert (health.failures, health.wait) == (1, 0.0)
+
+
+async def test_where_a_command_waits_for_text_a_number_is_text() -> None:
+    platform, bot = Plain(), FakeBot(lambda text: [])
+    courier = Courier(platform, Pace(platform, HealthRecord("plain"), asyncio.sleep))
+    courier.choices = Choices("plain", bot)
+    await courier.deliver(ANN, Reply("Which?", actions=ACTIONS))
+    assert "1. Clear" in platform.posted[-1][1]
+    await courier.deliver(ANN, Reply("Write it.", actions=ACTIONS, form=Form("/keep")))
+    assert "Map: `/context map`" in platform.posted[-1][1]
+    assert await courier.choices.choose(at("m1"), "1") is None
+
+
+async def test_an_event_without_an_author_is_nobodys() -> None:
+    bot = FakeBot(lambda text: [])
+    messenger = Messenger(Plain())
+    courier = Courier(messenger.platform, pace_of())
+    reception = Reception(bot, courier, None, HealthRecord("plain"))
+    await reception.take(
+        [Heard(at("m1"), Author(""), "/config"), Heard(at("m2"), Author("7"), "Hi")]
+    )
+    assert [inbound.text for inbound in bot.submitted] == ["Hi"]
+
+
+def test_a_channel_that_is_called_says_that_the_server_is_missing(tmp_path: Path) -> None:
+    settings = validate({"channels.messengers": [{"name": "whatsapp", "settings": {}}]})
+    (channel,) = make_messengers(settings, {}, tmp_path, has_server=False)
+    assert isinstance(channel, Unavailable)
+    assert '"web": true' in channel.reason
+
+
+def test_a_channel_comes_from_an_installed_package_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pigeon_post.py").write_text(
+        "from channels.kit.registration import ChannelType\n"
+        "CHANNEL = ChannelType('pigeon', lambda settings, secrets: None)\n"
+    )
+    made = tmp_path / "pigeon_post-1.0.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-post\nVersion: 1.0\n")
+    (made / "entry_points.txt").write_text("[parley.channels]\npigeon = pigeon_post:CHANNEL\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_type("pigeon", tmp_path / "plugins").name == "pigeon"
+    with pytest.raises(ChannelError, match="There is no channel dove"):
+        find_type("dove", tmp_path / "plugins")

@@ -1,0 +1,255 @@
+"""What is mail's own: who has sent a message, what they wrote in it, and who is never answered."""
+
+from __future__ import annotations
+
+import re
+from email import policy
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.kit.platform import Media, Post
+from channels.mail.reading import Letter, read, thread_of
+from channels.mail.verification import is_verified, parse
+from channels.mail.words import cut_quotation, read_html
+from channels.mail.writing import Course, make_mail, make_mail_with
+
+ANN = "ann@example.org"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "dmarc=pass header.from=example.org",
+        "dmarc=pass (p=REJECT sp=REJECT) header.from=example.org; spf=fail smtp.mailfrom=x.org",
+        "dkim=pass header.i=@example.org header.s=s1 header.b=abc",
+        "spf=fail; dkim=pass header.d=EXAMPLE.org",
+        "spf=pass (sender permitted) smtp.mailfrom=bounces@example.org",
+        "spf=pass smtp.mailfrom=example.org",
+        "auth=pass (plain) smtp.auth=ann@example.org",
+        'dkim=pass reason="good; signature" header.d="example.org"',
+    ],
+)
+def test_what_the_receiving_server_has_verified_is_believed(result: str) -> None:
+    assert is_verified(ANN, [f"mx.example.net; {result}"], "mx.example.net")
+    assert is_verified(ANN, [f"MX.example.net 1;\r\n {result}"], "mx.example.net")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "none",
+        "dmarc=fail header.from=example.org; spf=pass smtp.mailfrom=example.org",
+        "dmarc=pass header.from=evil.example",
+        "dkim=pass header.d=evil.example; spf=pass smtp.mailfrom=evil.example",
+        "dkim=pass header.d=mail.example.org",
+        "dkim=pass header.d=org",
+        "dkim=fail header.d=example.org",
+        "dkim=pass (header.d=example.org) header.d=evil.example",
+        'dkim=fail reason="dkim=pass header.d=example.org"',
+        "auth=pass smtp.auth=bob@example.org",
+        "spf=pass",
+        "",
+    ],
+)
+def test_what_it_has_not_is_not(result: str) -> None:
+    assert not is_verified(ANN, [f"mx.example.net; {result}"], "mx.example.net")
+
+
+def test_the_word_of_another_server_counts_for_nothing() -> None:
+    forged = "mx.evil.example; dmarc=pass header.from=example.org"
+    assert not is_verified(ANN, [forged], "mx.example.net")
+    assert not is_verified(ANN, [], "mx.example.net")
+
+
+def test_only_the_topmost_field_is_the_servers_own() -> None:
+    genuine = "mx.example.net; dkim=none"
+    forged = "mx.example.net; dmarc=pass header.from=example.org"
+    assert not is_verified(ANN, [genuine, forged], "mx.example.net")
+    assert is_verified(ANN, ["other.example; none", forged], "mx.example.net")
+
+
+@given(st.text(max_size=300))
+def test_any_field_can_be_read(text: str) -> None:
+    parse(text)
+
+
+def test_a_long_field_is_read_at_once() -> None:
+    parse("(" * 100_000)
+    parse("a;" + "dkim=pass (" * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("Yes.\n\nOn Mon, Nov 23, 2026 at 10:00 AM Bot <bot@x.org>\nwrote:\n\n> What?\n", "Yes."),
+        ("Ja.\n\nAm 23.11.26 um 10:00 schrieb Bot:\n> Was?\n>\n> mehr", "Ja."),
+        ("Oui\n\nLe lun. 23 nov. 2026 à 10:00, Bot <bot@x.org> a écrit :\n\n> Quoi ?", "Oui"),
+        ("好的\n\nBot <bot@x.org> 于2026年11月23日周一 10:00写道：\n\n> 什么？", "好的"),
+        ("1\n\n-----Original Message-----\nFrom: Bot\nSent: Monday\n\nhello", "1"),
+        ("1\n\n________________________________\nVon: Bot\nGesendet: Montag\n\nhallo", "1"),
+        ("1\n\nFrom: Bot <b@x>\nSent: Monday\nTo: Ann\nSubject: x\n\nhello", "1"),
+        ("> What?\n\nThis.\n\n> And?\n\nThat.", "> What?\n\nThis.\n\n> And?\n\nThat."),
+        ("At 10:00 I need:\n\n    code()\n- tea", "At 10:00 I need:\n\n    code()\n- tea"),
+        ("From: here\nto: there", "From: here\nto: there"),
+        ("> only quoted", ""),
+        ("", ""),
+    ],
+)
+def test_a_reply_is_what_was_written_and_not_what_it_quotes(text: str, own: str) -> None:
+    assert cut_quotation(text) == own
+
+
+@given(st.text(alphabet="ab >:@1\n-", max_size=200))
+def test_what_is_above_a_quotation_stays_as_it_is(text: str) -> None:
+    kept = cut_quotation(text)
+    assert kept in text
+    assert cut_quotation(f"{text}x").rstrip().endswith("x") or ">" in text.rpartition("\n")[2]
+
+
+@pytest.mark.parametrize("text", ["> ", "On \n", ":\n", "From: \n", "@1:\n"])
+def test_a_long_reply_is_read_at_once(text: str) -> None:
+    cut_quotation(text * 50_000)
+
+
+def test_a_message_of_html_alone_is_read_as_it_looks() -> None:
+    page = (
+        "<html><head><style>p {}</style></head><body><p>Hello<br>there,\n <b>you</b></p><ul><li>a"
+        "</li><li>b</li></ul><script>x()</script>"
+        "<div class='gmail_quote'>On Monday wrote: <blockquote>old</blockquote></div></body></html>"
+    )
+    assert read_html(page, is_reply=True) == "Hello\nthere, you\n\n- a\n- b"
+    assert "old" in read_html(page, is_reply=False)
+    outlook = "<p>1</p><div id='divRplyFwdMsg'>From: Bot</div><div>old</div>"
+    assert read_html(outlook, is_reply=True) == "1"
+
+
+@given(st.text(alphabet='<>/="abdivpstyle blockquote', max_size=200))
+def test_any_html_can_be_read(markup: str) -> None:
+    read_html(markup, is_reply=True)
+
+
+def message(text: str = "Hello", **fields: str) -> EmailMessage:
+    made = EmailMessage()
+    for name, value in {"From": ANN, "Message-ID": "<1@x>", **fields}.items():
+        made[name.replace("_", "-")] = value
+    made.set_content(text)
+    return made
+
+
+def letter(made: EmailMessage) -> Letter:
+    return read(made.as_bytes(policy=policy.SMTP), "<fallback@imap>", "bot@example.org")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"Auto_Submitted": "auto-replied"},
+        {"Auto_Submitted": "auto-generated; x=y"},
+        {"Return_Path": "<>"},
+        {"Precedence": "bulk"},
+        {"List_Id": "<list.example.org>"},
+        {"X_Auto_Response_Suppress": "All"},
+        {"From": "MAILER-DAEMON@example.org"},
+        {"From": "no-reply@example.org"},
+        {"From": "bot@example.org"},
+    ],
+)
+def test_a_machine_is_not_answered(fields: dict[str, str]) -> None:
+    assert letter(message(**fields)).automatic
+
+
+def test_a_report_that_something_was_not_delivered_is_not_answered() -> None:
+    made = message()
+    made.make_mixed()
+    made.replace_header("Content-Type", "multipart/report; report-type=delivery-status; boundary=b")
+    assert letter(made).automatic
+
+
+def test_a_person_is() -> None:
+    assert not letter(message(Auto_Submitted="no")).automatic
+
+
+@pytest.mark.parametrize("sender", ["", "Ann", "ann@example.org, bob@example.org", "undisclosed:;"])
+def test_a_message_by_nobody_or_by_several_has_no_sender(sender: str) -> None:
+    raw = f"From: {sender}\r\nMessage-ID: <1@x>\r\n\r\nHello".encode()
+    assert read(raw, "<f@imap>", "bot@example.org").sender == ""
+    twice = b"From: ann@example.org\r\nFrom: bob@example.org\r\n\r\nHello"
+    assert read(twice, "<f@imap>", "bot@example.org").sender == ""
+
+
+def test_the_subject_begins_a_thread_and_no_command() -> None:
+    assert letter(message("What?", Subject="Tea")).heard.text == "Tea\n\nWhat?"
+    assert letter(message("", Subject="/help")).heard.text == "/help"
+    assert letter(message("/context detail\n\nBest, Ann", Subject="Tea")).heard.text == (
+        "/context detail"
+    )
+    assert letter(message("2", Subject="Re: Tea", In_Reply_To="<0@x>")).heard.text == "2"
+
+
+def test_a_thread_is_known_by_its_first_message_or_by_ours() -> None:
+    first = letter(message()).heard.place.thread
+    second = letter(message(References="<1@x> <2@x>", In_Reply_To="<2@x>")).heard.place.thread
+    assert first == second == thread_of((), "<1@x>")
+    ours = make_mail(Course("bot@example.org", ANN, first, "Tea", ("<1@x>",)), Post("Yes"))
+    short = message(In_Reply_To=ours["Message-ID"])  # an app that leaves References out
+    assert letter(short).heard.place.thread == first
+
+
+def test_files_come_with_their_names_and_signatures_do_not() -> None:
+    made = message("See here.")
+    made.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="x.png")
+    made.add_attachment(b"sig", maintype="application", subtype="pgp-signature", filename="s.asc")
+    found = letter(made)
+    assert [(file.name, file.media_type) for file in found.heard.files] == [("x.png", "image/png")]
+    assert [*found.contents.values()] == [b"\x89PNG"]
+    assert found.heard.text == "See here."
+
+
+@given(st.binary(max_size=400), st.sampled_from([b"", b"From: ann@example.org\r\n"]))
+def test_whatever_comes_is_read_or_fails_as_a_message(raw: bytes, head: bytes) -> None:
+    try:
+        found = read(head + raw, "<f@imap>", "bot@example.org")
+    except (AttributeError, IndexError, KeyError, LookupError, TypeError, ValueError):
+        return  # the platform leaves it out
+    assert found.heard.place.message
+
+
+def test_an_answer_is_text_and_html_and_answers_no_machine() -> None:
+    course = Course("bot@example.org", ANN, "0" * 16, "Tea", ("<1@x>", "<2@x>"))
+    made = make_mail(course, Post("It is **hot** <b>"))
+    assert made["Subject"] == "Re: Tea"
+    assert (made["In-Reply-To"], made["References"]) == ("<2@x>", "<1@x> <2@x>")
+    assert made["Auto-Submitted"] == "auto-replied"
+    plain, page = made.iter_parts()
+    assert plain.get_content() == "It is **hot** <b>\n"
+    assert "<strong>hot</strong> &lt;b&gt;" in page.get_content()
+    assert letter(made).automatic
+
+
+@given(st.text(max_size=100), st.text(max_size=100))
+def test_any_answer_can_be_sent(text: str, subject: str) -> None:
+    found = letter(message(subject or "x")).subject  # as it would come in
+    made = make_mail(Course("bot@example.org", ANN, "0" * 16, found or subject), Post(text))
+    raw = made.as_bytes(policy=policy.SMTP)
+    assert re.search(rb"^Subject: ", raw, re.MULTILINE)
+
+
+def test_what_is_sent_again_has_the_same_id() -> None:
+    course = Course("bot@example.org", ANN, "0" * 16)
+    first, again, other = (make_mail(course, Post("Tea", once=one)) for one in ("o1", "o1", "o2"))
+    assert first["Message-ID"] == again["Message-ID"] != other["Message-ID"]
+    assert thread_of((first["Message-ID"],), "<1@x>") == course.thread
+
+
+def test_a_file_goes_as_one() -> None:
+    media = Media("document", "answer.md", b"all", "All of it is in this file.", "text/markdown")
+    made = make_mail_with(Course("bot@example.org", ANN, "0" * 16), media)
+    text, file = made.iter_parts()
+    assert isinstance(file, EmailMessage)
+    content: Any = file.get_content()
+    assert (file.get_filename(), content) == ("answer.md", "all")
+    assert text.get_content().strip() == "All of it is in this file."

@@ -1,0 +1,347 @@
+"""WhatsApp before a strict fake of the Cloud API: what is its own, beside the contract's suite."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from channels.base import Activity, ChannelError, Delta, WebhookCall
+from channels.kit.messenger import Messenger
+from channels.kit.platform import Button, Media, Place, Post
+from channels.message import Action, Address, Outbound, Reply
+from channels.whatsapp import WhatsAppSettings
+from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
+from tests.channels.webhook_server import webhooks
+from tests.fakes.fake_bot import FakeBot
+from tests.fakes.whatsapp_server import (
+    APP_SECRET,
+    DAY,
+    NUMBER,
+    PHONE_ID,
+    TOKEN,
+    VERIFY_TOKEN,
+    Rejected,
+    WhatsAppServer,
+)
+
+pytestmark = pytest.mark.asyncio
+GROUP = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"
+
+
+@dataclass
+class Line:
+    """A bot that runs with this channel before the fake."""
+
+    meta: WhatsAppServer
+    bot: FakeBot
+    platform: WhatsApp
+    channel: Messenger
+
+    async def send(self, chat: str, reply: Reply) -> None:
+        address = Address("whatsapp", chat, user=chat)
+        await self.channel.send(Outbound(1, address, reply, "made-by-the-bot"))
+
+
+def _echo(text: str) -> Sequence[Activity]:
+    return [Delta(f"You said: {text}")]
+
+
+async def _no_wait(seconds: float) -> None:
+    await asyncio.sleep(min(seconds, 0.01))
+
+
+@asynccontextmanager
+async def line(template: str = "", token: str = TOKEN) -> AsyncIterator[Line]:
+    async with WhatsAppServer() as meta:
+        settings = WhatsAppSettings(phone_id=PHONE_ID, template=template, base_url=meta.base_url)
+        platform = WhatsApp(settings, MetaSecrets(token, APP_SECRET, VERIFY_TOKEN), check=0.05)
+        channel, bot = Messenger(platform, _no_wait), FakeBot(_echo)
+        async with webhooks(bot, channel) as address:
+            meta.webhook_url = f"{address}/webhooks/whatsapp"
+            serving = asyncio.create_task(bot.serve(channel))
+            await channel.call(bot, WebhookCall("GET", {}, {}, b""))  # it is open then
+            try:
+                yield Line(meta, bot, platform, channel)
+            finally:
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
+                await channel.close()
+
+
+async def test_a_message_is_answered_below_it_and_is_shown_as_read_meanwhile() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        asked = await ann.says("Hello")
+        answer = await ours.meta.shown("You said: Hello")
+    assert (answer.chat, answer.answers) == (ann.id, asked)
+    assert ours.bot.submitted[0].address == Address("whatsapp", ann.id, user=ann.id)
+
+
+async def test_the_webhook_proves_itself_only_with_the_word_that_was_agreed() -> None:
+    async with line() as ours:
+        assert await ours.meta.prove() == (200, "1158201444")
+        assert (await ours.meta.prove("guessed"))[0] == 401
+
+
+@pytest.mark.parametrize("signature", ["", "sha256=", "sha256=00", "sha1=abc", "é"])
+async def test_a_forged_call_is_refused_and_brings_nothing(signature: str) -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        message = ann.message("text", {"body": "/forget all"})
+        body = ours.meta.payload({"messages": [message], "contacts": [ann.contact]})
+        assert (
+            await ours.meta.call(body, signature=signature.encode("latin-1").decode("latin-1"))
+            == 401
+        )
+        assert await ours.meta.call(body, secret="another app's") == 401
+        assert not ours.bot.submitted
+
+
+async def test_what_is_for_another_number_of_the_same_app_is_left_to_its_own_bot() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        value = {"messages": [ann.message("text", {"body": "Hi"})], "contacts": [ann.contact]}
+        assert await ours.meta.call(ours.meta.payload(value, phone_id="999")) == 200
+        assert not ours.bot.submitted
+
+
+async def test_one_call_may_bring_what_several_people_said() -> None:
+    async with line() as ours:
+        ann, ben = ours.meta.person("Ann"), ours.meta.person("Ben")
+        messages = [one.message("text", {"body": f"I am {one.name}"}) for one in (ann, ben)]
+        for one in (ann, ben):
+            ours.meta.note(messages[0], one.chat, opens=True)
+        value = {"messages": messages, "contacts": [ann.contact, ben.contact]}
+        assert await ours.meta.call(ours.meta.payload(value)) == 200
+        assert {(one.address.user, one.text) for one in ours.bot.submitted} == {
+            (ann.id, "I am Ann"),
+            (ben.id, "I am Ben"),
+        }
+
+
+async def test_nobody_is_taken_for_another_whom_a_call_names() -> None:
+    async with line() as ours:
+        ann, eve = ours.meta.person("Ann"), ours.meta.person("Eve")
+        message = eve.message("text", {"body": "I am Ann"})
+        del message["from_user_id"]  # as before Meta had such ids
+        ours.meta.note(message, eve.phone, opens=True)
+        for contacts in ([ann.contact], [], [ann.contact, {"profile": {"name": "Ann"}}]):
+            again = {**message, "id": ours.meta.new_id()}
+            value = {"messages": [again], "contacts": contacts}
+            assert await ours.meta.call(ours.meta.payload(value)) == 200
+        assert {one.address.user for one in ours.bot.submitted} == {eve.phone}
+
+
+async def test_a_message_after_the_window_waits_until_its_person_writes() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ann.says("Hello")
+        await ours.meta.shown("You said: Hello")
+        _grow_old(ours)
+        await ours.send(ann.id, Reply("Take your **pills**.", actions=(Action("Done", "/done"),)))
+        assert [one.text for one in ours.meta.messages] == ["You said: Hello"]
+        await ann.says("Are you there?")
+        reminder = await ours.meta.shown("*pills*")
+        assert reminder.buttons == {"Done": "/done"}
+        await ours.meta.shown("Are you there?")
+        assert [one.text for one in ours.meta.messages][1] == "Take your *pills*."
+
+
+async def test_a_template_asks_once_for_a_person_to_write() -> None:
+    async with line(template="news") as ours:
+        ann = ours.meta.person("Ann")
+        for text in ("One", "Two"):
+            await ours.send(ann.id, Reply(text))
+        assert [one.text for one in ours.meta.messages] == ["template news in en_US"]
+        await ann.says("What is it?")
+        await ours.meta.shown("What is it?")
+        assert [one.text for one in ours.meta.messages][1:3] == ["One", "Two"]
+
+
+async def test_a_template_that_there_is_not_loses_nothing() -> None:
+    async with line(template="unknown") as ours:
+        ann = ours.meta.person("Ann")
+        await ours.send(ann.id, Reply("One"))
+        await ann.says("What is it?")
+        await ours.meta.shown("One")
+
+
+async def test_a_group_has_a_window_too_and_no_buttons_in_it() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann", group=GROUP)
+        place = Place(GROUP, is_group=True)
+        await ours.platform.post(place, Post("Sure?", (Button("Yes", "/yes"),)))
+        assert not ours.meta.messages
+        await ann.says("Good morning")
+        await ours.meta.shown("Sure?", GROUP)
+        await ours.meta.shown("Yes: `/yes`", GROUP)
+
+
+async def test_what_can_not_be_read_holds_nothing_up() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        nobody = {**ann.message("text", {"body": "/forget"}), "from": "", "from_user_id": ""}
+        odd = [{"id": "wamid.x", "type": "text"}, {"type": "interactive"}, {}, 7]
+        value = {"messages": [*odd, nobody], "contacts": []}
+        assert await ours.meta.call(ours.meta.payload(value)) == 200
+        assert not ours.bot.submitted
+        good = ann.message("text", {"body": "Hello"})
+        ours.meta.note(good, ann.chat, opens=True)
+        value = {"messages": [*odd, good], "contacts": [ann.contact]}
+        assert await ours.meta.call(ours.meta.payload(value)) == 200
+        await ours.meta.shown("You said: Hello")
+
+
+async def test_a_message_that_meta_did_not_deliver_after_all_waits_too() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ann.says("Hello")
+        await ours.meta.shown("You said: Hello")
+        ours.meta.let_pass(2 * DAY)  # by their clock alone
+        await ours.send(ann.id, Reply("Take your pills."))
+        await ours.meta.until(lambda: len(ours.meta.answered) == 2)
+        await ann.says("And now?")
+        await ours.meta.shown("Take your pills.")
+
+
+@pytest.mark.parametrize("skew", [-3 * DAY, 3 * DAY])
+async def test_the_window_is_measured_by_metas_clock(skew: float) -> None:
+    async with line() as ours:
+        ours.meta.skew = skew
+        await ours.platform._look()
+        ann = ours.meta.person("Ann")
+        await ann.says("Hello")
+        await ours.meta.shown("You said: Hello")
+
+
+async def test_what_waits_is_kept_over_a_restart() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ours.send(ann.id, Reply("Take your pills."))
+        again = WhatsApp(ours.platform._settings, ours.platform._keys)
+        other = Messenger(again)
+        async with webhooks(ours.bot, other) as address:
+            ours.meta.webhook_url = f"{address}/webhooks/whatsapp"
+            await ann.says("Hello")
+            await ours.meta.shown("Take your pills.")
+        await other.close()
+
+
+async def test_a_picture_that_is_to_be_shown_after_the_window_waits_as_well() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ours.platform.upload(
+            Place(ann.id), Media("picture", "a.png", b"png", "Look", "image/png")
+        )
+        await ann.says("Hello")
+        assert (await ours.meta.shown("Look")).file == b"png"
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 10])
+async def test_every_choice_can_be_pressed_however_many_there_are(count: int) -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ann.says("Hello")
+        await ours.meta.shown("You said: Hello")
+        labels = [f"The choice with the number {n}" if n % 2 else f"{n}" for n in range(count)]
+        buttons = tuple(Button(label, f"/do {n}") for n, label in enumerate(labels))
+        await ours.platform.post(Place(ann.id), Post("Which one?", buttons))
+        offered = [label for one in ours.meta.messages for label in one.buttons]
+        assert offered == labels
+        last = ours.meta.messages[-1]
+        await ann.presses(last, labels[-1])
+        assert ours.bot.submitted[-1].text == f"/do {count - 1}"
+
+
+async def test_a_long_text_with_choices_goes_as_one_message() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ann.says("Hello")
+        await ours.meta.shown("You said: Hello")
+        await ours.platform.post(Place(ann.id), Post("x" * 4000, (Button("Yes", "/yes"),)))
+        assert ours.meta.messages[-1].buttons == {"Yes": "/yes"}
+
+
+async def test_in_a_group_it_answers_who_mentions_it_replies_to_it_or_commands() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann", group=GROUP)
+        await ann.says("Who is here?")
+        await ann.says(f"@{NUMBER} hello")
+        answer = await ours.meta.shown("You said: hello", GROUP)
+        await ann.says("and you?", answering=answer)
+        await ours.meta.shown("You said: and you?", GROUP)
+        await ann.says("/context")
+        await ours.meta.shown("12.4k of 50k")
+        assert [one.text for one in ours.bot.submitted] == ["hello", "and you?", "/context"]
+        assert {one.sender for one in ours.bot.submitted} == {"Ann"}
+        assert "Clear: `/context clear`" in ours.meta.messages[-1].text  # there are no buttons
+
+
+async def test_files_come_and_go() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ann.sends_file("a.pdf", b"%PDF", "application/pdf", "Read this")
+        await ann.sends_file("v.ogg", b"OggS", "audio/ogg; codecs=opus")
+        await ann.sends_file("v.mp4", b"film", "video/mp4")
+        await ours.meta.shown("videos")
+        (pdf,), (voice,) = (one.attachments for one in ours.bot.submitted)
+        assert (pdf.name, pdf.media_type, pdf.data) == ("a.pdf", "application/pdf", b"%PDF")
+        assert (voice.name, voice.media_type) == ("voice.ogg", "audio/ogg")
+        await ours.platform.upload(
+            Place(ann.id), Media("document", "a.csv", b"1,2", "", "text/csv")
+        )
+        await ours.platform.upload(Place(ann.id), Media("voice", "a.ogg", b"OggS", "", "audio/ogg"))
+        assert [(one.kind, one.file) for one in ours.meta.messages if one.file] == [
+            ("document", b"1,2"),
+            ("audio", b"OggS"),
+        ]
+
+
+async def test_edits_reactions_and_deletions_by_the_person() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        asked = await ann.says("Helo")
+        answer = await ours.meta.shown("You said: Helo")
+        await ann.edits(asked, "Hello")
+        await ours.meta.shown("You said: Hello")
+        await ann.deletes(asked)
+        await ann.reacts(answer.id, "")
+        await ann.reacts(answer.id, "🛑")
+        assert [(one.id, one.text) for one in ours.bot.submitted][:2] == [
+            (asked, "Helo"),
+            (asked, "Hello"),
+        ]
+        assert ours.bot.submitted[-1].text == "/stop"
+
+
+async def test_a_limit_is_waited_out_and_a_refused_token_ends_the_channel() -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        await ann.says("Hello")
+        await ours.meta.shown("You said: Hello")
+        ours.meta.failures += [Rejected(130429, "Rate limit hit", 429), Rejected(131000, "?", 500)]
+        await ours.send(ann.id, Reply("After a while"))
+        await ours.meta.shown("After a while")
+        ours.meta.token = "another"
+        with pytest.raises(ChannelError, match="WHATSAPP_TOKEN"):
+            await ours.send(ann.id, Reply("Never"))
+
+
+async def test_a_wrong_token_or_number_says_what_to_correct() -> None:
+    async with WhatsAppServer() as meta:
+        for phone, token, words in (("1", TOKEN, "phone_id"), (PHONE_ID, "old", "WHATSAPP_TOKEN")):
+            settings = WhatsAppSettings(phone_id=phone, base_url=meta.base_url)
+            with pytest.raises(ChannelError, match=words):
+                await WhatsApp(settings, MetaSecrets(token, APP_SECRET, VERIFY_TOKEN)).open()
+
+
+def _grow_old(ours: Line) -> None:
+    """A day passes, for both sides."""
+    ours.meta.let_pass(2 * DAY)
+    ours.platform._last.clear()
+    for name in [name for name in ours.bot.kept if name[1].startswith("last ")]:
+        del ours.bot.kept[name]

@@ -1,0 +1,189 @@
+"""`deploy/single/`: the container's files fit together, and what is copied into the image is a bot
+that lives in a namespace like the container's: read-only, no root, nothing but its own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bot.app import VERSION
+from bot.data_folder import lock_data_folder
+from bot.settings import load_layers
+from bot.settings.book import SettingsStore
+from main import make_parser
+from tests.cluster.rabbitmq_server import free_port
+
+ROOT = Path(__file__).parents[2]
+SINGLE = ROOT / "deploy" / "single"
+DOCKERFILE = (SINGLE / "Dockerfile").read_text()
+TOKEN = "a-token-of-more-than-16-letters"
+needs_box = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+
+
+def service() -> dict[str, Any]:
+    """The one service of compose.yaml."""
+    (one,) = yaml.safe_load((SINGLE / "compose.yaml").read_text())["services"].values()
+    return dict(one)
+
+
+def copied() -> list[tuple[str, str]]:
+    """What the image takes from the project's folder, and where to."""
+    lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.M)
+    return [(source, target) for *sources, target in map(str.split, lines) for source in sources]
+
+
+def test_the_image_is_made_of_files_that_are_there_and_let_through() -> None:
+    names = [source for source, _ in copied()]
+    assert {"main.py", "bot", "memory", "requirements.txt"} <= {*names}
+    ignore = (SINGLE / "Dockerfile.dockerignore").read_text()
+    for name in names:
+        assert (ROOT / name).exists(), name
+        assert any(f"!{part}\n" in ignore for part in (name, name.split("/")[0])), name
+    assert "**/.env\n" in ignore
+
+
+def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
+    stages = re.split(r"^FROM ", DOCKERFILE, flags=re.M)
+    assert len(stages) == 3, "what compiles and downloads is not in the image"
+    assert "USER 10001:10001" in stages[2]
+    assert "HEALTHCHECK" in stages[2]
+    assert "platform" not in stages[1] + stages[2].lower(), "one file for all kinds of machine"
+    found = re.search(r"^ENTRYPOINT (\[.*\])$", DOCKERFILE, re.M)
+    command = json.loads(found[1]) if found else []
+    place = command.index("main.py")
+    options = make_parser().parse_args([*command[place + 1 :], "--web"])
+    assert (str(options.config), str(options.data)) == ("/parley/config.json", "/data")
+
+
+def test_compose_takes_from_the_container_what_it_does_not_need() -> None:
+    one = service()
+    assert one["read_only"] is True
+    assert one["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in one["security_opt"]
+    assert one["ports"] == ["127.0.0.1:8080:8080"]
+    assert not any("privileged" in key or key == "cap_add" for key in one)
+    volumes = [volume.split(":")[:2] for volume in one["volumes"]]
+    assert ["data", "/data"] in volumes
+    assert all((SINGLE / source).exists() for source, _ in volumes if source.startswith("."))
+    settings = SettingsStore(load_layers(SINGLE / "config.json", {})).effective()
+    assert (settings.web.host, settings.web.port) == ("0.0.0.0", 8080)
+    assert int(one["stop_grace_period"].removesuffix("s")) > settings.shutdown_timeout
+    assert "PARLEY_WEB_TOKEN=\n" in (SINGLE / ".env.example").read_text()
+
+
+def make_image(folder: Path, port: int) -> None:
+    """What the image holds, but its packages, in a folder."""
+    for source, target in copied():
+        where = folder / (target if not target.endswith("/") else f"{target}{Path(source).name}")
+        where.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / source).is_dir():
+            skip = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / source, where, ignore=skip, dirs_exist_ok=True)
+        else:
+            shutil.copy(ROOT / source, where)
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace("8080", str(port)))
+
+
+def confine(image: Path, data: Path) -> list[str]:
+    """A command in a namespace with the image's files and this data; nothing else is to be
+    written, and whoever runs there has no rights beyond their own."""
+    base, prefix = sys.base_prefix, sysconfig.get_paths()["purelib"]
+    seen = [part for path in (base, sys.prefix, prefix) for part in ("--ro-bind", path, path)]
+    system = ("/usr", "/lib", "/lib64", "/bin", "/etc/ssl", "/etc/localtime", "/etc/resolv.conf")
+    seen += [part for path in system for part in ("--ro-bind-try", path, path)]
+    return [
+        *("bwrap", "--unshare-user", "--uid", "10001", "--gid", "10001", "--unshare-pid"),
+        *("--unshare-ipc", "--cap-drop", "ALL", "--die-with-parent", "--clearenv"),
+        *seen,
+        *("--ro-bind", str(image), "/parley", "--bind", str(data), "/data", "--tmpfs", "/tmp"),
+        *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir", "/parley"),
+        *("--setenv", "HOME", "/tmp", "--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
+        *("--setenv", "PATH", os.environ["PATH"], "--setenv", "PARLEY_WEB_TOKEN", TOKEN),
+        *("--setenv", "OPENAI_API_KEY", "test-key"),
+    ]
+
+
+BOT = ("main.py", "--config", "/parley/config.json", "--data", "/data")
+
+
+@contextmanager
+def contained(image: Path, data: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [*confine(image, data), sys.executable, *BOT, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
+
+
+def ask_health(image: Path, data: Path, address: str) -> int:
+    """What the health check says, asked in the same way."""
+    command = [*confine(image, data), "--setenv", "PARLEY_HEALTH", address]
+    done = subprocess.run(
+        [*command, sys.executable, "-I", "health.py"], capture_output=True, check=False, timeout=60
+    )
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done.returncode
+
+
+@needs_box
+def test_the_files_of_the_image_are_a_bot_that_is_well_where_nothing_can_be_written(
+    tmp_path: Path,
+) -> None:
+    image, data, port = tmp_path / "image", tmp_path / "data", free_port()
+    data.mkdir()
+    make_image(image, port)
+    told = subprocess.run(
+        [*confine(image, data), sys.executable, *BOT, "doctor"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    ).stdout
+    assert "/data can be written" in told
+    assert "/parley/config.json is valid" in told
+
+    address = f"http://127.0.0.1:{port}/ready"
+    assert ask_health(image, data, address) == 1
+    with contained(image, data, "--web") as process:
+        patience = time.monotonic() + 60
+        while ask_health(image, data, address) and time.monotonic() < patience:
+            assert process.poll() is None, process.stdout and process.stdout.read().decode()
+        assert ask_health(image, data, address) == 0
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=60) as told:
+            assert json.load(told)["info"]["version"] == VERSION
+    assert ask_health(image, data, address) == 1
+    assert (data / "parley.db").exists()
+    assert not [*image.rglob("__pycache__")]
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system lists no locks")
+def test_a_bot_without_the_page_is_well_while_it_holds_its_data(tmp_path: Path) -> None:
+    def ask() -> int:
+        environ = {"PARLEY_HEALTH": "", "PARLEY_DATA": str(tmp_path)}
+        command = [sys.executable, "-I", str(SINGLE / "health.py")]
+        return subprocess.run(command, env=environ, check=False, timeout=60).returncode
+
+    assert ask() == 1
+    with lock_data_folder(tmp_path):
+        assert ask() == 0
+    assert ask() == 1

@@ -1,0 +1,192 @@
+"""The units for systemd: what it is told by a bot that runs, and what `service` does with it. Its
+programs are played by a strict stand-in, which knows no other calls."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from main import make_parser
+from tests.fakes.openai_server import OpenAIServer, Say
+from tests.whole.process import MAIN, talking
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "deploy" / "systemd" / "parley.service"
+STAND_IN = """#!{python}
+import os, pathlib, sys
+folder = pathlib.Path({folder!r})
+call = [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]
+with (folder / "calls").open("a") as calls:
+    print(*call, file=calls)
+state = folder / "active"
+answers = {{
+    "systemctl --user list-units --no-pager --no-legend parley": "",
+    "systemctl --user daemon-reload": "",
+    "systemctl --user enable parley": "",
+    "systemctl --user restart parley": "active",
+    "systemctl --user stop parley": "inactive",
+    "systemctl --user is-active parley": None,
+    "systemctl --user is-enabled parley": "enabled",
+    "systemctl --user disable --now parley": "inactive",
+    "loginctl enable-linger ann": "",
+    "loginctl show-user ann --property=Linger": "Linger=no",
+    "journalctl --user --unit parley --lines 5 --output cat": "It said this.",
+}}
+told = answers[" ".join(call)]
+if (folder / "broken").exists() and (folder / "broken").read_text() in call:
+    sys.exit("Failed to connect to bus: No medium found")
+if told in ("active", "inactive"):
+    state.write_text(told)
+elif told is None:
+    told = state.read_text()
+    print(told)
+    sys.exit(told != "active")
+print(told)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder with systemd's programs in `bin`, and a configuration."""
+    (tmp_path / "bin").mkdir()
+    for name in ("systemctl", "loginctl", "journalctl"):
+        program = tmp_path / "bin" / name
+        program.write_text(STAND_IN.format(python=sys.executable, folder=str(tmp_path)))
+        program.chmod(0o755)
+    (tmp_path / "a bot").mkdir()
+    (tmp_path / "a bot" / "config.json").write_text('{"model": "gpt-4o-mini"}')
+    return tmp_path
+
+
+def run(machine: Path, *arguments: str, path: str = "bin") -> subprocess.CompletedProcess[str]:
+    """`main.py service` on that machine."""
+    config, data = machine / "a bot" / "config.json", machine / "a bot" / "da%ta"
+    return subprocess.run(
+        [sys.executable, MAIN, "--config", config, "--data", data, *arguments],
+        env={"PATH": str(machine / path), "HOME": str(machine), "USER": "ann"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def unit_of(machine: Path) -> Path:
+    return machine / ".config" / "systemd" / "user" / "parley.service"
+
+
+def command_of(unit: str) -> list[str]:
+    """The command of a unit, as systemd takes it apart."""
+    found = re.search(r"^ExecStart=(.*)$", unit, re.M)
+    assert found
+    return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(found[1])]
+
+
+def test_a_service_is_installed_looked_at_and_taken_away(machine: Path) -> None:
+    done = run(machine, "service", "install")
+    assert done.returncode == 0, done.stderr
+    assert "The bot runs, and starts with the machine." in done.stdout
+    unit = unit_of(machine).read_text()
+    assert f"WorkingDirectory={machine}/a bot\n" in unit
+    command = command_of(unit)
+    assert command[:2] == [sys.executable, str(MAIN)]
+    options = make_parser().parse_args(command[2:])
+    assert options.web
+    assert options.data == machine / "a bot" / "da%ta"
+    assert options.config == machine / "a bot" / "config.json"
+
+    status = run(machine, "service", "status")
+    assert status.returncode == 0
+    assert "active, enabled" in status.stdout
+    assert "sudo loginctl enable-linger ann" in status.stdout
+
+    (machine / "a bot" / "da%ta").mkdir()
+    assert run(machine, "service", "uninstall").returncode == 0
+    assert not unit_of(machine).exists()
+    assert (machine / "a bot" / "da%ta").exists()
+    assert (machine / "active").read_text() == "inactive"
+    assert run(machine, "service", "status").returncode == 1
+    assert "no service 'parley'" in run(machine, "service", "uninstall").stderr
+
+
+def test_a_service_has_the_channels_that_were_asked_for(machine: Path) -> None:
+    assert run(machine, "--telegram", "service", "install").returncode == 0
+    assert command_of(unit_of(machine).read_text())[-1] == "--telegram"
+    assert run(machine, "--serve", "service", "install").returncode == 0
+    assert command_of(unit_of(machine).read_text())[-1] == "--serve"
+
+
+def test_where_systemd_is_not_to_be_had_a_sentence_says_what_to_do(machine: Path) -> None:
+    (machine / "broken").write_text("list-units")
+    done = run(machine, "service", "install")
+    assert done.returncode == 1
+    assert "no systemd for your user here" in done.stderr
+    assert not unit_of(machine).exists()
+    (machine / "empty").mkdir()
+    assert "this system has no systemd" in run(machine, "service", "install", path="empty").stderr
+
+
+def test_a_bot_that_does_not_start_is_shown_with_what_it_said(machine: Path) -> None:
+    (machine / "broken").write_text("restart")
+    done = run(machine, "service", "install")
+    assert done.returncode == 1
+    assert "The bot did not start:\nIt said this." in done.stderr
+    (machine / "broken").write_text("enable-linger")
+    done = run(machine, "service", "install")
+    assert done.returncode == 0
+    assert "only while you are logged in" in done.stdout
+
+
+def test_a_wrong_configuration_is_no_service(machine: Path) -> None:
+    (machine / "a bot" / "config.json").write_text('{"model": 3}')
+    assert run(machine, "service", "install").returncode == 2
+    assert not unit_of(machine).exists()
+
+
+async def test_systemd_is_told_when_the_bot_is_ready_lives_and_ends(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(60)
+        environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        async with (
+            OpenAIServer(lambda request: Say("Hello!")) as endpoint,
+            talking(tmp_path, endpoint, environ=environ) as bot,
+        ):
+            assert (await bot.says("Hi"))["text"] == "Hello!"
+            assert listener.recv(100) == b"READY=1"
+            assert [listener.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+            assert await bot.ended() == 0
+        told = b""
+        while told != b"STOPPING=1":
+            told = listener.recv(100)
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_systemd_understands_the_units_and_finds_them_little_exposed(
+    machine: Path, tmp_path: Path
+) -> None:
+    assert run(machine, "service", "install").returncode == 0
+    program = f"ExecStart={sys.executable} "
+    for text, most in (
+        (UNIT.read_text(), 3.5),
+        (UNIT.read_text() + (UNIT.parent / "strict.conf").read_text(), 2.0),
+        (unit_of(machine).read_text(), 9.5),
+    ):
+        unit = tmp_path / "parley.service"
+        unit.write_text(re.sub(r"^ExecStart=\S+ ", lambda found: program, text, flags=re.M))
+        analyze = ["systemd-analyze", "--offline=true", "security", str(unit)]
+        told = subprocess.run(
+            analyze, capture_output=True, text=True, check=True, env={**os.environ, "LANG": "C"}
+        )
+        score = re.search(r"exposure level for parley.service: ([\d.]+)", told.stdout)
+        assert score, told.stdout
+        assert float(score[1]) <= most
+        assert not re.search(r"Unknown|Failed to parse|ignoring", told.stderr), told.stderr

@@ -1,0 +1,325 @@
+"""A strict Slack on the loopback interface: its Web API, Socket Mode's websocket and signed calls
+of the Events API, for the app of the manifest in docs/slack.md; and people who write to it.
+
+It refuses what Slack refuses, by the names that Slack gives ("Errors" on each method's page of
+docs.slack.dev/reference/methods); what is documented elsewhere has its page beside it, and what
+could not be found is marked as unverified.
+
+async with SlackServer() as slack:
+    ann = slack.person("Ann")
+    ann.says("Hello!")
+    message = await slack.shown("Hello, Ann!")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from aiohttp import web
+
+from tests.fakes.slack_blocks import check_blocks, visible
+from tests.fakes.slack_delivery import SlackDelivery
+from tests.fakes.slack_methods import METHODS, SlackRefusal
+from tests.fakes.slack_people import APP, BOT_ID, BOT_USER, TEAM, SlackMessage, SlackPerson
+
+Json = dict[str, Any]
+
+BOT_TOKEN = "xoxb-" + "1-2-test"
+APP_TOKEN = "xapp-" + "1-A0-test"
+SIGNING_SECRET = "8f742231b10e8888" + "abcd99yyyzzz85a5"
+PATIENCE = 30.0
+"""Seconds after which something that does not happen fails the test."""
+_SUBSCRIPTIONS = {"im": "message.im", "channel": "message.channels", "group": "message.groups"}
+
+
+class SlackServer:
+    """The server, on a free port; an asynchronous context manager. `calls` are all requests to
+    methods; `failures` are answered to the next requests of a method. `manifest` says what the app
+    may do, and what it hears of (that of docs/slack.md). `delivery` brings it what happens."""
+
+    def __init__(self, manifest: Mapping[str, Any] | None = None) -> None:
+        manifest = manifest or documented_manifest()
+        self.scopes = set(manifest["oauth_config"]["scopes"]["bot"])
+        self.events = set(manifest["settings"]["event_subscriptions"]["bot_events"])
+        self.slash_commands = {c["command"] for c in manifest["features"]["slash_commands"]}
+        self.bot_token, self.app_token = BOT_TOKEN, APP_TOKEN
+        self.calls: list[tuple[str, Json]] = []
+        self.messages: dict[tuple[str, str], SlackMessage] = {}
+        self.deleted: list[SlackMessage] = []
+        self.failures: dict[str, deque[SlackRefusal]] = {}
+        self.people: dict[str, SlackPerson] = {}
+        self.channels: dict[str, str] = {}  # kind by id
+        self.joined: set[str] = set()
+        self.files: dict[str, Json] = {}
+        self.contents: dict[str, bytes] = {}
+        self.statuses: list[Json] = []
+        self.prompts: list[Json] = []
+        self.whispers: list[str] = []  # what only one person sees
+        self.revoked = ""
+        self.takes_rich_text = True
+        self.age = 0.0  # how many seconds ago it was that people say what they say
+        self.is_out = False
+        self._numbers = itertools.count(1)
+        self._changed = asyncio.Condition()
+        self.delivery = SlackDelivery(SIGNING_SECRET, self._notice)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=10**8)
+        app.router.add_route("*", "/api/{method}", self._answer)
+        app.router.add_get("/link", self.delivery.link)
+        app.router.add_post("/upload/{file}", self._upload)
+        app.router.add_get("/files/{file}", self._download)
+        app.router.add_post("/respond", self._respond)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self.delivery.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self.delivery.stop()
+        await self._runner.cleanup()
+        assert error[0] or not self.delivery.complaints, self.delivery.complaints
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # What people do, and what is done to the workspace.
+
+    def person(self, name: str, locale: str = "en-US") -> SlackPerson:
+        person = SlackPerson(self, f"U{len(self.people) + 1}{name.upper()}", name, locale)
+        self.people[person.id] = person
+        self.channels[person.dm] = "im"
+        self.joined.add(person.dm)
+        return person
+
+    def channel(self, id: str = "C1GENERAL", kind: str = "channel", *, joined: bool = True) -> str:
+        self.channels[id] = kind
+        if joined:
+            self.joined.add(id)
+        return id
+
+    def now(self) -> str:
+        """An id: the time, and a number that no other message has."""
+        return f"{int(time.time() - self.age)}.{next(self._numbers):06}"
+
+    def keep(self, channel: str, user: str, text: str, thread: str = "") -> SlackMessage:
+        message = SlackMessage(self.now(), channel, user, thread, [text])
+        self.messages[channel, message.ts] = message
+        self._notice()
+        return message
+
+    def say(self, message: SlackMessage, event: Json) -> None:
+        """Let the bot hear of a message: in a channel that it is in, and twice where it is
+        mentioned and hears all ("app_mention event")."""
+        self.emit_message(message.channel, {**event, "channel": message.channel})
+        is_mentioned = f"<@{BOT_USER}>" in message.text and not message.channel.startswith("D")
+        if is_mentioned and event.get("subtype") in (None, "file_share"):
+            mention = {k: v for k, v in event.items() if k not in ("subtype", "parent_user_id")}
+            self.emit({**mention, "type": "app_mention", "channel": message.channel})
+
+    def change(self, message: SlackMessage, before: Json) -> None:
+        """Let the bot hear that a message was changed ("message_changed event")."""
+        changed = {"type": "message", "subtype": "message_changed", "hidden": True}
+        said = {"message": message.as_json(), "previous_message": before, "ts": self.now()}
+        self.emit_message(message.channel, {**changed, **said, "channel": message.channel})
+
+    def emit_message(self, channel: str, event: Json) -> None:
+        kind = self.channels[channel]
+        if channel in self.joined and _SUBSCRIPTIONS[kind] in self.events:
+            self.emit({**event, "channel_type": kind, "event_ts": event["ts"]}, is_checked=True)
+
+    def emit(self, event: Json, *, is_checked: bool = False) -> None:
+        """An event of the Events API, if the app has subscribed to it."""
+        if not is_checked and event["type"] not in self.events:
+            return
+        number = next(self._numbers)
+        wrapped = {
+            **{"type": "event_callback", "team_id": TEAM, "api_app_id": APP, "event": event},
+            **{"event_id": f"Ev{number}", "event_time": int(time.time()), "token": "verification"},
+        }
+        self.delivery.send("events_api", wrapped)
+
+    def interact(self, payload: Json) -> None:
+        self.delivery.send("interactive", payload, accepts=True)
+
+    def slash(self, payload: Json) -> None:
+        assert payload["command"] in self.slash_commands, "Slack's app refuses unknown commands"
+        self.delivery.send("slash_commands", payload, accepts=True)
+
+    def store(self, name: str, content: bytes, kind: str, user: str = BOT_USER) -> Json:
+        number = f"F{next(self._numbers)}"
+        url = f"{self.url}/files/{number}"
+        self.contents[number] = content
+        self.files[number] = {
+            **{"id": number, "name": name, "title": name, "mimetype": kind, "user": user},
+            **{"size": len(content), "mode": "hosted", "url_private": url},
+            "url_private_download": url,
+        }
+        return self.files[number]
+
+    async def revoke(self, code: str = "token_revoked", *, tells: bool = False) -> None:
+        self.revoked = code
+        if tells:
+            self.emit({"type": "app_uninstalled"})
+        else:
+            await self.delivery.cut()
+
+    async def outage(self, is_out: bool) -> None:
+        self.is_out = self.delivery.is_out = is_out
+        if is_out:
+            await self.delivery.cut()
+
+    def limit(self, seconds: int, *methods: str) -> None:
+        """The next request of these methods is one too many ("Rate limits")."""
+        for method in methods or ("chat.postMessage",):
+            self.fail(method, SlackRefusal("ratelimited", 429, retry_after=seconds))
+
+    def fail(self, method: str, *refusals: SlackRefusal) -> None:
+        self.failures.setdefault(method, deque()).extend(refusals)
+
+    # What a test waits for.
+
+    async def until(self, holds: Callable[[], Any]) -> Any:
+        """Wait until something is true of this server; returns it."""
+        async with self._changed:
+            try:
+                return await asyncio.wait_for(self._changed.wait_for(holds), PATIENCE)
+            except TimeoutError:
+                said = [(m.channel, m.thread, m.texts) for m in self.messages.values()]
+                raise AssertionError(f"it did not happen; what was said: {said}") from None
+
+    async def shown(self, words: str, channel: str = "") -> SlackMessage:
+        """The newest message of the bot that shows these words, once there is one."""
+
+        def found() -> SlackMessage | None:
+            ours = (m for m in reversed(self.said) if not channel or m.channel == channel)
+            return next((m for m in ours if words in m.text), None)
+
+        message: SlackMessage = await self.until(found)
+        return message
+
+    async def called(self, method: str, times: int = 1) -> list[Json]:
+        """The parameters of all requests of a method, once there are so many."""
+        await self.until(lambda: len(self.made(method)) >= times)
+        return self.made(method)
+
+    def made(self, method: str) -> list[Json]:
+        return [parameters for name, parameters in self.calls if name == method]
+
+    @property
+    def said(self) -> list[SlackMessage]:
+        """What the bot has said and not taken back."""
+        return [message for message in self.messages.values() if message.user == BOT_USER]
+
+    # Its methods.
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        if self.is_out:
+            self._notice()
+            return web.Response(status=503, text="Slack is down")
+        method = request.match_info["method"]
+        try:
+            parameters, token = await _read(request)
+            self.calls.append((method, parameters))
+            self._check_token(method, token)
+            if failures := self.failures.get(method):
+                raise failures.popleft()
+            if method == "apps.connections.open":
+                ticket = self.delivery.issue_ticket()
+                url = f"{self.url.replace('http', 'ws', 1)}/link?ticket={ticket}"
+                return web.json_response({"ok": True, "url": url})
+            if method == "auth.test":
+                who = {"user_id": BOT_USER, "bot_id": BOT_ID, "team_id": TEAM, "user": "parley"}
+                return web.json_response({"ok": True, "team": "House", "url": self.url, **who})
+            if method not in METHODS:
+                raise SlackRefusal("unknown_method")
+            needed, carry_out = METHODS[method]
+            if needed and not set(needed) & self.scopes:
+                raise SlackRefusal("missing_scope", needed=needed[0])
+            result = carry_out(self, parameters)
+        except SlackRefusal as refusal:
+            return refusal.as_response()
+        finally:
+            self._notice()
+        return web.json_response({"ok": True, **result})
+
+    def _check_token(self, method: str, token: str) -> None:
+        wanted = self.app_token if method == "apps.connections.open" else self.bot_token
+        if not token:
+            raise SlackRefusal("not_authed")
+        if self.revoked:
+            raise SlackRefusal(self.revoked)
+        if token != wanted:
+            is_other = token in (self.app_token, self.bot_token)
+            raise SlackRefusal("not_allowed_token_type" if is_other else "invalid_auth")
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        number, content = request.match_info["file"], await request.read()
+        if number not in self.files or self.files[number]["size"] != len(content):
+            return web.Response(status=400, text="the size is another than was said")  # unverified
+        self.contents[number] = content
+        return web.Response(text=f"OK - {len(content)}")
+
+    async def _download(self, request: web.Request) -> web.Response:
+        """Who has no token gets Slack's page to sign in, not an error ("File object")."""
+        number = request.match_info["file"]
+        is_known = request.headers.get("Authorization") == f"Bearer {self.bot_token}"
+        if not is_known or "files:read" not in self.scopes:
+            return web.Response(text="<html>Sign in</html>", content_type="text/html")
+        return web.Response(body=self.contents[number])
+
+    async def _respond(self, request: web.Request) -> web.Response:
+        """A response to a command, up to five in half an hour ("Handling user interaction")."""
+        if len(self.whispers) >= 5:
+            return web.Response(status=404, text="used_url")
+        given = await request.json()
+        check_blocks(given.get("blocks", []))
+        self.whispers.append(visible(given["blocks"]))
+        self._notice()
+        return web.Response(text="ok")
+
+    def _notice(self) -> None:
+        async def notify() -> None:
+            async with self._changed:
+                self._changed.notify_all()
+
+        self._start(notify())
+
+
+async def _read(request: web.Request) -> tuple[Json, str]:
+    """The parameters of a request, and its token; JSON in a form is read."""
+    if request.content_type == "application/json":
+        parameters = await request.json()
+    else:
+        form = {**request.query, **await request.post()}
+        parameters = {name: _parsed(str(value)) for name, value in form.items()}
+    header = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    return parameters, str(parameters.pop("token", "")) or header
+
+
+def documented_manifest() -> Json:
+    """The app's manifest, as docs/slack.md has it to be pasted."""
+    page = (Path(__file__).parents[2] / "docs" / "slack.md").read_text()
+    found = re.search(r"```json\n(.*?\"display_information\".*?)```", page, re.DOTALL)
+    assert found, "docs/slack.md has a manifest"
+    manifest: Json = json.loads(found[1])
+    return manifest
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text) if text[:1] in ("{", "[") else text

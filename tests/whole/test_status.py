@@ -1,0 +1,103 @@
+"""`/status`: what is slow, what failed lately, and what waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+from bot.recent import MOST_FAILURES, FailureLog
+from channels.message import Reply
+from plugins.recent import RecentInfo, RecentTimes, describe_recent
+from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
+from tests.whole.house import living
+from tests.whole.process import talking
+
+REFUSED = Fail(401, {"message": "no"})
+
+
+def recent(reply: Reply) -> dict[str, Any]:
+    assert isinstance(reply.data, dict)
+    found = reply.data["recent"]
+    assert isinstance(found, dict)
+    return found
+
+
+async def test_a_bot_that_has_done_nothing_tells_nothing_of_it(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        text = (await house.says("/status")).text
+        assert "Lately" not in text
+        assert "Waiting" not in text
+        assert "failed" not in text
+
+
+async def test_it_says_how_long_answers_took(tmp_path: Path) -> None:
+    sum_up = Call("calculate", '{"expression": "1+1"}', "call_1")
+    async with living(tmp_path, [Say("One."), Say(calls=(sum_up,)), Say("Two.")]) as house:
+        await house.says("One?")
+        await house.says("Two?")
+        status = await house.says("/status")
+        assert "the slowest of 2 took " in status.text
+        assert "the model began within " in status.text
+        times = recent(status)["times"]
+        assert 0 < times["first_word"] <= times["median"] <= times["slowest"] < 30
+        assert times["tool"]["name"] == "calculate"
+
+
+async def test_it_says_for_how_long_the_oldest_message_waits(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with living(tmp_path, [Say("First.", gate=gate), Say("Second.")]) as house:
+        await house.writes("One", id="a")
+        await house.writes("Two", id="b")
+        status = await house.says("/status")
+        assert "Waiting" not in status.text, "it has only just come"
+        assert recent(status)["oldest"] > 0
+        gate.set()
+        await house.reply_to("b")
+        assert recent(await house.says("/status"))["oldest"] == 0
+
+
+def test_what_waits_for_long_is_told_with_replies_and_summaries() -> None:
+    info = RecentInfo(RecentTimes(), oldest=90.0, unsent=2, summaries=1)
+    assert describe_recent(info) == [
+        "Waiting: the oldest message for 1 min; 2 replies not sent yet; summaries of 1 chat."
+    ]
+
+
+async def test_owners_are_told_what_failed_and_how_often(tmp_path: Path) -> None:
+    async with OpenAIServer([REFUSED, REFUSED]) as server, talking(tmp_path, server) as bot:
+        await bot.says("One?", id="1")
+        await bot.says("Two?", id="2")
+        status = await bot.says("/status")
+        assert "What failed in the last day:" in status["text"]
+        assert ", 2 times: the turn failed: " in status["text"]
+        assert "refused the API key" in status["text"]
+        assert [one["times"] for one in status["data"]["recent"]["failures"]] == [2]
+
+
+async def test_users_who_are_no_owners_are_not_told_what_failed(tmp_path: Path) -> None:
+    settings = {"owners": ["pipe/ann"]}
+    async with (
+        OpenAIServer([REFUSED]) as server,
+        talking(tmp_path, server, settings) as bot,
+    ):
+        await bot.says("Anyone?", user="ann", chat="a")
+        code = (await bot.says("Hello", user="bob", chat="b"))["text"]
+        pairing = next(word for word in code.split() if word.isupper() and len(word) > 5)
+        await bot.says(f"/pair {pairing.strip('.,;')}", user="ann", chat="a")
+        status = await bot.says("/status", user="bob", chat="b")
+        assert "Up for" in status["text"]
+        assert "What failed" not in status["text"]
+        assert status["data"]["recent"]["failures"] == []
+
+
+def test_failures_are_bounded_and_the_newest_stay() -> None:
+    failures = FailureLog()
+    for number in range(3 * MOST_FAILURES):
+        failures.handle(
+            logging.LogRecord("bot", logging.WARNING, "x", 1, "%s", (f"no {number}",), None)
+        )
+    kept = failures.since(0)
+    assert len(kept) == MOST_FAILURES
+    assert kept[0].sentence == f"no {3 * MOST_FAILURES - 1}"
