@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from channels.base import Activity, Delta, Thought
+from channels.base import Activity, Delta, Done, Thought, TurnStarted
 
 MOST = 10_000
 """Events that a watcher may leave unread before its oldest deltas are dropped."""
@@ -19,12 +19,38 @@ class EventBus:
 
     def __init__(self, followers: Callable[[str], Iterable[str]] = lambda topic: ()) -> None:
         self._watchers: dict[str, set[_Watcher]] = {}
+        self._running: dict[str, list[Activity]] | None = None
         self.followers = followers
 
+    def keep_running(self) -> None:
+        """Keep of each turn that runs what happened in it, for `so_far`."""
+        self._running = {}
+
     def publish(self, topic: str, event: Activity) -> None:
+        if self._running is not None:
+            self._keep(self._running, topic, event)
         for one in (topic, *self.followers(topic)):
             for watcher in self._watchers.get(one, ()):
                 watcher.take(event)
+
+    @staticmethod
+    def _keep(running: dict[str, list[Activity]], topic: str, event: Activity) -> None:
+        if isinstance(event, TurnStarted):
+            running[topic] = [event]
+        elif isinstance(event, Done):
+            running.pop(topic, None)
+        elif topic in running:
+            running[topic].append(event)
+
+    def so_far(self, topic: str) -> list[Activity]:
+        """What happened in the turn that runs, from its beginning."""
+        return [] if self._running is None else list(self._running.get(topic, ()))
+
+    def forget(self, is_gone: Callable[[str], bool]) -> None:
+        """Keep no more of the turns of these topics: they go on in another process."""
+        if self._running is not None:
+            for topic in [topic for topic in self._running if is_gone(topic)]:
+                del self._running[topic]
 
     def announce(self, event: Activity) -> None:
         """Tell all watchers of all topics."""

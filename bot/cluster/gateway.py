@@ -272,6 +272,12 @@ class GatewayBot:
         for home in tuple(self._watched):
             self._node.tasks.start(self._ask_to_watch(home))
 
+    def watch_taken(self, slices: Collection[int]) -> None:
+        """Say to the new owner of these slices what is watched of them."""
+        for home in tuple(self._watched):
+            if slice_of(self._app.links.lead_of(home).id) in slices:
+                self._node.tasks.start(self._ask_to_watch(home))
+
     def hear(self, part: dict[str, Any]) -> None:
         """Something happened in a conversation that is watched here."""
         self._app.bus.publish(str(part["home"]), wire.build_event(part))
@@ -286,6 +292,7 @@ class Gateway:
         self.bot = GatewayBot(app, node)
         self.node.hear = self._hear
         self.node.on_links = self.bot.watch_anew
+        self.node.on_taken = self.bot.watch_taken
         self.sender.is_claimed = lambda name: not is_everywhere(app.channels[name])
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._started = asyncio.Event()

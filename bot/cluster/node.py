@@ -40,6 +40,8 @@ FORGOTTEN = 86_400.0
 """Seconds of silence after which a process is no longer shown as one that may come back."""
 CHANGES = "changed"
 """The topic of settings and people that were changed."""
+TAKEN = "taken"
+"""The topic of slices that have another owner."""
 
 
 def name_process(role: str) -> str:
@@ -155,7 +157,8 @@ class ClusterSender(Sender):
 
 class Node:
     """What gateways and workers have in common. `ownerships` are by the group that shares them;
-    `hear` is called with what is told on other topics, `on_links` when chats may lead elsewhere."""
+    `hear` is called with what is told on other topics, `on_links` when chats may lead elsewhere,
+    `on_taken` when slices have another owner."""
 
     def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
         self.app, self.broker, self.me, self.role = app, broker, broker.me, role
@@ -165,6 +168,7 @@ class Node:
         self.ownerships: dict[str, Ownership] = {}
         self.hear: Callable[[str, bytes], None] = lambda topic, body: None
         self.on_links: Callable[[], None] = lambda: None
+        self.on_taken: Callable[[list[int]], None] = lambda numbers: None
         self.tasks = BackgroundTasks()
         self._beating: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -189,7 +193,7 @@ class Node:
             raise MixedVersionsError(describe(strangers, cluster.SCHEMA))
         store.fence(self._check)
         await self.broker.start()
-        for topic in (BEATS, CHANGES):
+        for topic in (BEATS, CHANGES, TAKEN):
             await self.broker.listen(topic)
         self.app.shared.on_change = self._tell_of_change
 
@@ -255,9 +259,15 @@ class Node:
         for what it owned from now on."""
         self.broker.tell_soon(BEATS, wire.dump({"me": process, "groups": []}))
 
+    def tell_of_taking(self, numbers: Collection[int]) -> None:
+        """These slices are owned by this process from now on."""
+        self.broker.tell_soon(TAKEN, wire.dump({"slices": [*numbers]}))
+
     def _hear(self, topic: str, body: bytes) -> None:
         if topic == CHANGES:
             self.tasks.start(self._refresh())
+        elif topic == TAKEN:
+            self.on_taken(wire.build(list[int], wire.parse(body)["slices"]))
         elif topic == BEATS:
             self._hear_beat(body)
         else:

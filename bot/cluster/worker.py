@@ -23,7 +23,7 @@ from bot.cluster.node import Node
 from bot.cluster.ownership import BEAT, LOST, Ownership
 from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
 from bot.jobs.hooks import ProvenCall
-from channels.base import KeyHolder
+from channels.base import Activity, KeyHolder
 from channels.language import asked_in
 from channels.message import Address, CompletionRequest, Reply
 from memory.keys import Scope
@@ -77,6 +77,7 @@ class Worker:
         self.node.hear = self._hear
         self.app.conversations.is_ours = self._is_ours
         self.app.bus.followers = lambda home: ()  # gateways know who watches, and by which chat
+        self.app.bus.keep_running()  # they may ask for a turn when it has begun
 
     def _is_ours(self, identity: str) -> bool:
         return slice_of(identity) in self._owned
@@ -169,6 +170,7 @@ class Worker:
         self._owned |= new
         try:
             await self.app.take_up(_in_slices(new))
+            self.node.tell_of_taking(new)
             for received in await self.app.delivery.list_unanswered(_in_slices(new)):
                 self.app.bot.dispatch(received)
         except BaseException:
@@ -191,6 +193,7 @@ class Worker:
         try:
             await self.app.cut_short(_in_slices((number,)))
             await self.app.let_go(_in_slices((number,)))
+            self.app.bus.forget(_in_slices((number,)))
             with suppress(FencedError):
                 await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
         finally:
@@ -315,12 +318,18 @@ class Worker:
             return b"{}"
         events = self.app.bus.watch(home)
         watching = events.__enter__()
+        missed = wire.merge(self.app.bus.so_far(home))
+
+        def tell(event: Activity) -> None:
+            said = {"home": home, **wire.dump_event(event)}
+            self.node.broker.tell_soon(gateway, wire.dump(said))
 
         async def forward() -> None:
             try:
+                for event in missed:
+                    tell(event)
                 async for event in watching:
-                    said = {"home": home, **wire.dump_event(event)}
-                    self.node.broker.tell_soon(gateway, wire.dump(said))
+                    tell(event)
             finally:
                 events.__exit__(None, None, None)
 

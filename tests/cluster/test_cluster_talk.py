@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from bot.cluster import gateway
 from channels.base import Activity, Delta, Done, TurnStarted
 from channels.message import Address
 from tests.cluster.cluster_house import clustered, hands
 from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.cluster.test_handing_over import owner
+from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.house import Hands
 
@@ -49,6 +54,55 @@ async def test_who_watches_sees_the_turn(tmp_path: Path, broker: RabbitMQServer)
         kinds = [type(event) for event in events]
         assert kinds.index(TurnStarted) < kinds.index(Delta) < kinds.index(Done)
         assert "".join(e.text for e in events if isinstance(e, Delta)) == "Hello!"
+
+
+async def test_who_watches_sees_the_turn_when_its_owner_is_another_by_now(
+    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "RENEWAL", 3600)
+    async with (
+        OpenAIServer([Say("Hello!"), Say("Hello again!")]) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        house = hands()
+        await cluster.add_gateway(house)
+        events: list[Activity] = []
+        watching = await house.watches(events)
+        assert (await house.says("Hi")).text == "Hello!"
+        await until(lambda: isinstance(events[-1], Done))
+        leaving = owner(cluster)
+        await cluster.stop(leaving)
+        assert (await house.says("Hi again")).text == "Hello again!"
+        await until(lambda: sum(isinstance(one, Done) for one in events) == 2)
+        watching.cancel()
+        assert "".join(e.text for e in events if isinstance(e, Delta)) == "Hello!Hello again!"
+
+
+async def test_who_comes_in_the_middle_of_a_turn_sees_it_from_its_beginning(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    gate = asyncio.Event()
+    async with (
+        OpenAIServer([Say("It begins here, and ends.", gate=gate)]) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        first, second = hands(), hands("afar")
+        await cluster.add_gateway(first)
+        await cluster.add_gateway(second)
+        await first.writes("Hi", id="long")
+        worker = owner(cluster)
+        await until(lambda: worker.app.bus.so_far("pipe/main")[2:])
+        events: list[Activity] = []
+        watching = await second.watches(events, channel="pipe")
+        await until(lambda: any(isinstance(one, Delta) for one in events))
+        gate.set()
+        assert (await first.reply_to("long")).reply.text == "It begins here, and ends."
+        await until(lambda: isinstance(events[-1], Done))
+        watching.cancel()
+        assert [type(one) for one in events].count(TurnStarted) == 1
+        assert (
+            "".join(e.text for e in events if isinstance(e, Delta)) == "It begins here, and ends."
+        )
 
 
 async def test_conversations_are_spread_over_the_workers(

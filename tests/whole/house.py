@@ -88,13 +88,15 @@ class Hands:
         await self.writes(text, chat, user, message, files)
         return (await self.reply_to(message)).reply
 
-    async def watches(self, events: list[Activity], chat: str = "main") -> asyncio.Task[None]:
+    async def watches(
+        self, events: list[Activity], chat: str = "main", channel: str = ""
+    ) -> asyncio.Task[None]:
         """Keep what happens in a chat from now on in `events`; cancel the task to stop."""
         bot = await self.bot()
         watching = asyncio.Event()
 
         async def watch() -> None:
-            with bot.watch(Address(self.name, chat)) as happening:
+            with bot.watch(Address(channel or self.name, chat)) as happening:
                 watching.set()
                 async for event in happening:
                     events.append(event)
