@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from agent.models import embedded
 from agent.models.selection import AUTO, Models
-from bot import ask, doctor, first_steps, key_commands, maintenance, monitoring
+from bot import ask, doctor, event_loop, first_steps, key_commands, maintenance, monitoring
 from bot.access import Access, Rules
 from bot.app import VERSION, App
 from bot.assembly import assemble, credentials
@@ -183,7 +183,7 @@ def _talk(options: argparse.Namespace) -> int:
             check_moved(place, options.data)
         close_logs = _logs(options.data / "logs", layers, is_terminal, watch)
         try:
-            asyncio.run(_live(options, layers, is_terminal, watch))
+            event_loop.run(_live(options, layers, is_terminal, watch))
         finally:
             close_logs()
     return 0
@@ -240,7 +240,7 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
     folder = f"{'-'.join(sorted(roles))}-{socket.gethostname()}-{os.getpid()}"
     close_logs = _logs(options.data / "logs" / folder, layers, is_terminal, watch)
     try:
-        asyncio.run(_watched(run.live(plan), watch, is_gateway and _has_page(options, layers)))
+        event_loop.run(_watched(run.live(plan), watch, is_gateway and _has_page(options, layers)))
     finally:
         close_logs()
 

@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import queue
+import select
+import stat
 import sys
 import threading
 import uuid
@@ -284,27 +287,51 @@ class _LineReader:
 
 
 class _Writer:
-    """Writes to a stream in a thread, so that nothing else waits for whoever reads it."""
+    """Writes to a stream so that nothing else waits for whoever reads it: at once what the pipe has
+    room for, all else in a thread."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target
+        self._room = _watch_room(target)
+        self._in_thread = 0
         self._waiting: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
         threading.Thread(target=self._write_all, name="pipe-out", daemon=True).start()
 
     async def write(self, line: bytes) -> None:
         """Returns when the stream has it; raises OSError."""
+        if self._has_room(line):
+            if error := self._write(line):
+                raise error
+            return
         written = asyncio.get_running_loop().create_future()
         self._waiting.put((line, written))
+        self._in_thread += 1
         await written
+
+    def _has_room(self, line: bytes) -> bool:
+        """Whether the pipe takes this at once: it has room for as much as it writes in one piece
+        (pipe(7)), and nothing that is to come before is still in the thread."""
+        if self._room is None or self._in_thread or len(line) > select.PIPE_BUF:
+            return False
+        return any(event & select.POLLOUT for _, event in self._room.poll(0))
 
     def _write_all(self) -> None:
         while True:
             line, written = self._waiting.get()
             error = self._write(line)
             try:
-                written.get_loop().call_soon_threadsafe(_settle, written, error)
+                written.get_loop().call_soon_threadsafe(self._settle, written, error)
             except RuntimeError:
                 return  # the loop is closed: nobody waits any more
+
+    def _settle(self, written: asyncio.Future[None], error: OSError | None) -> None:
+        self._in_thread -= 1
+        if written.done():
+            return  # who waited was cancelled
+        if error is None:
+            written.set_result(None)
+        else:
+            written.set_exception(error)
 
     def _write(self, line: bytes) -> OSError | None:
         try:
@@ -315,13 +342,17 @@ class _Writer:
         return None
 
 
-def _settle(written: asyncio.Future[None], error: OSError | None) -> None:
-    if written.done():
-        return  # who waited was cancelled
-    if error is None:
-        written.set_result(None)
-    else:
-        written.set_exception(error)
+def _watch_room(target: BinaryIO) -> select.poll | None:
+    """What says whether a pipe has room; None for what is no pipe."""
+    try:
+        number = target.fileno()
+        if not stat.S_ISFIFO(os.fstat(number).st_mode):
+            return None
+        room = select.poll()
+    except (OSError, ValueError, AttributeError):  # in memory, closed, or Windows
+        return None
+    room.register(number, select.POLLOUT)
+    return room
 
 
 def inbound_of(line: str) -> Inbound:

@@ -173,16 +173,27 @@ async def _take_in(
     first: list[float],
 ) -> None:
     async for came in chunks:
-        for chunk in came:
-            piece = answer.add(chunk)
-            if not first and (piece or answer.has_begun):
-                first.append(time.monotonic())
-            if answer.thought:
-                on_thought(answer.thought)
-            if piece:
-                on_delta(piece)
-            if answer.is_full:
-                return
+        text: list[str] = []  # what came together is told at once
+        try:
+            for chunk in came:
+                piece = answer.add(chunk)
+                if not first and (piece or answer.has_begun):
+                    first.append(time.monotonic())
+                if answer.thought:
+                    _tell(text, on_delta)
+                    on_thought(answer.thought)
+                if piece:
+                    text.append(piece)
+                if answer.is_full:
+                    return
+        finally:  # also what came before an error
+            _tell(text, on_delta)
+
+
+def _tell(text: list[str], on_delta: OnDelta) -> None:
+    if text:
+        on_delta("".join(text))
+        text.clear()
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
