@@ -108,8 +108,12 @@ class RequestLog:
 
     async def request(self, number: int) -> SentRequest | None:
         """The request of this number; None for one that is not kept."""
+        return next(iter(await self.requests([number])), None)
+
+    async def requests(self, numbers: Sequence[int]) -> list[SentRequest]:
+        """The requests of these numbers, which are in order, as far as they are kept."""
         row = self._state.row
-        return await self._services.store.read(lambda db: requests.request(db, row, number))
+        return await self._services.store.read(lambda db: [*requests.requests(db, row, numbers)])
 
     async def view_of(self, sent: SentRequest) -> tuple[View, PromptPrefix]:
         """What the model saw of the conversation in this request, and what stood before it, made

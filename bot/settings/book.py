@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bot.settings.layers import AgentLayer, Layers, WrittenSetting, parse_typed
@@ -30,6 +30,7 @@ OF_USERS = "users of "
 """The scope of what users set in a conversation is its id with this before it: it holds only as far
 as `users_may_set` lets it, and an owner's own `--here` takes its place."""
 _NOTHING = WrittenSetting({}, {})
+_NamedLayer = tuple[str, Mapping[str, Any]]
 
 
 class SettingsStore:
@@ -187,37 +188,42 @@ class SettingsStore:
     def describe(self, key: str, conversation_id: str = EVERYWHERE) -> SettingInfo:
         """All about one setting. Its layer is "default", "file", "environment", "/config",
         "agent NAME" or "--here"; secrets in its value are shown by their names."""
-        setting = _find_setting(key)
-        layer, value = self._find_layer(setting, conversation_id)
+        return self._describe(_find_setting(key), self._list_layers(conversation_id))
+
+    def describe_all(self, conversation_id: str = EVERYWHERE) -> tuple[SettingInfo, ...]:
+        layers = self._list_layers(conversation_id)
+        return tuple(self._describe(setting, layers) for setting in SETTINGS.values())
+
+    def _describe(self, setting: Setting, layers: Sequence[_NamedLayer]) -> SettingInfo:
+        layer, value = next(
+            ((name, held[setting.key]) for name, held in layers if setting.key in held),
+            ("default", setting.default),
+        )
         return SettingInfo(
-            key=key,
+            key=setting.key,
             value=value,
             default=setting.default,
             layer=layer,
             meaning=setting.meaning,
             wants=setting.wants,
             unit=setting.unit,
-            choices=(NO_AGENT, *self.agents) if key == "agent" else setting.choices,
+            choices=(NO_AGENT, *self.agents) if setting.key == "agent" else setting.choices,
             is_per_conversation=setting.is_per_conversation,
             holds=setting.holds,
             is_fixed=setting.is_fixed,
         )
 
-    def describe_all(self, conversation_id: str = EVERYWHERE) -> tuple[SettingInfo, ...]:
-        return tuple(self.describe(key, conversation_id) for key in SETTINGS)
-
-    def _find_layer(self, setting: Setting, conversation_id: str) -> tuple[str, Any]:
+    def _list_layers(self, conversation_id: str) -> Sequence[_NamedLayer]:
+        """What is set, the nearest first."""
         agent = self.effective(conversation_id).agent
-        layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
+        return (
             ("--here", self._filter_permitted(conversation_id)),
             ("--here", self._get_changes(conversation_id) if conversation_id else {}),
             (f"agent {agent}", self._get_agent_settings(agent).as_written),
             ("/config", self._changes[EVERYWHERE]),
             ("environment", self._layers.environment.as_written),
             ("file", self._layers.file.as_written),
-            ("default", {setting.key: setting.default}),
         )
-        return next((name, held[setting.key]) for name, held in layers if setting.key in held)
 
     def _get_changes(self, scope: str) -> Mapping[str, Any]:
         return self._changes.get(scope, {})

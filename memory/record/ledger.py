@@ -6,7 +6,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from peewee import fn
 
@@ -46,7 +46,16 @@ class Bill:
     reasoning: int = 0
 
     def __add__(self, other: Bill) -> Bill:
-        return Bill(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+        return Bill(
+            self.calls + other.calls,
+            self.prompt + other.prompt,
+            self.cached + other.cached,
+            self.completion + other.completion,
+            self.cost + other.cost,
+            self.unknown + other.unknown,
+            self.written + other.written,
+            self.reasoning + other.reasoning,
+        )
 
     def plus(self, spent: Spent) -> Bill:
         return Bill(

@@ -7,6 +7,7 @@ one row for all that have it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -129,23 +130,40 @@ def numbers(database: Database, conversation: int, most: int) -> list[int]:
     return [number for (number,) in query.tuples().execute(database)][::-1]
 
 
-def request(database: Database, conversation: int, number: int) -> SentRequest | None:
-    """The request of this number, if it is kept and can be read."""
+def requests(
+    database: Database, conversation: int, numbers: Sequence[int]
+) -> Iterator[SentRequest]:
+    """The requests of these numbers, in order, as far as they are kept and can be read."""
+    if not numbers:
+        return
     columns = tables.Request
     query = columns.select(*(getattr(columns, name) for name in _COLUMNS)).where(
-        (columns.conversation == conversation) & (columns.number == number)
+        (columns.conversation == conversation) & columns.number.between(numbers[0], numbers[-1])
     )
-    found = query.dicts().execute(database)
-    return next(tables.readable(found, lambda row: _request(database, row)), None)
+    wanted, prefixes = frozenset(numbers), dict[str, RequestPrefix]()
+    found = query.order_by(columns.number).dicts().execute(database)
+    for sent in tables.readable(found, lambda row: _request(database, row, prefixes)):
+        if sent.number in wanted:
+            yield sent
 
 
-def _request(database: Database, row: dict[str, Any]) -> SentRequest:
+def _request(
+    database: Database, row: dict[str, Any], prefixes: dict[str, RequestPrefix]
+) -> SentRequest:
+    """`prefixes` are those that were read already: one mostly stands around all requests."""
+    digest = row["prefix"]
+    if digest not in prefixes:
+        prefixes[digest] = _prefix(database, digest)
+    return SentRequest(**{**row, "prefix": prefixes[digest]})
+
+
+def _prefix(database: Database, digest: str) -> RequestPrefix:
     columns = tables.RequestPrefix
     kept = (columns.digest, columns.system, columns.tools, columns.parameters, columns.is_masked)
-    query = columns.select(*kept).where(columns.digest == row["prefix"])
+    query = columns.select(*kept).where(columns.digest == digest)
     found = next(iter(query.tuples().execute(database)), None)
-    prefix = RequestPrefix(*found) if found else RequestPrefix(row["prefix"])
-    return SentRequest(**{**row, "prefix": replace(prefix, is_masked=bool(prefix.is_masked))})
+    prefix = RequestPrefix(*found) if found else RequestPrefix(digest)
+    return replace(prefix, is_masked=bool(prefix.is_masked))
 
 
 def delete(database: Database, conversation: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from channels.language import _, explain
@@ -312,8 +312,12 @@ def _table(settings: list[SettingInfo]) -> str:
     return _("| setting | value | from |\n|---|---|---|\n{rows}", rows=rows)
 
 
+_FIELDS = tuple(one.name for one in fields(SettingInfo))
+
+
 def _data(setting: SettingInfo) -> dict[str, Any]:
-    return asdict(setting)
+    """A setting as data; its value is not copied, as `asdict` would, which takes 0.1 ms each."""
+    return {name: getattr(setting, name) for name in _FIELDS}
 
 
 @hookimpl

@@ -18,8 +18,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     kept = await list_kept(ask)
     if isinstance(kept, Reply):
         return kept
-    log = ask.conversation.turns.requests
-    found = [sent for number in kept if (sent := await log.request(number)) is not None]
+    found = await ask.conversation.turns.requests.requests(kept)
     rows = [
         (
             sent.name,
