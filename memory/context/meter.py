@@ -90,6 +90,7 @@ class Meter:
     def __init__(self) -> None:
         self._vocabulary: TokenTable | None = None
         self._prefixes: dict[int, tuple[PromptPrefix, PrefixTokens]] = {}
+        self._tools: tuple[object, dict[str, int]] = ((), {})
 
     async def ready(self) -> None:
         """Open the vocabulary, once; the other methods want this done. Raises
@@ -154,13 +155,18 @@ class Meter:
         return known[1]
 
     def tools(self, prefix: PromptPrefix) -> dict[str, int]:
-        """Tokens of each tool of a prefix, by its name."""
-        return {
-            tool.get("function", tool).get("name", "?"): self.count(
-                json.dumps(tool, ensure_ascii=False)
-            )
-            for tool in prefix.tools
-        }
+        """Tokens of each tool of a prefix, by its name; counted once while the tools are the same
+        objects."""
+        known, counts = self._tools
+        if known is not prefix.tools:
+            counts = {
+                tool.get("function", tool).get("name", "?"): self.count(
+                    json.dumps(tool, ensure_ascii=False)
+                )
+                for tool in prefix.tools
+            }
+            self._tools = prefix.tools, counts
+        return dict(counts)
 
     def _count_prefix(self, prefix: PromptPrefix) -> PrefixTokens:
         tools = json.dumps(prefix.tools, ensure_ascii=False) if prefix.tools else ""
