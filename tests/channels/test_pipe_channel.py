@@ -217,6 +217,21 @@ async def test_a_reader_who_is_slow_holds_up_nothing_but_the_writing() -> None:
     assert first + rest == f"{long}\nafter\n".encode()
 
 
+async def test_lines_keep_their_order_whether_the_pipe_has_room_for_them_or_not() -> None:
+    reader, writer = os.pipe()
+    texts = [f"{number} {'x' * (10_000 if number % 7 == 0 else 500)}" for number in range(300)]
+    with os.fdopen(reader, "rb") as ear, os.fdopen(writer, "wb") as target:
+        pipe = Pipe(io.BytesIO(), target, is_jsonl=False)
+        sending = [asyncio.create_task(pipe.send(outbound(text))) for text in texts]
+        await asyncio.sleep(0)  # each has written at once what the pipe had room for, or waits
+        assert not all(task.done() for task in sending)
+        for text in texts:
+            assert await asyncio.to_thread(ear.readline) == f"{text}\n".encode()
+        await asyncio.gather(*sending)
+        await pipe.send(outbound("after"))  # by now there is room again
+        assert await asyncio.to_thread(ear.readline) == b"after\n"
+
+
 class Endless(io.BytesIO):
     """An input that never ends; `lines` counts those that were read."""
 
