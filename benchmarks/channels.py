@@ -5,6 +5,9 @@ python -m benchmarks.channels
 The bot runs as a person runs it, `python main.py --web`, in a process of its own, with a model in
 another that answers at once. The client keeps its connection, as browsers and SDKs do. The floor is
 that of `overhead.py`: a commit and a bare request to the same model, measured in the same run.
+
+The first token is timed from where the model writes it to where the client has read it; both are in
+this process then, and the bot between them.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from statistics import median, quantiles
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 
 from benchmarks import figures
 from benchmarks.overhead import BOT, MODEL, QUESTION, House, cpu_of, floor, running
@@ -33,11 +37,16 @@ WARM = 30
 BUSY = 10
 """Messages of each chat where many talk at once."""
 STREAM = {"Accept": "text/event-stream"}
+TOKENS = 100
+"""First tokens that are timed."""
+REST = 0.02
+"""Seconds after the first token in which the model says nothing."""
 
 
 @contextmanager
 def serving(folder: Path, model: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A bot that serves; its address, and its process."""
+    folder.mkdir(exist_ok=True)
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", "web": {"port": 0}}))
     command = (*BOT, "--web", "--config", str(config), "--data", str(folder / "data"))
@@ -68,6 +77,17 @@ class Client:
         url = f"{self._root}/api/sessions/{chat}/messages"
         async with self._http.post(url, json={"text": QUESTION}, headers=STREAM) as response:
             return await response.read()
+
+    async def first_token(self, chat: str) -> float:
+        """When the first token of an answer is here, by this process's clock."""
+        url = f"{self._root}/api/sessions/{chat}/messages"
+        async with self._http.post(url, json={"text": QUESTION}, headers=STREAM) as response:
+            read = b""
+            while b"event: delta" not in read:
+                read += await response.content.readany()
+            here = time.perf_counter()
+            await response.read()
+        return here
 
     async def complete(self, chat: str) -> bytes:
         """The same in OpenAI's protocol."""
@@ -117,17 +137,64 @@ async def crowd(bot: Client, chats: int) -> float:
     return chats * BUSY / (time.perf_counter() - start)
 
 
+class SlowModel:
+    """A model that says one token, pauses, and says another."""
+
+    def __init__(self) -> None:
+        self.begun = 0.0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await asyncio.sleep(REST)  # the headers are read before
+        self.begun = time.perf_counter()
+        await response.write(_chunk({"content": "One"}))
+        await asyncio.sleep(REST)
+        await response.write(_chunk({"content": ", two."}, "stop") + b"data: [DONE]\n\n")
+        return response
+
+
+def _chunk(delta: dict[str, str], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    return b"data: " + json.dumps(chunk | {"choices": [choice]}).encode() + b"\n\n"
+
+
+async def first_tokens(folder: Path) -> list[float]:
+    """Milliseconds from the model's write to the client's read, of the first token."""
+    model, app = SlowModel(), web.Application()
+    app.router.add_post("/v1/chat/completions", model.answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    samples = []
+    serve = serving(folder, f"http://{host}:{port}/v1")
+    url, _ = await asyncio.to_thread(serve.__enter__)
+    try:
+        async with client(url) as bot:
+            for number in range(WARM + TOKENS):
+                here = await bot.first_token("first")
+                if number >= WARM:
+                    samples.append((here - model.begun) * 1e3)
+    finally:
+        serve.__exit__(None, None, None)
+        await runner.cleanup()
+    return samples
+
+
 def line(what: str, samples: Sequence[float], least: float, target: str = "") -> str:
     middle, slow = median(samples), quantiles(samples, n=20)[-1]
-    return f"{what:40}{middle:8.1f} ms{slow:10.1f} ms{target:>9}{middle / least:>9.1f}"
+    return f"{what:42}{middle:8.1f} ms{slow:10.1f} ms{target:>9}{middle / least:>9.1f}"
 
 
 async def measure(
     url: str, process: subprocess.Popen[bytes], least: float, wanted: argparse.Namespace
 ) -> dict[str, float]:
     """Prints the table; returns what is compared with earlier runs."""
-    print(f"{'':40}{'median':>11}{'19 of 20':>13}{'at most':>9}{'x floor':>9}")
-    print(f"{'the floor':40}{least:8.1f} ms")
+    print(f"{'':42}{'median':>11}{'19 of 20':>13}{'at most':>9}{'x floor':>9}")
+    print(f"{'the floor':42}{least:8.1f} ms")
     async with client(url) as bot:
         await timed(bot.ask, "warm", WARM)
         asked = await timed(bot.ask, "one", wanted.messages)
@@ -161,6 +228,9 @@ def main() -> None:
         least = floor(House(Path(folder), address)).latency
         with serving(Path(folder), address) as (url, process):
             measured = asyncio.run(measure(url, process, least, wanted))
+        tokens = asyncio.run(first_tokens(Path(folder) / "first"))
+        print(line("first token, from the model to the client", tokens, least, "1 ms"))
+    measured["first token"] = median(tokens) / least
     figures.conclude("web", measured, is_kept=wanted.write)
 
 

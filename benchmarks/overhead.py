@@ -31,7 +31,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -42,6 +42,7 @@ from benchmarks import figures
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = (sys.executable, "-m", "tests.fakes.openai_server")
 BOT = (sys.executable, "main.py")
+SCRIPTED = (sys.executable, "-m", "benchmarks.scripted_bot")
 QUESTION = "What did we say about the plan for this week, and what of it is still to be done?"
 CONTEXT = 20
 """Messages that a measured request holds, on average: 15 to 25."""
@@ -49,6 +50,8 @@ WARM = 30
 """First messages of a process, which load what is slow to import; they are not measured."""
 BEFORE, COUNTED = 7, 6
 """Turns of a cycle: those that fill the context, and those that are measured. No cut is near."""
+COMMANDS = 50
+"""Times that `/context` is asked for."""
 MESSAGES = 50
 """What was said before memory is measured."""
 PROMPT = "›".encode()
@@ -62,12 +65,14 @@ class House:
 
     folder: Path
     model: str
+    program: tuple[str, ...] = field(default=BOT, kw_only=True)
 
     @property
     def command(self) -> tuple[str, ...]:
+        self.folder.mkdir(exist_ok=True)
         config = self.folder / "config.json"
         config.write_text('{"model": "gpt-4o-mini"}')
-        return (*BOT, "--config", str(config), "--data", str(self.folder / "data"))
+        return (*self.program, "--config", str(config), "--data", str(self.folder / "data"))
 
     @property
     def environ(self) -> dict[str, str]:
@@ -153,12 +158,12 @@ class Pipe:
         self.say(text, chat)
         return self.hear()
 
-    def sample(self, chat: str) -> Sample:
+    def sample(self, chat: str, text: str = QUESTION) -> Sample:
         """One message. What the bot does after its reply is in the next sample."""
         cpu, start = cpu_of(self.process), time.perf_counter()
-        reply = self.ask(QUESTION, chat)
+        reply = self.ask(text, chat)
         latency = (time.perf_counter() - start) * 1e3
-        assert reply["turn"], f"this is no answer: {reply['text']}"
+        assert reply["turn"] or text != QUESTION, f"this is no answer: {reply['text']}"
         return Sample(cpu_of(self.process) - cpu, latency)
 
 
@@ -356,17 +361,33 @@ def of_messages(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
     with piped(house) as bot:
         life = [bot.sample("old") for _ in range(wanted.stored // 2)][WARM:]
         young, old = young_and_old(bot, wanted.cycles)
+        asked = typical([bot.sample("old", "/context") for _ in range(COMMANDS)])
         many = crowd(bot, wanted.chats, 10)
     new, long = typical(young), typical(old)
     yield line("CPU a message, chat of 20 messages", new.cpu, "7 floors")
     yield line(f"CPU a message, chat of {wanted.stored:,} messages", long.cpu, "7 floors")
     multiple = long.cpu / new.cpu
     yield Line("… as a multiple", f"{multiple:.2f}", "1.3", figure=multiple)
+    yield line("CPU a message by the scripted model, without the SDK", scripted(house, wanted).cpu)
     yield line("CPU a message, mean, with cuts and their summaries", fmean(s.cpu for s in life))
     floors = new.latency / least.latency
     yield Line("time from line to line", f"{new.latency:.1f} ms", "", f"{floors:.1f}", floors)
+    floors = asked.latency / least.latency
+    yield Line(
+        "/context, to its answer", f"{asked.latency:.1f} ms", "3 ms", f"{floors:.1f}", floors
+    )
     yield Line(f"{wanted.chats} chats at once", f"{many.rate:.0f} messages/s", "300")
     yield line(f"{wanted.chats} chats at once: CPU a message", many.cpu)
+
+
+def scripted(house: House, wanted: argparse.Namespace) -> Sample:
+    """A message where the model is a function in the bot's own process."""
+    apart = House(house.folder / "scripted", house.model, program=SCRIPTED)
+    with piped(apart) as bot:
+        for _ in range(WARM):
+            bot.ask(QUESTION, "warm")
+        cycles = (cycle(bot, f"young {number}") for number in range(wanted.cycles))
+        return typical([sample for one in cycles for sample in one])
 
 
 def of_process(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
