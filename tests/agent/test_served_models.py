@@ -107,11 +107,28 @@ async def ask(model: EndpointModel, request: ModelRequest = HELLO) -> tuple[Mode
 
 
 async def test_text_streams_and_the_reply_is_all_of_it(protocol: Protocol) -> None:
-    async with conversation(protocol, Say("Good morning, 世界! 👋", pieces=6)) as (_, model):
-        reply, pieces = await ask(model)
+    gate = asyncio.Event()
+    said = Say("Good morning, 世界! 👋", pieces=6, gate=gate)
+    async with conversation(protocol, said) as (_, model):
+        pieces: list[str] = []
+
+        def take(piece: str) -> None:
+            pieces.append(piece)
+            gate.set()  # the rest comes when the beginning is here
+
+        reply = await model.reply(HELLO, take)
     assert reply.text == "".join(pieces) == "Good morning, 世界! 👋"
-    assert len(pieces) > 3
+    assert len(pieces) > 1
     assert (reply.finish, reply.model, reply.tool_calls) == ("stop", "fake-model", ())
+
+
+async def test_what_came_before_an_error_is_told(protocol: Protocol) -> None:
+    pieces: list[str] = []
+    error = StreamError({"message": "overloaded"}, "Half of ")
+    async with conversation(protocol, error) as (_, model):
+        with pytest.raises(ModelError):
+            await model.reply(HELLO, pieces.append)
+    assert "".join(pieces) == "Half of "
 
 
 async def test_reasoning_is_kept_apart_from_the_text(protocol: Protocol) -> None:
