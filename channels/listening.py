@@ -1,7 +1,8 @@
 """A socket that listens and does not let those who only hold it open keep anybody out.
 
 `open_listener(place, caps)` is for every server of the project, whatever accepts from it (asyncio,
-uvicorn, tornado): hand it over where a listening socket is taken. There are at most so many
+uvicorn): hand it over where a listening socket is taken and `accept` is called; uvloop's servers
+don't call it, so there whoever listens accepts (`channels/serving.py`). There are at most so many
 connections from one address, and so many in all: half of the file descriptors that this process may
 have, so that models, tools and the database find some. Where there would be more, the connection
 that has waited longest to say what it wants is closed, one of the address that has most of them; so
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 QUEUE = 1_024
 """Connections that may wait to be accepted, in the system."""
 BURST = 64
-"""Connections that are accepted at once, before those that are evicted for them are closed: give it
-to `create_server` as its `backlog`."""
+"""Connections that are accepted at once, before those that are evicted for them are closed: that
+many, or `create_server` with it as its `backlog`."""
 _LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SILENCE = 60.0  # seconds between two lines of the log about the same
 _PAUSE = 0.01  # seconds: there is nothing that could be done, and it must not be tried for ever
@@ -106,6 +107,11 @@ class Connection(socket.socket):
     def close(self) -> None:
         self.register.remove(self)
         super().close()
+
+    def detach(self) -> int:
+        """As `close` for those who close the descriptor themselves, as uvloop does."""
+        self.register.remove(self)
+        return super().detach()
 
 
 class Register:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -172,6 +172,42 @@ def refusal(sentence: str) -> bytes:
     return f"{head}Connection: close\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
 
 
+class _Acceptor:
+    """Takes who connects to a listener, until it is closed."""
+
+    def __init__(
+        self, listener: ListeningSocket, make_protocol: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self._listener, self._make = listener, make_protocol
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        listener.setblocking(False)
+        self._loop.add_reader(listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(BURST):
+            try:
+                connection, _place = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self._loop.create_task(self._serve(connection))
+            self._tasks.add(task)  # the loop would let go of it
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make, connection)
+        except OSError:  # who connected is gone
+            connection.close()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._listener.fileno())
+
+    async def wait_closed(self) -> None:
+        """As asyncio's servers have it: who was accepted is uvicorn's own to wait for."""
+
+
 class HttpServer(uvicorn.Server):
     """Serves an application to whoever connects to a listener; leaves signals to the bot. The
     networks that the listener's caps trust say for whom they ask (X-Forwarded-For, -Proto)."""
@@ -199,6 +235,18 @@ class HttpServer(uvicorn.Server):
     async def run_here(self) -> None:
         """Serve until `should_exit` is set."""
         await self.serve([self._listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's own, but that who connects is accepted here: by the listener, on any loop;
+        uvloop would go past it."""
+        self.servers = [_Acceptor(self._listener, self._make_protocol)]  # type: ignore[list-item]
+        self.started = True
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state={}
+        )
+        return protocol
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
