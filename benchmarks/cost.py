@@ -13,7 +13,8 @@ summaries cost by the same prices. A second table has Anthropic's: what is writt
 costs a quarter more than what is not.
 
 A third is of turns that each read something by a tool, with old results as stubs and without; it
-has the tokens that were sent besides, whatever is cached.
+has the tokens that were sent besides, whatever is cached. A fourth is of turns of all sizes: one in
+ten reads a long page, half read nothing.
 
 What got dearer than in `figures.json` is told, and the program fails; `--write` keeps new figures.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
@@ -38,6 +40,7 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
+from memory.record.ledger import Spent
 from memory.record.store import Store
 from memory.services import MemoryServices
 
@@ -47,8 +50,10 @@ SYSTEM = 2_000
 SUMMARY = 300
 LINE = 20
 """Tokens of what a model writes into its tag under `slim`."""
-RESULT = 2_000
+RESULT = (2_000,)
 """Tokens of the result in a turn with a tool, which has a third of `TAU` besides."""
+UNEVEN = (0, 300, 0, 1_500, 0, 300, 0, 20_000, 1_500, 0)
+"""The same of ten turns of which half have a tool, over and over."""
 KEY = ConversationKey("benchmark", "benchmark")
 MOST_WHOLE = 200
 """Turns with tools of which nothing is left out: more are longer than any window."""
@@ -69,13 +74,15 @@ class Provider:
     breaks: int = 0
     _last: str = ""
 
-    def ask(self, prompt: str) -> None:
-        """A request of a turn, in order: only the one before is still cached."""
+    def ask(self, prompt: str) -> Spent:
+        """A request of a turn, in order: only the one before is still cached. Returns what the
+        provider reports of it."""
         shared = _shared(prompt, self._last) // 4
         cached = shared // STEP * STEP if shared >= FLOOR else 0
         self.breaks += bool(self._last) and not prompt.startswith(self._last)
         self._bill(len(prompt) // 4, cached, self.written_price)
         self._last = prompt
+        return Spent("answer", "benchmark", len(prompt) // 4, cached, 0, None)
 
     def aside(self, prompt: str) -> None:
         """A request beside the turns, such as a summary: nothing of it is cached."""
@@ -136,6 +143,7 @@ NARROW = Limits().but(window=20_000, keep_recent=20)
 """Cuts about every tenth turn, as `WIDE` does under `trim`."""
 STRATEGIES = {
     "trim, summary prepared ahead": WIDE,
+    "slim, folding when it pays": replace(WIDE, strategy="slim"),
     "slim, folding 7 turns at a time": replace(WIDE, strategy="slim", fold_turns=7),
     "slim, folding every turn": replace(WIDE, strategy="slim", fold_turns=1),
     "truncate": replace(NARROW, strategy="truncate"),
@@ -150,6 +158,8 @@ WITH_TOOLS = {
     "stubs": BROAD.but(strategy="stubs"),
     "trim": WIDE,
     "trim, stubs first": WIDE.but(stub_tools=True),
+    "slim, folding when it pays": replace(WIDE, strategy="slim"),
+    "slim, folding 7 turns at a time": replace(WIDE, strategy="slim", fold_turns=7),
     "structured in a window of 128,000": Limits().but(strategy="structured"),
     "structured, stubs first": Limits().but(strategy="structured", stub_tools=True),
 }
@@ -165,11 +175,11 @@ async def ours(
     name: str,
     limits: Limits,
     soft_mark: int = 2,
-    result_tokens: int = 0,
+    results: Sequence[int] = (0,),
 ) -> Result:
     """Parley's memory room. Between two turns the person takes the time that a summary takes; a
-    soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents. With
-    `result_tokens` each turn calls a tool whose result is so long."""
+    soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents. `results`
+    are how long the results of tools are, turn by turn and over and over; with 0 none is called."""
     frame = PromptPrefix(_words("system", SYSTEM))
     result = Result(name, provider)
     memory.forecaster.SOFT_MARK = soft_mark
@@ -189,7 +199,7 @@ async def ours(
         conversations = Conversations(room)
         conversation = await conversations.get(KEY)
         for number in range(1, turns + 1):
-            await _turn(conversation, frame, number, result, result_tokens)
+            await _turn(conversation, frame, number, result, results[number % len(results)])
             await conversations.settle()
         await conversations.close()
         await store.close()
@@ -204,14 +214,14 @@ async def _turn(
     if conversation.compactor.forecaster.due(frame, by_rule=True):
         await conversation.compactor.compact_by_rule()
     view = await turn.fit(frame)
-    result.provider.ask(_prompt(view.to_wire(frame)))
+    spent = result.provider.ask(_prompt(view.to_wire(frame)))
     if tokens:
         call = ToolCall(f"call{number}", "read", f'{{"page": {number}}}')
         read = _words(f"page{number}", tokens)
-        await turn.record(Message("assistant", "", (call,)))
+        await turn.record(Message("assistant", "", (call,)), spent=spent)
         await turn.record(Message("tool", read, call_id=call.id, tool="read"))
         view = await turn.fit(frame)
-        result.provider.ask(_prompt(view.to_wire(frame)))
+        spent = result.provider.ask(_prompt(view.to_wire(frame)))
     history = await conversation.context.history()
     cuts = [event for event in history if event.kind == "compact"]
     result.cuts = sum(event.kind in ("compact", "fold", "stub") for event in history)
@@ -219,7 +229,7 @@ async def _turn(
         result.bare += 1
     reply, line = _words(f"reply{number}", tau * 2 // 3), _words(f"did{number}", LINE)
     terse = line if conversation.context.limits.strategy == "slim" else ""
-    await turn.record(Message("assistant", reply, terse=terse))
+    await turn.record(Message("assistant", reply, terse=terse), spent=spent)
 
 
 async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) -> bool:
@@ -227,15 +237,15 @@ async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) 
     return view.preface is None or summary != view.boundaries.preface
 
 
-def sliding(turns: int, provider: Provider, kept: int = 20) -> Result:
-    """The last turns, in a window that moves by one turn a turn; no summaries."""
-    result = Result(f"sliding window of {kept}", provider)
+def sliding(turns: int, provider: Provider, name: str, kept: int = 20, step: int = 1) -> Result:
+    """The last turns, in a window that moves by so many turns at a time; no summaries."""
+    result = Result(name, provider)
     texts = [_turn_text(number) for number in range(1, turns + 1)]
     for number in range(turns):
-        first = max(0, number - kept + 1)
+        first = max(0, number - kept + 1) // step * step
         result.provider.ask(_history(texts[first:number], number + 1))
-    result.cuts = max(0, turns - kept)
-    result.bare = result.cuts
+    result.cuts = max(0, turns - kept) // step
+    result.bare = max(0, turns - kept - step + 1)
     return result
 
 
@@ -299,17 +309,18 @@ async def talk(turns: int, cached: float, written: float) -> list[Result]:
         await ours(turns, Provider(cached, written), name, way) for name, way in STRATEGIES.items()
     ]
     late = await ours(turns, Provider(cached, written), after, WIDE, soft_mark=0)
-    others = [sliding(turns, Provider(cached, written)), full(turns, Provider(cached, written))]
-    return [*results, late, *others]
+    least = sliding(
+        turns, Provider(cached, written), "the last 3 to 9 turns and no log", kept=4, step=7
+    )
+    last = sliding(turns, Provider(cached, written), "sliding window of 20")
+    return [*results, late, least, last, full(turns, Provider(cached, written))]
 
 
-async def work(turns: int, cached: float) -> list[Result]:
-    """The same where each turn reads something by a tool."""
+async def work(turns: int, cached: float, results: Sequence[int]) -> list[Result]:
+    """The same where turns read something by a tool."""
     ways = WITH_TOOLS.items()
     kept = [(name, way) for name, way in ways if turns <= MOST_WHOLE or name not in _GROWING]
-    return [
-        await ours(turns, Provider(cached), name, way, result_tokens=RESULT) for name, way in kept
-    ]
+    return [await ours(turns, Provider(cached), name, way, results=results) for name, way in kept]
 
 
 def main() -> None:
@@ -327,11 +338,15 @@ def main() -> None:
             print(f"\n{heading}, cached input at {price:g} of the price{what}:\n")
             print(table(results))
             measured |= {f"{heading}{what}: {r.name}": r.provider.billed for r in results}
-        results = asyncio.run(work(turns, price))
-        heading = f"{turns} turns, each with a tool's result of {RESULT:,} tokens"
-        print(f"\n{heading}:\n")
-        print(tool_table(results))
-        measured |= {f"{heading}: {r.name}": r.provider.billed for r in results}
+        for what, sizes in {
+            f", each with a tool's result of {RESULT[0]:,} tokens": RESULT,
+            " of all sizes": UNEVEN,
+        }.items():
+            results = asyncio.run(work(turns, price, sizes))
+            heading = f"{turns} turns{what}"
+            print(f"\n{heading}:\n")
+            print(tool_table(results))
+            measured |= {f"{heading}: {r.name}": r.provider.billed for r in results}
     figures.conclude("cost", measured, is_kept=options.write, within=figures.EXACT)
 
 

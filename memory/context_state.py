@@ -35,8 +35,6 @@ from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.turns import Entry, Turn
 
-FOLDED_TURNS = 7
-"""Turns that `slim` folds at a time where the provider caches (docs/performance.md)."""
 KEPT = "What has left is kept, whole, in '{}'."
 _IN_FORCE_ALREADY = ("undo", "redo", "expand", "rebase")
 """Events that are in force before they are stored, since only then their sizes are known."""
@@ -81,10 +79,10 @@ class ContextState:
     @property
     def limits(self) -> Limits:
         """The limits in force now: a window that the provider has named is believed, a changed
-        strategy holds from the next turn on, and turns fold one by one until the provider reports
-        that it caches."""
+        strategy holds from the next turn on, and turns fold one by one, and not when it pays,
+        until the provider reports that it caches."""
         limits = self._services.limits_for(self.key)
-        folds = limits.fold_turns or (FOLDED_TURNS if self.bill.cached or self._caches else 1)
+        folds = limits.fold_turns or (0 if self.bill.cached or self._caches else 1)
         own = (self._calibration.window(limits), self._strategy or limits.strategy, folds)
         if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
             made = replace(limits, window=own[0], strategy=own[1], fold_turns=own[2])

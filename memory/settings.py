@@ -152,8 +152,8 @@ class ContextSettings(BaseModel):
     fold_turns: Literal["auto"] | Annotated[int, Field(ge=1, le=100)] = Field(
         default="auto",
         description="How many turns at a time slim folds into its log; in between, the beginning "
-        "of each request stays the same, which suits caches. auto is 1, or 7 once "
-        "the provider reports cached tokens.",
+        "of each request stays the same, which suits caches. auto is 1, or as many as "
+        "pays once the provider reports cached tokens.",
         json_schema_extra={
             "wants": "a whole number from 1 to 100, or auto",
             "unit": "turns",

@@ -56,11 +56,22 @@ class Clip:
 @dataclass(frozen=True, slots=True)
 class Folded:
     """Where the turns in full begin under `slim`: entries with a lower seq than `cut` stand in the
-    log, except those of the turns in `keep`. `full` is the `full_turns` that it was folded by."""
+    log, except those of the turns in `keep`. `full` is the `full_turns` that it was folded by.
+    `newest` is the newest turn that was over then, where several fold at a time (0: one by one):
+    the log tells the time once an hour, and replies before that turn stand without their lines."""
 
     cut: int = 0
     keep: frozenset[int] = frozenset()
     full: int = 0
+    newest: int = 0
+
+    def to_json(self) -> list[Any]:
+        return [self.cut, sorted(self.keep), self.full, *([self.newest] if self.newest else [])]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> Folded:
+        cut, keep, full, *newest = data
+        return cls(cut, frozenset(keep), full, *newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +176,7 @@ class Change:
             by_seq["stub"] = {str(seq): tokens for seq, tokens in sorted(self.stub.items())}
         slim: dict[str, Any] = {}
         if self.folded:
-            slim["folded"] = [self.folded.cut, sorted(self.folded.keep), self.folded.full]
+            slim["folded"] = self.folded.to_json()
         if self.rolled:
             slim["rolled"] = [self.rolled.first, self.rolled.lines, self.rolled.told]
         others: dict[str, Any] = {"reference": self.reference} if self.reference else {}
@@ -178,10 +189,7 @@ class Change:
         sets: dict[str, Any] = {name: frozenset(data[name]) for name in _SETS if name in data}
         numbers: dict[str, Any] = {name: data.get(name, 0) for name in _NUMBERS}
         clip = {int(seq): Clip(*sizes) for seq, sizes in data.get("clip", {}).items()}
-        folded = None
-        if "folded" in data:
-            cut, keep, full = data["folded"]
-            folded = Folded(cut, frozenset(keep), full)
+        folded = Folded.from_json(data["folded"]) if "folded" in data else None
         rolled = Rolled(*data["rolled"]) if "rolled" in data else None
         stand_in = StandIn.from_json(data["stand_in"]) if "stand_in" in data else None
         return cls(

@@ -124,7 +124,9 @@ def _with_turns(view: View, count: int, sizes: Sizes) -> View:
         _imagine_turn(number + i, seq + 3 * i - 2, sizes, is_over=i < count)
         for i in range(1, count + 1)
     )
-    lines = tuple(LogLine(turn.number, "", _LINE) for turn in coming if turn.is_complete)
+    lines = tuple(
+        LogLine(turn.number, "", _LINE, brief_tokens=_LINE) for turn in coming if turn.is_complete
+    )
     return replace(
         view,
         whole=view.whole + coming,

@@ -16,10 +16,10 @@ DEFAULT_WINDOW = 128_000
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All sizes in tokens. `window` is the model's context window; `max_turns` and `max_tokens`
-    govern the strategy `trim` alone. `strategy`, `fold_turns` (0 means "auto") and `auto_compact`
-    are what is in force, whatever the section says. `picture` is what an image counts, which is
-    little where the model can't see it. `context` is the section of the settings, which says what
-    its fields govern.
+    govern the strategy `trim` alone. `strategy`, `fold_turns` (0: as many as pays) and
+    `auto_compact` are what is in force, whatever the section says. `picture` is what an image
+    counts, which is little where the model can't see it. `context` is the section of the settings,
+    which says what its fields govern.
     """
 
     strategy: str = "trim"

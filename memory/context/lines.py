@@ -76,9 +76,40 @@ def as_text(line: Line) -> str:
     return f"[t{line.turn} {line.at.astimezone(UTC):%Y-%m-%dT%H:%M}] {line.role}: {line.text}"
 
 
+def as_brief_text(line: Line) -> str:
+    """ "t1 created dashboard": the same behind a line of the same hour. Who did it is told where
+    that was a sub-agent."""
+    who = "" if line.role == "assistant" else f"{line.role}: "
+    return f"t{line.turn} {who}{line.text}"
+
+
+def brief_logs(turns: Iterable[Turn]) -> dict[int, str]:
+    """The lines of each turn, by its number, with the time in the first of each hour alone."""
+    found, hour = dict[int, str](), ""
+    for turn in turns:
+        texts = []
+        for line in lines_of(turn):
+            texts.append(as_brief_text(line) if hour == _hour_of(line) else as_text(line))
+            hour = _hour_of(line)
+        found[turn.number] = "\n".join(texts)
+    return found
+
+
+def _hour_of(line: Line) -> str:
+    return f"{line.at.astimezone(UTC):%Y-%m-%dT%H}"
+
+
 def log_lines(turns: Iterable[Turn], meter: Meter) -> tuple[LogLine, ...]:
     """The lines of these turns, those that are complete, as they are sent."""
-    texts = [(turn, as_text(line)) for turn in turns if turn.is_complete for line in lines_of(turn)]
     return tuple(
-        LogLine(turn.number, text, meter.count(text) + 1, turn.has_outside) for turn, text in texts
+        _log_line(line, turn.has_outside, meter)
+        for turn in turns
+        if turn.is_complete
+        for line in lines_of(turn)
     )
+
+
+def _log_line(line: Line, is_untrusted: bool, meter: Meter) -> LogLine:
+    text, brief = as_text(line), as_brief_text(line)
+    tokens, least = meter.count(text) + 1, meter.count(brief) + 1
+    return LogLine(line.turn, text, tokens, is_untrusted, _hour_of(line), brief, least)

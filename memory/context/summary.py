@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from memory.context import summary_fields
 from memory.context.limits import Limits
-from memory.context.lines import as_text, lines_of
+from memory.context.lines import as_text, brief_logs, lines_of
 from memory.keys import ConversationKey
 from memory.messages import PICTURE, Message
 from memory.record.ledger import Spent
@@ -37,7 +37,8 @@ TASKS: Mapping[Style, str] = {
     "rollup": (
         "These lines are an activity log of a conversation, oldest first. Roll them up into one "
         "short block that keeps what was done, what was decided and why, names, numbers and dates, "
-        f"and what is still open. {_COMMON}"
+        "and what is still open, with the turns, such as t12, that have the details. "
+        f"{_COMMON}"
     ),
     "recap": (
         "Write a recap of this part of a conversation under three headings: Decisions (with their "
@@ -194,10 +195,12 @@ def parts(
     stands for several of them."""
     found = []
     covered = {number: numbers for numbers in instead for number in numbers}
+    rest = (turn for turn in turns if turn.number not in covered)
+    logs = brief_logs(rest) if style == "rollup" else {}
     for turn in turns:
         numbers = covered.get(turn.number)
         if numbers is None:
-            said = _format_log([turn]) if style == "rollup" else _format_turn(turn)
+            said = logs[turn.number] if style == "rollup" else _format_turn(turn)
             found.append(SourcePart((turn.number,), said))
         elif turn.number == numbers[-1]:
             text = f"[{format_turns(numbers)}, summarised] {instead[numbers]}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import methodcaller
+from itertools import pairwise
 from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip, StandIn
@@ -59,12 +59,16 @@ class Preface:
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """A line of the activity log, as it is sent, with its raw tokens, and whether its turn has to
-    do with what comes from outside (`Turn.has_outside`)."""
+    do with what comes from outside (`Turn.has_outside`). `brief` is the same without the time,
+    where the line before it is of the same `hour`."""
 
     turn: int
     text: str
     tokens: int
     is_untrusted: bool = False
+    hour: str = ""
+    brief: str = ""
+    brief_tokens: int = 0
 
 
 Rendering = Literal["block", "exchange", "system"]
@@ -154,7 +158,8 @@ class View:
         away = {turn.number for turn in self.turns} | self.boundaries.dropped
         away.update(*(stand_in.turns for stand_in in self.stand_ins))
         first = self.boundaries.log_begin
-        return tuple(line for line in self.lines if line.turn >= first and line.turn not in away)
+        log = tuple(line for line in self.lines if line.turn >= first and line.turn not in away)
+        return _tell_hours_once(log) if self.boundaries.folded.newest else log
 
     @property
     def logged(self) -> tuple[int, ...]:
@@ -241,15 +246,14 @@ class View:
     def _conversation_on_wire(self) -> list[dict[str, Any]]:
         """The turns; what stands where turns stood is sent in front of the next question, of whose
         row in the transcript it is no part."""
-        convert = _with_line if self.rendering == "exchange" else methodcaller("to_wire")
+        entries = (entry for turn in self.turns for entry in turn.entries)
+        sent = [entry for entry in entries if entry.message.is_sent]
         waiting = self._written
         if not waiting:
-            return [convert(message) for message in self.messages if message.is_sent]
+            return [self._message_on_wire(entry) for entry in sent]
         wire = []
-        for entry in (entry for turn in self.turns for entry in turn.entries):
-            if not entry.message.is_sent:
-                continue
-            wire.append(convert(entry.message))
+        for entry in sent:
+            wire.append(self._message_on_wire(entry))
             if entry.message.role == "user":
                 due = [s for s in waiting if s.seq < entry.seq]
                 waiting = waiting[len(due) :]
@@ -257,6 +261,12 @@ class View:
         if waiting:  # no request is made before there is a question
             wire.append({"role": "user", "content": self._as_sent(waiting)})
         return wire
+
+    def _message_on_wire(self, entry: Entry) -> dict[str, Any]:
+        """Under `slim` the model sees its own line again with its newest replies, and goes on to
+        write them."""
+        has_line = self.rendering == "exchange" and entry.turn >= self.boundaries.folded.newest
+        return _with_line(entry.message) if has_line else entry.message.to_wire()
 
     def _as_sent(self, stand_ins: Sequence[StandIn]) -> str:
         return "\n\n".join(wrap_summary(self.summaries[s.summary].text) for s in stand_ins)
@@ -276,6 +286,16 @@ _UNSCALED = frozenset(
 """What of a view does not depend on how the provider counts."""
 
 
+def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
+    """The lines, with the time in the first of each hour alone."""
+    return log[:1] + tuple(
+        replace(line, text=line.brief, tokens=line.brief_tokens)
+        if line.hour == before.hour
+        else line
+        for before, line in pairwise(log)
+    )
+
+
 def _wrap_calls(messages: Sequence[dict[str, Any]], direct: Collection[str]) -> None:
     """Calls as a model writes them where tools other than these are only named."""
     calls = (call["function"] for message in messages for call in message.get("tool_calls", ()))
@@ -287,7 +307,6 @@ def _wrap_calls(messages: Sequence[dict[str, Any]], direct: Collection[str]) -> 
 
 
 def _with_line(message: Message) -> dict[str, Any]:
-    """A message under `slim`: the model sees its own line again, and goes on to write them."""
     wire = message.to_wire()
     if message.terse and message.role == "assistant":
         wire["content"] = f"{message.text}\n<terse>{message.terse}</terse>"

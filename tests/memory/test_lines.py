@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from memory.context.lines import Line, lines_of
+from memory.context.lines import Line, brief_logs, lines_of
 from memory.messages import Message, ToolCall
 from memory.turns import Entry, Turn
 
@@ -78,3 +78,21 @@ def test_a_turn_that_never_got_a_reply_says_so() -> None:
     assert [line.text for line in lines_of(turn(Message("user", "hello?")))] == [
         "hello? → (no reply)"
     ]
+
+
+def test_brief_logs_tell_the_time_once_an_hour_and_who_where_that_was_a_subagent() -> None:
+    call = ToolCall("a", "delegate", "{}")
+    first = turn(
+        Message("user", "look"),
+        Message("assistant", "", (call,)),
+        Message("tool", "42", call_id="a", tool="delegate", terse="counted"),
+        Message("assistant", "Done.", terse="looked"),
+    )
+    at = START + timedelta(hours=1)
+    reply = Message("assistant", "Yes.", terse="agreed")
+    entries = (Entry(9, 8, Message("user", "so?"), 0, at), Entry(10, 8, reply, 0, at))
+
+    assert brief_logs([first, Turn(8, entries)]) == {
+        7: "[t7 2024-01-15T10:32] subagent: counted\nt7 looked",
+        8: "[t8 2024-01-15T11:30] assistant: agreed",
+    }

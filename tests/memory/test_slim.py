@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -194,16 +195,48 @@ async def test_the_model_sees_its_own_tags_in_full_turns(lodge: Lodge) -> None:
     assert sent(await talk(lodge, range(3, 4)))[2]["content"] == "answer 1"
 
 
-async def test_auto_folds_seven_at_a_time_once_the_provider_caches(lodge: Lodge) -> None:
+async def test_auto_folds_several_turns_when_it_pays_once_the_provider_caches(
+    lodge: Lodge,
+) -> None:
     lodge.limit(fold_turns=0)
     assert len((await talk(lodge, range(1, 8))).turns) == 4
-    conversation = await lodge.conversation()
-    turn = await conversation.turns.open("cached")
-    await turn.fit(FRAME)
     cached = Spent("answer", "m", 100, 50, 1, 0.0)
-    await turn.record(Message("assistant", "yes"), spent=cached)
-    sizes = [len((await talk(lodge, range(n, n + 1))).turns) for n in range(9, 24)]
-    assert sizes == [5, 6, 7, 8, 9, 10, 4, 5, 6, 7, 8, 9, 10, 4, 5]
+    sizes = []
+    for _ in range(32):
+        turn = await (await lodge.conversation()).turns.open("word " * 200)
+        sizes.append(len((await turn.fit(FRAME)).turns))
+        await turn.record(Message("assistant", "word " * 400, terse="did it"), spent=cached)
+    assert (sizes[0], sizes[1]) == (4, 5)
+    folds = [before for before, after in pairwise(sizes) if after < before]
+    assert len(folds) > 2
+    assert set(folds[1:]) == {10}, "seven fold where all turns are of one size"
+
+
+async def test_where_several_turns_fold_the_log_tells_the_time_once_an_hour(lodge: Lodge) -> None:
+    lodge.limit(fold_turns=4)
+    view = await talk(lodge, range(1, 9))
+    assert view.log[0].text.endswith("] assistant: did 1")
+    assert [line.brief for line in view.log] == [
+        f"t{number} did {number}" for number in range(1, 5)
+    ]
+    for before, line in pairwise(view.log):
+        assert (line.text == line.brief) == (line.hour == before.hour)
+    assert sent(view)[1]["content"].splitlines() == [LOG, *(line.text for line in view.log)]
+    assert view.front_tokens < sum(line.tokens for line in view.lines)
+
+
+async def test_where_several_turns_fold_only_the_newest_replies_have_their_lines(
+    lodge: Lodge,
+) -> None:
+    lodge.limit(fold_turns=4)
+    wire = sent(await talk(lodge, range(1, 9)))
+    replies = [m["content"] for m in wire[3:] if m["role"] == "assistant"]
+    assert replies == ["answer 5", "answer 6", "answer 7\n<terse>did 7</terse>"]
+    wire = sent(await talk(lodge, range(9, 10)))
+    assert wire[-2]["content"] == "answer 8\n<terse>did 8</terse>"
+    await lodge.restart()
+    after = sent((await lodge.conversation()).context.view())
+    assert after[: len(wire)] == wire
 
 
 async def test_between_folds_each_request_extends_the_one_before(lodge: Lodge) -> None:
@@ -214,19 +247,21 @@ async def test_between_folds_each_request_extends_the_one_before(lodge: Lodge) -
     assert after[: len(before)] == before
 
 
-async def test_a_log_that_is_too_long_rolls_its_older_half_up_into_one_block(lodge: Lodge) -> None:
+async def test_a_log_that_is_too_long_rolls_up_into_one_block_but_for_its_newest_quarter(
+    lodge: Lodge,
+) -> None:
     lodge.limit(fold_turns=4, max_terse_entries=10)
-    lodge.summarizer.answer = lambda request: "They did 1 to 7."
+    lodge.summarizer.answer = lambda request: "They did 1 to 10."
     view = await talk(lodge, range(1, 17))
-    assert [line.turn for line in view.log] == list(range(8, 13))
+    assert [line.turn for line in view.log] == [11, 12]
     await lodge.settle()
     assert lodge.summarizer.requests[0].text.startswith("[t1 ")
     wire = sent(await talk(lodge, range(17, 18)))
-    assert wire[1]["content"].startswith("<summary-of-earlier-turns>\nThey did 1 to 7.\n")
+    assert wire[1]["content"].startswith("<summary-of-earlier-turns>\nThey did 1 to 10.\n")
     memory = (await lodge.conversation()).memory
     notes = [note.text for day in await memory.days() for note in await memory.notes(day)]
     assert len(notes) == 1
-    assert "They did 1 to 7." in notes[0]
+    assert "They did 1 to 10." in notes[0]
 
 
 async def test_a_rolled_up_block_that_was_prepared_comes_with_its_fold(lodge: Lodge) -> None:

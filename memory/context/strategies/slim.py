@@ -1,9 +1,10 @@
 """`slim` (flo.monster): an activity log of one line a turn, and the last K turns in full.
 
 `fold_turns: 1` is the documented shape: the log leaves out the last `full_turns` complete turns,
-and holds the newest `max_terse_entries` lines. With more, so many turns fold at a time, because
-every fold rewrites the prompt behind the log (DESIGN.md, rule 4); the log only grows until it is
-too long, and then its older half rolls up into one block.
+and holds the newest `max_terse_entries` lines. Otherwise several turns fold at a time, because
+every fold rewrites the prompt behind the log (DESIGN.md, rule 4): so many, or with `fold_turns: 0`
+when that pays. The log tells the time once an hour then, and only grows until it is too long; all
+but its newest quarter rolls up into one block.
 
 In a small window more folds than that: as many turns as it takes for the request to fit, and the
 log has a share of the window at most.
@@ -12,6 +13,7 @@ log has a share of the window at most.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
 
@@ -21,6 +23,7 @@ from memory.context.plan import Plan, cut_of, turns_of_leaving_stand_ins
 from memory.context.view import View
 from memory.turns import Turn
 
+_CACHED = 0.1  # of the price of a token that is read anew, where turns fold when it pays
 _HEADROOM = 0.9  # of the ceiling is filled at most once turns had no room in full
 
 
@@ -41,7 +44,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
         _why(view.apply(fold), folding, rolled, limits),
         leaving=leaving,
         tokens_after=after.tokens,
-        kind="compact" if leaving and limits.fold_turns > 1 else "fold",
+        kind="compact" if leaving and limits.fold_turns != 1 else "fold",
     )
 
 
@@ -59,18 +62,55 @@ def outgrown(boundaries: Boundaries, limits: Limits) -> Change:
 
 def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
     cut = cut_of(view, folding, view.boundaries.folded.cut)
-    change = Change(folded=Folded(cut.cut, cut.keep, limits.context.full_turns))
+    newest = view.complete[-1].number if limits.fold_turns != 1 else 0
+    change = Change(folded=Folded(cut.cut, cut.keep, limits.context.full_turns, newest))
     turns = {turn.number for turn in folding}
     return replace(change, fold=frozenset({*turns, *turns_of_leaving_stand_ins(view, change)}))
 
 
 def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
-    """The turns that fold: none before there are enough of them."""
+    """The turns that fold: none before there are enough of them, or it pays."""
     recent = {turn.number for turn in view.complete[-limits.context.full_turns :]}
     old = tuple(turn for turn in view.movable if turn.number not in recent)
-    if len(old) >= max(1, limits.fold_turns):
+    if old and (len(old) >= limits.fold_turns if limits.fold_turns else _pays(view, old, limits)):
         return old
     return () if view.tokens <= limits.ceiling else _find_surplus(view, limits, len(old))
+
+
+def _pays(view: View, old: tuple[Turn, ...], limits: Limits) -> bool:
+    """Whether these turns, since each could have folded, have cost as much as it costs to fold
+    them: what stays in full behind them is read anew. The running turn counts whole, with as many
+    requests as the last one had. So turns of one size fold at the distance that is cheapest
+    (`cut_cost.py`), long ones sooner than short ones, and later where long ones stay. What a line
+    takes is not saved; it counts half its turn at most, since it leaves the log one day.
+    """
+    lines = Counter[int]()
+    for line in view.lines:
+        lines[line.turn] += line.brief_tokens
+    requests = [_count_requests(turn) for turn in view.turns]
+    if not view.turns[-1].is_complete:
+        requests[-1] = max(requests[-1] + 1, *requests[-2:-1], 0)
+    waited = {
+        turn.number: sum(requests[place + limits.context.full_turns + 1 :])
+        for place, turn in enumerate(view.turns)
+    }
+    sizes = ((t.number, max(t.tokens - lines[t.number], t.tokens // 2)) for t in old)
+    kept = sum(waited[number] * saved for number, saved in sizes)
+    return _CACHED * kept >= (1 - _CACHED) * _count_cached_behind(view, old)
+
+
+def _count_requests(turn: Turn) -> int:
+    return sum(entry.message.role == "assistant" for entry in turn.entries)
+
+
+def _count_cached_behind(view: View, old: tuple[Turn, ...]) -> int:
+    """Raw tokens that stand behind the first of these turns and stay in full, and that the last
+    request had: all but the last reply, and what came after it."""
+    gone = {turn.number for turn in old}
+    staying = (t for t in view.turns if t.number > old[0].number and t.number not in gone)
+    entries = [entry for turn in staying for entry in turn.entries]
+    replies = (place for place, e in enumerate(entries) if e.message.role == "assistant")
+    return sum(entry.tokens for entry in entries[: max(replies, default=0)])
 
 
 def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
@@ -84,13 +124,13 @@ def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
 
 
 def _roll(view: View, limits: Limits) -> Change:
-    """Where the log begins once it is too long: at its newer half, so that it seldom is, or with
-    `fold_turns: 1` at the newest lines that it may hold."""
+    """Where the log begins once it is too long: at its newest quarter, so that it seldom is, or
+    with `fold_turns: 1` at the newest lines that it may hold."""
     log, most = view.log, limits.context.max_terse_entries
     if len(log) < 2 or (len(log) <= most and _fits(view, limits)):
         return Change()
     tokens = [*accumulate(view.scale.part(line.tokens) for line in reversed(log))]
-    share = 2 if limits.fold_turns > 1 else 1
+    share = 4 if limits.fold_turns != 1 else 1
     stay = min(most // share, bisect_right(tokens, limits.log_tokens // share))
     first = len(log) - max(1, stay)
     is_torn = log[first - 1].turn == log[first].turn

@@ -284,7 +284,11 @@ def format_rules(ids: Sequence[str]) -> str:
 def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
     """What governs the strategy in force: in words, and by which setting."""
     limits = overview.limits
-    folding = _("{turns} at a time into the log", turns=count(limits.fold_turns, "turn"))
+    folding = (
+        _("{turns} at a time into the log", turns=count(limits.fold_turns, "turn"))
+        if limits.fold_turns
+        else _("as many turns at a time into the log as pays")
+    )
     by_rule = (
         (
             _("the last {keep_recent} messages stay", keep_recent=limits.context.keep_recent),
