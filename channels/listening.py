@@ -1,25 +1,25 @@
 """A socket that listens and does not let those who only hold it open keep anybody out.
 
-`open_listener(place, caps)` is for every server of the project, whatever accepts from it (asyncio,
-uvicorn): hand it over where a listening socket is taken and `accept` is called; uvloop's servers
-don't call it, so there whoever listens accepts (`channels/serving.py`). There are at most so many
-connections from one address, and so many in all: half of the file descriptors that this process may
-have, so that models, tools and the database find some. Where there would be more, the connection
-that has waited longest to say what it wants is closed, one of the address that has most of them; so
-whoever says it at once gets in. A server that knows which connections are being answered says so
-(`Connection.is_busy`), and those are left alone; `channels/serving.py` does that for HTTP, and has
-the time-outs. That none is left (or no file descriptor at all) is logged now and then.
+`open_listener(place, caps)` is for every server of the project, and `Acceptor` takes who connects.
+There are at most so many connections from one address, and so many in all: half of the file
+descriptors that this process may have, so that models, tools and the database find some. Where
+there would be more, the connection that has waited longest to say what it wants is closed, one of
+the address that has most of them; so whoever says it at once gets in. A server that knows which
+connections are being answered says so (`Connection.is_busy`), and those are left alone;
+`channels/serving.py` does that for HTTP, and has the time-outs. That none is left (or no file
+descriptor at all) is logged now and then.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
 import socket
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -36,8 +36,7 @@ log = logging.getLogger(__name__)
 QUEUE = 1_024
 """Connections that may wait to be accepted, in the system."""
 BURST = 64
-"""Connections that are accepted at once, before those that are evicted for them are closed: that
-many, or `create_server` with it as its `backlog`."""
+"""Connections that are accepted at once, before those that are evicted for them are closed."""
 _LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SILENCE = 60.0  # seconds between two lines of the log about the same
 _PAUSE = 0.01  # seconds: there is nothing that could be done, and it must not be tried for ever
@@ -265,6 +264,43 @@ class ListeningSocket(socket.socket):
         if now - self._lines.get(line, -_SILENCE) >= _SILENCE:
             self._lines[line] = now
             log.warning(line, *values)
+
+
+class Acceptor:
+    """Takes who connects to a listener, until it is closed. An event loop's own servers may do so
+    without the listener's `accept`, as uvloop's do, and so without its caps."""
+
+    def __init__(
+        self, listener: ListeningSocket, make_protocol: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self._listener, self._make = listener, make_protocol
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        listener.setblocking(False)
+        self._loop.add_reader(listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(BURST):
+            try:
+                connection, _place = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self._loop.create_task(self._serve(connection))
+            self._tasks.add(task)  # the loop would let go of it
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make, connection)
+        except OSError:  # who connected is gone
+            connection.close()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._listener.fileno())
+
+    async def wait_closed(self) -> None:
+        """As asyncio's servers have it: who was accepted is uvicorn's own to wait for."""
 
 
 def open_listener(host: str, port: int, caps: Caps) -> ListeningSocket:

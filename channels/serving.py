@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -22,7 +22,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from channels.listening import BURST, ListeningSocket, Register
+from channels.listening import Acceptor, ListeningSocket, Register
 
 LINGER = 2.0
 """Seconds for which a client that goes on sending is left to read why it is cut off: a connection
@@ -172,42 +172,6 @@ def refusal(sentence: str) -> bytes:
     return f"{head}Connection: close\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
 
 
-class _Acceptor:
-    """Takes who connects to a listener, until it is closed."""
-
-    def __init__(
-        self, listener: ListeningSocket, make_protocol: Callable[[], asyncio.Protocol]
-    ) -> None:
-        self._listener, self._make = listener, make_protocol
-        self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        listener.setblocking(False)
-        self._loop.add_reader(listener.fileno(), self._accept)
-
-    def _accept(self) -> None:
-        for _ in range(BURST):
-            try:
-                connection, _place = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            task = self._loop.create_task(self._serve(connection))
-            self._tasks.add(task)  # the loop would let go of it
-            task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, connection: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(self._make, connection)
-        except OSError:  # who connected is gone
-            connection.close()
-
-    def close(self) -> None:
-        self._loop.remove_reader(self._listener.fileno())
-
-    async def wait_closed(self) -> None:
-        """As asyncio's servers have it: who was accepted is uvicorn's own to wait for."""
-
-
 class HttpServer(uvicorn.Server):
     """Serves an application to whoever connects to a listener; leaves signals to the bot. The
     networks that the listener's caps trust say for whom they ask (X-Forwarded-For, -Proto)."""
@@ -225,7 +189,6 @@ class HttpServer(uvicorn.Server):
             access_log=False,
             lifespan="off",
             server_header=False,
-            backlog=BURST,
             timeout_graceful_shutdown=GRACE,
             proxy_headers=bool(trusted),
             forwarded_allow_ips=[*trusted, *_map_to_ipv6(trusted)],
@@ -239,7 +202,7 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's own, but that who connects is accepted here: by the listener, on any loop;
         uvloop would go past it."""
-        self.servers = [_Acceptor(self._listener, self._make_protocol)]  # type: ignore[list-item]
+        self.servers = [Acceptor(self._listener, self._make_protocol)]  # type: ignore[list-item]
         self.started = True
 
     def _make_protocol(self) -> asyncio.Protocol:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from bot.event_loop import make_event_loop
 from memory.record import engines
 from memory.record.database import DatabaseEngine
 from memory.record.engines.postgresql import PostgresqlEngine
@@ -29,6 +31,13 @@ settings.load_profile("parley")
 
 for _name in [name for name in os.environ if name.startswith(("OPENAI_", "PARLEY_", "TELEGRAM_"))]:
     del os.environ[_name]
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests run on the loop that the bot runs on (`bot/event_loop.py`)."""
+    return {"the bot's": make_event_loop}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

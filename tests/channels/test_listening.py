@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from channels.listening import (
+    Acceptor,
     Caps,
     Connection,
     ListeningSocket,
@@ -64,11 +65,16 @@ async def echoing(caps: Caps) -> AsyncIterator[ListeningSocket]:
             writer.close()
 
     listener = open_listener("127.0.0.1", 0, caps)
-    server = await asyncio.start_server(serve, sock=listener)
+
+    def protocol() -> asyncio.Protocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), serve)
+
+    server = Acceptor(listener, protocol)
     try:
         yield listener
     finally:
         server.close()
+        listener.close()
 
 
 async def dialled(listener: ListeningSocket, stack: AsyncExitStack) -> Ends:
