@@ -84,7 +84,7 @@ async def test_who_comes_in_the_middle_of_a_turn_sees_it_from_its_beginning(
     gate = asyncio.Event()
     async with (
         OpenAIServer([Say("It begins here, and ends.", gate=gate)]) as endpoint,
-        clustered(tmp_path, broker, endpoint) as cluster,
+        clustered(tmp_path, broker, endpoint, workers=1) as cluster,
     ):
         first, second = hands(), hands("afar")
         await cluster.add_gateway(first)

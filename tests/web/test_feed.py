@@ -47,7 +47,7 @@ async def test_a_session_that_said_too_much_begins_with_a_snapshot(tmp_path: Pat
 async def test_sessions_together_keep_no_more_than_one_may_where_there_are_many(
     tmp_path: Path,
 ) -> None:
-    bounds = Bounds(one=1_000_000, all=500_000)
+    bounds = Bounds(one=1_000_000, all=3 * len(LONG))
     async with serving(tmp_path, tell_long, bounds=bounds) as site:
         starts = {}
         for number in range(6):
