@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from channels.base import Activity, Delta, Done, Thought, TurnStarted
+from channels.base import Activity, Delta, Thought, TurnStarted
 
 MOST = 10_000
 """Events that a watcher may leave unread before its oldest deltas are dropped."""
@@ -37,10 +37,13 @@ class EventBus:
     def _keep(running: dict[str, list[Activity]], topic: str, event: Activity) -> None:
         if isinstance(event, TurnStarted):
             running[topic] = [event]
-        elif isinstance(event, Done):
-            running.pop(topic, None)
         elif topic in running:
             running[topic].append(event)
+
+    def end_turn(self, topic: str) -> None:
+        """No turn runs any more, whether its end was published or it failed before."""
+        if self._running is not None:
+            self._running.pop(topic, None)
 
     def so_far(self, topic: str) -> list[Activity]:
         """What happened in the turn that runs, from its beginning."""

@@ -330,6 +330,8 @@ class Turns:
         except Exception:
             log.exception("the turn for %s failed", received.id)
             await self._reply(received, Reply(_(BROKEN), problem="failed"))
+        finally:
+            self._bus.end_turn(key.home)
 
     async def _hear(self, key: ConversationKey, said: _Said) -> None:
         """Have a voice message listened to before its turn; `/stop` ends that, too."""

@@ -285,7 +285,8 @@ class Acceptor:
                 connection, _place = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with suppress(OSError):  # some systems refuse it where the other end has gone already
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self._loop.create_task(self._serve(connection))
             self._tasks.add(task)  # the loop would let go of it
             task.add_done_callback(self._tasks.discard)
