@@ -49,8 +49,12 @@ PATIENCE = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 """Seconds between two attempts to connect."""
 _TOKEN, _CALL, _TOLD, _MORE, _LAST = "token", "call", "told", "more", "last"
-_GONE = (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError)
-"""What the client raises when the connection is no more."""
+_GONE = (
+    *(AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError),
+    StopAsyncIteration,
+)
+"""What the client raises when the connection is no more; the last where it ended before the broker
+had said anything."""
 UNREACHABLE = "The message broker can't be reached; try again in a moment."
 UNANSWERED = (
     "This took too long to be taken in. It may still be answered: look in a moment, and say it "
