@@ -107,7 +107,7 @@ class PatientProtocol(H11Protocol):
     def _hang_up(self) -> None:
         """Close at once; the system keeps nothing of what was not read."""
         wrapped = self.transport.get_extra_info("socket")
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):  # it is closed, and uvloop has no socket then
             wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 

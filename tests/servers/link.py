@@ -43,8 +43,10 @@ class Link:
     def reset(self) -> None:
         """Break all connections: both sides hear of it at once."""
         for end in tuple(self._ends):
-            raw: socket.socket = end.get_extra_info("socket")
-            with suppress(OSError):  # it is closed already
+            raw: socket.socket | None = end.get_extra_info("socket")
+            if raw is None:
+                continue  # it is closed already
+            with suppress(OSError):  # the same
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             end.transport.abort()
 

@@ -18,6 +18,7 @@ import sys
 import termios
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from tests.channels.glass import Glass
@@ -79,7 +80,7 @@ async def sitting(
         stderr=theirs,
         cwd=folder,
         env={**surroundings, "TERM": "xterm-256color", **(environ or {})},
-        preexec_fn=_own_terminal,
+        preexec_fn=partial(_own_terminal, theirs),
     )
     os.close(theirs)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -105,7 +106,7 @@ async def sitting(
         os.close(ours)
 
 
-def _own_terminal() -> None:
+def _own_terminal(terminal: int) -> None:
     """In the child: the terminal is its own, so that Ctrl-C is its signal."""
     os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
