@@ -25,6 +25,7 @@ import re
 import sqlite3
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, closing
@@ -128,9 +129,36 @@ class Platform(Protocol):
     def replies(self) -> list[Reply]: ...
 
 
-class AtTelegram:
+class AtServer(ABC):
+    """What those have in common whose fake server knows what was shown, and how often it was asked
+    (`_events`)."""
+
+    _server: TelegramServer | DiscordServer | SlackServer
+
+    @property
+    @abstractmethod
+    def _events(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def replies(self) -> list[Reply]: ...
+
+    async def until_events(self, bot: BotProcess, count: int) -> None:
+        events = self._events + count
+        await self._server.until(lambda: self._events >= events)
+
+    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
+        wanted = set(texts)
+        await self._server.until(lambda: _are_shown(wanted, self.replies))
+
+    def collect(self, bot: BotProcess) -> None:
+        del bot  # the server has it
+
+
+class AtTelegram(AtServer):
     """Two private chats."""
 
+    _server: TelegramServer
     arguments: tuple[str, ...] = ("--telegram",)
 
     def __init__(self, server: TelegramServer, chance: random.Random) -> None:
@@ -144,16 +172,9 @@ class AtTelegram:
         if self._chance.random() < 0.1:
             self._server.deliver_again()
 
-    async def until_events(self, bot: BotProcess, count: int) -> None:
-        calls = len(self._server.calls) + count
-        await self._server.until(lambda: len(self._server.calls) >= calls)
-
-    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
-        wanted = set(texts)
-        await self._server.until(lambda: _are_shown(wanted, self.replies))
-
-    def collect(self, bot: BotProcess) -> None:
-        """The server has it."""
+    @property
+    def _events(self) -> int:
+        return len(self._server.calls)
 
     @property
     def replies(self) -> list[Reply]:
@@ -161,10 +182,11 @@ class AtTelegram:
         return [_reply(sent.chat, sent.text, AGAIN in sent.text) for sent in shown]
 
 
-class AtDiscord:
+class AtDiscord(AtServer):
     """Two direct messages. Discord repeats nothing to a new process, which has to look up what was
     written; it knows where by what was said there before."""
 
+    _server: DiscordServer
     arguments: tuple[str, ...] = ("--serve",)
 
     def __init__(self, server: DiscordServer) -> None:
@@ -190,16 +212,9 @@ class AtDiscord:
         for chat, text in self._waiting:
             self.says(chat, text)
 
-    async def until_events(self, bot: BotProcess, count: int) -> None:
-        requests = len(self._server.requests) + count
-        await self._server.until(lambda: len(self._server.requests) >= requests)
-
-    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
-        wanted = set(texts)
-        await self._server.until(lambda: _are_shown(wanted, self.replies))
-
-    def collect(self, bot: BotProcess) -> None:
-        """The server has it."""
+    @property
+    def _events(self) -> int:
+        return len(self._server.requests)
 
     @property
     def replies(self) -> list[Reply]:
@@ -208,9 +223,10 @@ class AtDiscord:
         return [_reply(chats[sent.channel], sent.text, AGAIN in sent.text) for sent in shown]
 
 
-class AtSlack:
+class AtSlack(AtServer):
     """Two private chats. What no process has acknowledged comes again over the next websocket."""
 
+    _server: SlackServer
     arguments: tuple[str, ...] = ("--serve",)
 
     def __init__(self, server: SlackServer, chance: random.Random) -> None:
@@ -224,16 +240,9 @@ class AtSlack:
         if self._chance.random() < 0.1:
             self._server.delivery.redeliver()
 
-    async def until_events(self, bot: BotProcess, count: int) -> None:
-        calls = len(self._server.calls) + count
-        await self._server.until(lambda: len(self._server.calls) >= calls)
-
-    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
-        wanted = set(texts)
-        await self._server.until(lambda: _are_shown(wanted, self.replies))
-
-    def collect(self, bot: BotProcess) -> None:
-        """The server has it."""
+    @property
+    def _events(self) -> int:
+        return len(self._server.calls)
 
     @property
     def replies(self) -> list[Reply]:
