@@ -9,8 +9,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -103,7 +103,7 @@ async def run(
     OSError."""
     program = shutil.which(arguments[0]) or arguments[0]  # by the bot's PATH, not the command's
     output = _Output()
-    async with _pipe() as (stream, end):
+    with _pipe() as (pipe, end):
         process = await asyncio.create_subprocess_exec(
             program,
             *arguments[1:],
@@ -117,38 +117,33 @@ async def run(
         end.close()
         try:
             watching = [asyncio.create_task(_watch(process.pid, one)) for one in complaints]
-            ended = await _follow(process, output, stream, seconds, watching)
+            ended = await _follow(process, output, pipe, seconds, watching)
         finally:
             await _kill(process)
     status = process.returncode or 0
     return Ran(status, bytes(output.head), output.tail, output.gone, ended)
 
 
-@asynccontextmanager
-async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
-    """What is written to a descriptor, as a stream. asyncio's own pipes would hold up the wait for
-    a process until all that it left running has closed them."""
-    out, end = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
-    stream = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(stream), out
-    )
-    try:
-        yield stream, end
-    finally:
-        transport.close()
-        end.close()
+@contextmanager
+def _pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """What comes out of a pipe, and what goes in. asyncio's own pipes would hold up the wait for a
+    process until all that it left running has closed them; and uvloop closes a pipe that it was
+    given twice, by which time the number may be that of another thread's file."""
+    out, end = os.pipe()
+    os.set_blocking(out, False)
+    with os.fdopen(out, "rb", buffering=0) as pipe, os.fdopen(end, "wb") as entry:
+        yield pipe, entry
 
 
 async def _follow(
     process: asyncio.subprocess.Process,
     output: _Output,
-    stream: asyncio.StreamReader,
+    pipe: IO[bytes],
     seconds: float,
     watching: Sequence[asyncio.Task[str]],
 ) -> str:
     """Read until the command ends; returns why it must be killed, if it must."""
-    reading = asyncio.create_task(output.read(stream))
+    reading = asyncio.create_task(output.read(pipe))
     waiting = asyncio.create_task(process.wait())
     try:
         async with asyncio.timeout(seconds):
@@ -204,10 +199,22 @@ class _Output:
     def gone(self) -> int:
         return self._total - len(self.head) - len(self.tail)
 
-    async def read(self, stream: asyncio.StreamReader) -> None:
-        while not self.is_flood and (piece := await stream.read(65_536)):
-            self._total += len(piece)
-            room = _KEPT - len(self.head)
-            self.head += piece[:room]
-            self._end += piece[room:]
-            del self._end[: -2 * _KEPT]
+    async def read(self, pipe: IO[bytes]) -> None:
+        loop, is_ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(pipe, is_ready.set)
+        try:
+            while not self.is_flood and await is_ready.wait():
+                is_ready.clear()
+                piece = pipe.read(65_536)
+                if piece == b"":
+                    return
+                self._add(piece or b"")  # there is none where there was nothing to read after all
+        finally:
+            loop.remove_reader(pipe)
+
+    def _add(self, piece: bytes) -> None:
+        self._total += len(piece)
+        room = _KEPT - len(self.head)
+        self.head += piece[:room]
+        self._end += piece[room:]
+        del self._end[: -2 * _KEPT]
