@@ -140,7 +140,7 @@ async def _write(
                 text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
-        except (OSError, anyio.ClosedResourceError):
+        except (OSError, RuntimeError, anyio.ClosedResourceError):  # uvloop says RuntimeError
             health.end("it takes nothing any more")
 
 

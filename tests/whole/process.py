@@ -69,7 +69,7 @@ class BotProcess:
 
     async def write(self, data: bytes) -> None:
         """Raw bytes to its stdin; a process that is dead takes them as well."""
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, RuntimeError):  # uvloop says RuntimeError
             self.stdin.write(data)
             await self.stdin.drain()
 
