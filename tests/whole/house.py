@@ -36,7 +36,7 @@ class Hands:
         self._bot: asyncio.Future[Bot] = asyncio.get_running_loop().create_future()
         self._leaving = asyncio.Event()
         self._arrived = asyncio.Condition()
-        self.count = 0
+        self.count, self.patience = 0, PATIENCE
 
     async def listen(self, bot: Bot) -> None:
         self._bot.set_result(bot)
@@ -74,7 +74,7 @@ class Hands:
             return next((o for o in self.sent if o.reply_to == message), None)
 
         async with self._arrived:
-            await asyncio.wait_for(self._arrived.wait_for(found), PATIENCE)
+            await asyncio.wait_for(self._arrived.wait_for(found), self.patience)
         outbound = found()
         assert outbound is not None
         return outbound
