@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from tests.docs.pages import example
@@ -37,6 +39,16 @@ async def until_written(file: Path, words: str, after: str = "") -> str:
     return read()
 
 
+async def until_delivered(folder: Path) -> None:
+    """Until the bot has noted of each answer that it was written: killed before, it says it again,
+    with a word about it."""
+    async with asyncio.timeout(60):
+        with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
+            waiting = "SELECT 1 FROM outbox WHERE is_sent = 0"
+            while database.execute(waiting).fetchall():  # noqa: ASYNC110 - it is a file
+                await asyncio.sleep(0.05)
+
+
 async def test_the_channel_on_the_page_answers_each_line_once_also_after_a_kill(
     tmp_path: Path,
 ) -> None:
@@ -46,6 +58,7 @@ async def test_the_channel_on_the_page_answers_each_line_once_also_after_a_kill(
         async with talking(tmp_path, endpoint, told, arguments=("--serve",)) as bot:
             questions.write_text("Hello!\nHalf a li")
             assert await until_written(answers, "Hello!") == "re: Hello!\n\n"
+            await until_delivered(tmp_path)
             await bot.kill()
         async with talking(tmp_path, endpoint, told, arguments=("--serve",)):
             with questions.open("a") as file:

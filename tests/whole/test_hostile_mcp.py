@@ -35,7 +35,8 @@ def hostile(folder: Path, how: str) -> dict[str, Any]:
         },
         good={"command": sys.executable, "args": [str(NOTES), str(folder)], "approve": "never"},
     )
-    return {"mcp": servers["mcp"] | {"start_timeout": 5, "call_timeout": 2}}
+    patience = 2 if how in ("flood", "hangs", "nested") else 30
+    return {"mcp": servers["mcp"] | {"start_timeout": 5, "call_timeout": patience}}
 
 
 async def use_bad(house: House) -> str:
