@@ -153,9 +153,11 @@ class ContextState:
         self._view = parts, view  # asked for many times a step
         return view
 
-    async def history(self) -> list[ViewEvent]:
-        """All that ever changed the view, oldest first."""
-        return await self._services.store.read(lambda db: transcript.events_of(db, self.row))
+    async def history(self, newest: int = 0) -> list[ViewEvent]:
+        """All that ever changed the view, or the newest so many, oldest first."""
+        return await self._services.store.read(
+            lambda db: transcript.events_of(db, self.row, newest)
+        )
 
     async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         """Turns of the transcript, in play or not."""

@@ -36,6 +36,15 @@ def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     return [event for event in list_effective(events) if event.kind not in _BY_THE_WAY]
 
 
+def newest_move(events: Sequence[ViewEvent], *, are_all: bool) -> ViewEvent | None:
+    """The last of those that is no pin. Where `events` are the newest only, None as well if it
+    takes the older ones to tell."""
+    held = (e for e in reversed(undoable(events)) if e.kind not in ("pin", "unpin"))
+    last = next(held, None)
+    is_open = last is not None and last.kind == "edit" and last.change.target < events[0].id
+    return None if is_open and not are_all else last
+
+
 def newest_undoable(events: Iterable[ViewEvent]) -> ViewEvent | None:
     """What `/context undo` takes back where no event is named. A fold of `slim` goes with its
     settings, so that it comes last; or every turn would stand in the way of the one before."""

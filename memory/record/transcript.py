@@ -310,13 +310,13 @@ def insert_event(database: Database, conversation: int, event: ViewEvent) -> int
     )
 
 
-def events_of(database: Database, conversation: int) -> list[ViewEvent]:
-    """All view events of a conversation, oldest first. Those that only steer what it shares speak
-    of nothing else."""
+def events_of(database: Database, conversation: int, newest: int = 0) -> list[ViewEvent]:
+    """All view events of a conversation, or those among its newest so many, oldest first. Those
+    that only steer what it shares speak of nothing else."""
     columns, line = tables.ViewEvent, lineage(database, conversation)
     mine = within(columns, columns.id, line, "event")
-    query = columns.select().where(mine).order_by(columns.id)
-    found = tables.readable(query.dicts().execute(database), _event)
+    query = columns.select().where(mine).order_by(columns.id.desc()).limit(newest or None)
+    found = reversed(list(tables.readable(query.dicts().execute(database), _event)))
     bounds = {event: link for link in line for event in link.steering}
     if not bounds:
         return list(found)

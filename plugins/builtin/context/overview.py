@@ -16,7 +16,7 @@ from memory.context.change import ViewEvent
 from memory.context.forecast import Forecast
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.replay import undoable
+from memory.context.replay import newest_move, undoable
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.long_term.prompt import PromptMemory
@@ -55,6 +55,8 @@ GOVERNING = (
 """The settings whose layers are shown."""
 
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
+
+_NEWEST = 8  # events
 
 Summary = Literal["", "coming", "ready"]
 """Whether the summary of the last cut is still to come, or is there and waits for the next turn."""
@@ -108,8 +110,12 @@ class Overview:
 async def gather(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
-    held = undoable(await conversation.context.history())
-    last = next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None)
+    # A long conversation has thousands of events, and nearly always one of the last is looked for.
+    newest = await conversation.context.history(_NEWEST)
+    last, can_undo = newest_move(newest, are_all=False), True
+    if last is None:
+        every = await conversation.context.history()
+        last, can_undo = newest_move(every, are_all=True), bool(undoable(every))
     limits = conversation.context.limits
     view = conversation.context.view(limits=limits)
     settings = {key: ask.bot.settings.describe(key, conversation.key.id) for key in GOVERNING}
@@ -126,7 +132,7 @@ async def gather(ask: Ask) -> Overview:
         hold=hold(view, limits, conversation),
         last=last,
         summary=await _summary(conversation, last),
-        can_undo=bool(held),
+        can_undo=can_undo,
         bill=conversation.context.bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
