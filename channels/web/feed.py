@@ -13,7 +13,7 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -34,7 +34,7 @@ from channels.base import (
 )
 from channels.message import Address, Outbound, Reply
 from channels.web.draft import StreamDraft
-from channels.web.shapes import answer
+from channels.web.shapes import answer, as_json
 
 HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets an empty batch: a sign of life for the wire."""
@@ -85,6 +85,8 @@ class FeedEvent:
 def _size(data: Any) -> int:
     if isinstance(data, str):
         return sys.getsizeof(data)
+    if data is None or isinstance(data, int | float):  # most are, and to ask the next is slow
+        return 30
     if isinstance(data, Mapping):
         return sum(60 + _size(value) for value in data.values())
     if isinstance(data, Sequence):
@@ -255,7 +257,7 @@ class Feed:
             case ToolEnded(name, is_error):
                 self._add("tool", {"tool": name, "state": "failed" if is_error else "done"})
             case ContextChanged(usage):
-                self._add("context", asdict(usage))
+                self._add("context", as_json(usage))
             case BranchChanged(number):
                 self._add("branch", {"branch": number})
             case Done():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraints
@@ -12,6 +12,9 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraint
 from channels.base import Said, Session, TurnUsage
 from channels.message import MOST_ATTACHMENTS, Address, Attachment, Outbound, Reply
 from channels.web.markup import html, publish
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 NAME = r"^[\w.@:+~-]{1,100}$"
 """The names of sessions: letters, digits, and a few signs that need no escape in an address."""
@@ -263,13 +266,18 @@ class Failure(BaseModel):
     error: ErrorDetail
 
 
+def as_json(flat: DataclassInstance) -> dict[str, Any]:
+    """The fields of one that holds nothing but texts and numbers: `asdict` would copy each."""
+    return {field.name: getattr(flat, field.name) for field in fields(flat)}
+
+
 def command_reply(reply: Reply) -> dict[str, Any]:
     """A `CommandReply`."""
     return {
         "text": reply.text,
         "html": html(reply.text),
         "data": reply.data,
-        "actions": [asdict(action) for action in reply.actions],
+        "actions": [as_json(action) for action in reply.actions],
         "images": [publish(path) for path in reply.images],
         "form": asdict(reply.form) if reply.form else None,
         "problem": reply.problem,
@@ -282,7 +290,7 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
         "id": outbound.reply_to,
         "turn": outbound.turn,
         **command_reply(outbound.reply),
-        "usage": asdict(usage),
+        "usage": as_json(usage),
         "resent": outbound.is_resent,
     }
 
