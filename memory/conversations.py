@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -120,7 +121,8 @@ class Conversations:
         excess = len(self._open) - self._most_open
         if excess <= 0:
             return
-        for name in [name for name, one in self._open.items() if one.is_at_rest][:excess]:
+        at_rest = (name for name, one in self._open.items() if one.is_at_rest)
+        for name in list(islice(at_rest, excess)):  # the first ones, nearly always
             self._leave(name)
 
     async def settle_proposals(self) -> None:
