@@ -159,7 +159,7 @@ class Approvals:
     def count_waited(self, key: ConversationKey) -> float:
         """Seconds for which turns of a conversation have waited for a person, since the start."""
         since, _ = self._waiting_since.get(key.id, (time.monotonic(), 0))
-        return self._waited[key.id] + time.monotonic() - since
+        return self._waited.get(key.id, 0.0) + time.monotonic() - since
 
     @contextmanager
     def _count_waiting(self, key: ConversationKey) -> Iterator[None]:

@@ -9,6 +9,7 @@ whether what is made again is what was sent.
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ class RequestLog:
 
     def __init__(self, services: MemoryServices, state: ContextState) -> None:
         self._services, self._state = services, state
-        self._known: tuple[PromptPrefix, bytes, RequestPrefix] | None = None
+        self._known: tuple[PromptPrefix, str, RequestPrefix] | None = None
         self._is_empty = False  # where none is to be kept
 
     @property
@@ -70,10 +71,11 @@ class RequestLog:
     ) -> SentRequest:
         """The row of a request that is sent now: made from `view`, after the view event `event`."""
         around = {name: None if name in IN_PLACE else value for name, value in sent.body.items()}
+        parameters = orjson.dumps(around, default=dict).decode()  # its bytes would hold 4 kB
         return SentRequest(
             turn=view.current,
             at=time.time(),
-            prefix=self._prefix(prefix, orjson.dumps(around, default=dict)),
+            prefix=self._prefix(prefix, parameters),
             strategy=self._state.limits.strategy,
             event=event,
             seq=max(entry.seq for entry in view.whole[-1].entries),  # results stand by their calls
@@ -88,16 +90,17 @@ class RequestLog:
             model=str(sent.body.get("model", "")),
         )
 
-    def _prefix(self, prefix: PromptPrefix, parameters: bytes) -> RequestPrefix:
+    def _prefix(self, prefix: PromptPrefix, parameters: str) -> RequestPrefix:
         if self._known is None or self._known[0] is not prefix or self._known[1] != parameters:
             made = self._make_prefix(prefix, parameters)
             self._known = prefix, parameters, made  # the same in nearly every request
         return self._known[2]
 
-    def _make_prefix(self, prefix: PromptPrefix, parameters: bytes) -> RequestPrefix:
+    def _make_prefix(self, prefix: PromptPrefix, parameters: str) -> RequestPrefix:
         tools = orjson.dumps(prefix.tools, default=dict).decode()
-        whole = (prefix.system, tools, parameters.decode())
-        system, tools, around = map(self._services.hide, whole)
+        whole = (prefix.system, tools, parameters)
+        hidden = map(self._services.hide, whole)
+        system, tools, around = map(sys.intern, hidden)  # once for all conversations
         digest = hashlib.sha256("\0".join(whole).encode()).hexdigest()
         return RequestPrefix(digest, system, tools, around, (system, tools, around) != whole)
 
