@@ -9,10 +9,10 @@ whether what is made again is what was sent.
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -99,8 +99,8 @@ class RequestLog:
     def _make_prefix(self, prefix: PromptPrefix, parameters: str) -> RequestPrefix:
         tools = orjson.dumps(prefix.tools, default=dict).decode()
         whole = (prefix.system, tools, parameters)
-        hidden = map(self._services.hide, whole)
-        system, tools, around = map(sys.intern, hidden)  # once for all conversations
+        system, tools, around = map(self._services.hide, whole)
+        system, tools = _share(system), _share(tools)
         digest = hashlib.sha256("\0".join(whole).encode()).hexdigest()
         return RequestPrefix(digest, system, tools, around, (system, tools, around) != whole)
 
@@ -140,6 +140,12 @@ class RequestLog:
         """The turns from its first one on that were in play then, and are deleted since."""
         there = {turn.number for turn in await self._state.turns(range(sent.first, sent.turn + 1))}
         return [number for number in range(sent.first, sent.turn + 1) if number not in there]
+
+
+@lru_cache(maxsize=32)
+def _share(text: str) -> str:
+    """The same text, once for all conversations that have it; sys.intern may keep it for good."""
+    return text
 
 
 def settle(
