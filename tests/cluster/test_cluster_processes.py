@@ -89,8 +89,8 @@ async def test_a_worker_that_stood_still_writes_nothing_and_begins_anew(
 ) -> None:
     async with living(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
-        await gateway.says("hello")
-        await says_all(gateway, CHATS)
+        await until_shared(postgresql, 2)  # who owns nothing is not shut out
+        await says_all(gateway, CHATS | {"main": 1})
         await gateway.until(lambda: len(gateway.replies) > 3)
         stopped = processes.workers[0]
         send_signal(stopped, signal.SIGSTOP)
