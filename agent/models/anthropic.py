@@ -59,7 +59,8 @@ class AnthropicModel(EndpointModel):
 
     async def count(self, request: ModelRequest) -> int:
         """What the API counts of a request: that is free, but has a limit of its own."""
-        adapted = adapt_request(request, self._endpoint)
+        endpoint = self._endpoint
+        adapted = adapt_request(request, endpoint.temperature, endpoint.max_tokens)
         body = to_body(to_neutral(self.name, adapted, self._endpoint.effort), request.beside)
         asked = {name: value for name, value in body.items() if name in _COUNTED}
         try:
@@ -73,7 +74,8 @@ class AnthropicModel(EndpointModel):
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming. What a model wants to be asked otherwise is so from then on; pictures
         and thoughts that it does not take are left out of this request."""
-        adapted = adapt_request(request, self._endpoint)
+        endpoint = self._endpoint
+        adapted = adapt_request(request, endpoint.temperature, endpoint.max_tokens)
         body = to_neutral(self.name, adapted, self._endpoint.effort)
         while True:
             asked = self._as_wanted(body)

