@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ from channels.language import _, explain, number_of
 from memory.calibration import CutPrompt, LearnedWindow
 from memory.context import compaction
 from memory.context.change import ViewEvent
+from memory.context.cut_cost import CutCost
 from memory.context.forecast import Forecast
 from memory.context.limits import Limits
 from memory.context.plan import Plan
@@ -75,19 +77,20 @@ class Hold:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """`learned` is a window that the provider has named, in force instead of the one set; `due`
-    is what is done before the next step of the running turn; `layers` says where each setting
-    comes from; `chosen` is the strategy that is in force from the next turn on; `waiting` is a
-    cut that waits for a person's word; `rules` are the ids of the person's own hook rules that
-    compact; `remembered` is what of `MEMORY.md` is in the prompt; `cache` is what is known of the
-    provider's; `cut_prompt` is the last request, where its server has cut it;
-    `soft` is how long a context its model handles well; `tools` are tokens of each tool, the
-    largest first."""
+    is what is done before the next step of the running turn; `cost` is what the next cut costs;
+    `layers` says where each setting comes from; `chosen` is the strategy that is in force from the
+    next turn on; `waiting` is a cut that waits for a person's word; `rules` are the ids of the
+    person's own hook rules that compact; `remembered` is what of `MEMORY.md` is in the prompt;
+    `cache` is what is known of the provider's; `cut_prompt` is the last request, where its server
+    has cut it; `soft` is how long a context its model handles well; `tools` are tokens of each
+    tool, the largest first."""
 
     view: View
     limits: Limits
     learned: LearnedWindow | None
     due: Plan | None
     next_cut: Forecast | None
+    cost: CutCost | None
     cache: Cache
     waiting: CutNotice | None
     cut_prompt: CutPrompt | None
@@ -111,7 +114,9 @@ async def gather(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
     # A long conversation has thousands of events, and nearly always one of the last is looked for.
-    newest = await conversation.context.history(_NEWEST)
+    newest, stored = await asyncio.gather(
+        conversation.context.history(_NEWEST), conversation.count()
+    )
     last, can_undo = newest_move(newest, are_all=False), True
     if last is None:
         every = await conversation.context.history()
@@ -119,13 +124,15 @@ async def gather(ask: Ask) -> Overview:
     limits = conversation.context.limits
     view = conversation.context.view(limits=limits)
     settings = {key: ask.bot.settings.describe(key, conversation.key.id) for key in GOVERNING}
+    next_cut, cache = conversation.compactor.forecaster.forecast(), cache_of(ask)
     return Overview(
         view=view,
         limits=limits,
         learned=conversation.calibration.find_learned_window(conversation.context.limits_as_set),
         due=conversation.compactor.forecaster.due() if conversation.context.current else None,
-        next_cut=conversation.compactor.forecaster.forecast(),
-        cache=cache_of(ask),
+        next_cut=next_cut,
+        cost=cache.of_forecast(next_cut) if next_cut else None,
+        cache=cache,
         waiting=await conversation.compactor.approval.notice(),
         soft=soft_limit_of(ask),
         cut_prompt=conversation.calibration.cuts.newest.get(limits.model),
@@ -137,7 +144,7 @@ async def gather(ask: Ask) -> Overview:
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
         rules=find_compacting(parse(list(settings["hooks"].value))),
-        stored=await conversation.count(),
+        stored=stored,
         tools=_weigh_tools(conversation, view),
         remembered=ask.bot.remembered(conversation.key),
         usage=usage_of(conversation.context),
@@ -244,7 +251,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "due": overview.due and _describe_due(overview.due),
         "soft_limit": overview.soft.data,
         "cut_prompt": overview.cut_prompt and asdict(overview.cut_prompt),
-        "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview.cache),
+        "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview),
         "waiting_cut": overview.waiting
         and {"summary": overview.waiting.summary.name, "turns": ids(overview.waiting.turns)},
         "held_off_until": overview.hold and asdict(overview.hold),
@@ -302,15 +309,14 @@ def _describe_due(plan: Plan) -> dict[str, Any]:
     return {"turns": ids(plan.leaving), "effect": effect(plan), "why": plan.why}
 
 
-def _describe_cut(cut: Forecast, cache: Cache) -> dict[str, Any]:
+def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
     turns = tuple(sorted({n for p in cut.plans for n in (*p.leaving, *p.change.fold)}))
-    cost = cache.data(cache.of_forecast(cut))
     return {
         "at": f"t{cut.at_turn}",
         "turns": ids(turns),
         "effect": describe_effects(cut),
         "tokens": cut.tokens,
-        "cost": cost,
+        "cost": overview.cache.data(overview.cost),
     }
 
 

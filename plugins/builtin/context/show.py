@@ -392,7 +392,7 @@ def next_cut(overview: Overview) -> str:
     gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.fold)]
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
-    cost = overview.cache.clause(overview.cache.of_forecast(cut))
+    cost = overview.cache.clause(overview.cost)
     done = f"{describe_effects(cut)}{tokens}{cost and _(', which {cost}', cost=cost)}"
     return f"{_('Next cut: when t{turn} begins, at this pace.', turn=cut.at_turn)} {done}."
 
