@@ -259,8 +259,9 @@ class Models:
         await self._embedded.start(on_progress)
 
     async def close(self) -> None:
-        for model in (*self._single.values(), self._embedded):
+        for model in self._single.values():
             await model.close()
+        await self._embedded.close()
         for voice in self._voices.values():
             await voice.close()
 
