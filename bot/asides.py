@@ -13,7 +13,8 @@ from bot.access import name_of
 from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.spending import Spending
-from bot.turns import STOPPED, describe_timeout
+from bot.turn_runner import describe_timeout
+from bot.turn_tasks import STOPPED
 from channels.language import ENGLISH, explain, speaking
 from channels.message import Address
 from memory.context.emergency import NoRoom

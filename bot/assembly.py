@@ -20,6 +20,7 @@ from agent.tools.toolbox import Toolbox
 from bot.access import Access
 from bot.activity import EventBus
 from bot.alerts import Alerts
+from bot.answers import Answers
 from bot.app import VERSION, App, SharedChanges
 from bot.approvals import Approvals
 from bot.asides import Asides
@@ -71,6 +72,7 @@ from bot.servers import ServerOffers, SetServers, fill_secrets
 from bot.settings import Layers, SettingsStore
 from bot.speaking import Speaking
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
+from bot.turn_runner import TurnRunner
 from bot.turns import Turns
 from bot.workspaces import Workspaces
 from channels.base import (
@@ -212,16 +214,18 @@ async def assemble(
         ),
     )
     conversations = Conversations(services)
-    turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access, links)
+    runner = TurnRunner(bus, config.turn_rules(), recent, conversations.branches.is_current)
+    answers = Answers(conversations, spending, access, runner.tasks)
+    turns = Turns(conversations, delivery, runner, answers, spending, access, links)
     turns.hearing = Hearing(conversations, config.ears, config.folder, spending, access)
-    turns.speaking = Speaking(
+    answers.speaking = Speaking(
         conversations, config.mouth, lambda name: _form_of_sound(by_name.get(name)), spending
     )
-    sender.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
-    turns.tell_saving = lambda conversation: saving.tell(
+    sender.on_trouble, runner.on_trouble = alerts.channel_down, alerts.model_refused
+    answers.tell_saving = lambda conversation: saving.tell(
         conversation.key, lambda: usage_of(conversation.context).tokens
     )
-    sender.recent = turns.recent = alerts.recent = recent
+    sender.recent = alerts.recent = recent
     sender.on_aside = alerts.reply_put_aside
     models.on_refused, models.on_called = alerts.model_refused_unheard, recent.model_called
     forgetting = Forgetting(conversations, turns, by_name)
@@ -239,7 +243,7 @@ async def assemble(
     jobs = Jobs(job_runner, conversations, conditions)
     job_orders = JobOrders(job_runner, conversations, hook_desk.has_secret, conditions.look)
     job_turns = JobTurns(job_runner, delivery, alerts.job_failed)
-    turns.list_made = job_orders.list_made
+    answers.list_made = job_orders.list_made
 
     logins = Logins(store, access)
 

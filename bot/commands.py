@@ -12,11 +12,11 @@ from dataclasses import replace
 from bot.access import CLOSED, Access
 from bot.delivery import Delivery, sendable
 from bot.forms import Forms
+from bot.job_runs import JobRuns, NoRuns
 from bot.languages import Languages
 from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received
-from bot.turns import JobRuns, NoRuns
 from channels.base import CommandEntry
 from channels.language import _, explain, speaking
 from channels.message import Address, Reply

@@ -38,7 +38,7 @@ from bot.saving import Saving
 from bot.settings import Settings, SettingsStore
 from bot.speaking import Mouth
 from bot.spending import SpendingLimits
-from bot.turns import TurnRules
+from bot.turn_runner import TurnRules
 from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix

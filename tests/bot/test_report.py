@@ -129,7 +129,7 @@ async def test_nothing_that_anybody_said_or_is_called_or_keeps_secret_is_in_it(
     assert told["when_busy"]["value"] == "steer"
     assert told["system_prompt"]["value"].startswith("<text, ")
     assert json.loads(members["data.json"])["rows"]["message"] >= 2
-    assert "bot.turns: the turn failed: " in members["log.txt"]
+    assert "bot.turn_runner: the turn failed: " in members["log.txt"]
     assert 'File "bot/commands.py", line ' in members["log.txt"]
     assert "(error 400)" not in members["log.txt"]
 
@@ -140,12 +140,12 @@ def hostile_lines() -> list[str]:
     package = Path(zipfile.__file__).parent
     return [
         f"{head} [{CANARY}] {CANARY}: {CANARY}",
-        f"{head} [a] {CANARY}.x: b] bot.turns: the turn failed: {CANARY}",
+        f"{head} [a] {CANARY}.x: b] bot.turn_runner: the turn failed: {CANARY}",
         f"{CANARY}",
         f"2026-11-23T12:00:00.000Z {CANARY.upper()[:8]} [-] bot.turns: {CANARY}",
         f"{head} [-] bot.turns: the turn for {CANARY} failed",
         f"{head} [-] bot.{CANARY}: the turn failed: x",
-        f"{head} [-] bot.turns: the turn failed: https://{CANARY}.example can't be reached",
+        f"{head} [-] bot.turn_runner: the turn failed: https://{CANARY}.example can't be reached",
         f'    File "{ROOT}/data/{CANARY}.py", line 1, in {CANARY}',
         f'    File "{ROOT}/bot/turns.py", line 1, in {CANARY}',
         f'    File "{ROOT}/bot/../{CANARY}/x.py", line 3, in run',
@@ -203,7 +203,13 @@ def test_no_traceback_brings_a_private_word_along(rest: list[str]) -> None:
     assert CANARY not in "\n".join(mask_traceback(rest))
 
 
-@given(words, words, words, words, st.sampled_from(["bot.turns", "bot.sending", "asyncio", CANARY]))
+@given(
+    words,
+    words,
+    words,
+    words,
+    st.sampled_from(["bot.turn_runner", "bot.sending", "asyncio", CANARY]),
+)
 def test_no_event_brings_a_private_word_along(
     level: str, turn: str, text: str, more: str, logger: str
 ) -> None:
@@ -238,7 +244,7 @@ def test_a_traceback_keeps_the_places_and_the_kinds_of_errors() -> None:
 def test_a_chat_has_the_same_number_in_all_events() -> None:
     masker = LogMasker()
     heads = [
-        masker.mask(LogEntry(NOW, "INFO", turn, "bot.turns", "answered in 1.25 s"))[0]
+        masker.mask(LogEntry(NOW, "INFO", turn, "bot.turn_runner", "answered in 1.25 s"))[0]
         for turn in ("telegram/42 t1", "telegram/7 t9", "telegram/42 t2", "-")
     ]
     assert [head.partition("[")[2].partition("]")[0] for head in heads] == [
@@ -247,7 +253,7 @@ def test_a_chat_has_the_same_number_in_all_events() -> None:
         "chat 1 t2",
         "-",
     ]
-    assert heads[0].endswith("bot.turns: answered in 1.25 s")
+    assert heads[0].endswith("bot.turn_runner: answered in 1.25 s")
 
 
 @pytest.mark.parametrize(

@@ -239,11 +239,12 @@ async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
     async with living(tmp_path, script) as house:
         # Below what settings allow, so that the test need not wait for it.
-        turns, usual = house.app.turns, house.app.turns._rules
-        turns._rules = replace(usual, timeout_for=lambda key: 0.2)
+        runner = house.app.turns.runner
+        usual = runner.rules
+        runner.rules = replace(usual, timeout_for=lambda key: 0.2)
         reply = await house.says("Slow?")
         assert "took longer than 0.2 s" in reply.text
-        turns._rules = usual
+        runner.rules = usual
         assert (await house.says("Fast?")).text == "Quick."
 
 

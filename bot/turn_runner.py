@@ -1,0 +1,155 @@
+"""Has the agent answer a turn: within its time, until somebody stops it. Whatever happens, the turn
+is over afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from agent.loop import Agent
+from agent.models.base import AccountRefused, ModelError
+from bot.activity import EventBus
+from bot.problems import BROKEN, problem_of
+from bot.recent import RecentActivity
+from bot.turn_output import TurnOutput
+from bot.turn_tasks import StoppableTask, StoppableTasks
+from channels.language import ENGLISH, speaking
+from channels.message import Address, Problem
+from memory.context.emergency import NoRoom
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
+from memory.messages import Mark, Message
+from memory.record.store import StoreError
+from memory.tasks import cancel_and_wait
+from memory.turn_log import OpenTurn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """What holds for the turns of a conversation; asked for each turn. `busy_for` is the setting
+    `when_busy`; `waited_for` counts the seconds for which turns waited for a person, which are no
+    part of their time."""
+
+    agent_for: Callable[[Conversation, Address], Agent]
+    timeout_for: Callable[[ConversationKey], float]
+    busy_for: Callable[[ConversationKey], str]
+    waited_for: Callable[[ConversationKey], float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a turn ended that the agent did not end itself; `is_for_owner` where only an owner can
+    mend what went wrong, which `problem` names."""
+
+    mark: Mark
+    sentence: str
+    is_for_owner: bool = False
+    problem: Problem = ""
+
+
+class TurnRunner:
+    """Has agents answer. `on_trouble` hears of what only an owner can mend, and in which chat it
+    was told; `recent` how tools end; `is_current` says whether the chat leads to a conversation,
+    whose events are shown only then."""
+
+    def __init__(
+        self,
+        bus: EventBus,
+        rules: TurnRules,
+        recent: RecentActivity,
+        is_current: Callable[[ConversationKey], bool],
+    ) -> None:
+        self.bus, self.rules, self.recent, self._is_current = bus, rules, recent, is_current
+        self.tasks = StoppableTasks()
+        self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
+
+    async def run(
+        self, key: ConversationKey, turn: OpenTurn, agent: Agent, address: Address
+    ) -> Problem:
+        """Let the agent answer who asked at this address; whatever happens, the turn is over
+        afterwards. Returns what kept it from an answer, if anything did."""
+        output = TurnOutput(
+            self.bus,
+            key.home,
+            lambda: self._is_current(key),
+            self.recent,
+            lambda: time.monotonic() - self.rules.waited_for(key),
+        )
+        started = time.monotonic()
+        seconds = self.rules.timeout_for(key)
+        with speaking(ENGLISH):  # whatever plugins say in there, the model may read
+            task = asyncio.create_task(agent.answer(turn, output))
+        # When the bot shuts down meanwhile, the turn stays open and goes on at the next start.
+        with self.tasks.running(key, task) as running:
+            done = await self._is_done(task, key, seconds)
+            if not done:
+                await cancel_and_wait(task)
+        if ending := _judge_ending(running, seconds, is_late=not done):
+            await turn.break_off(ending.mark, output.draft, ending.sentence)
+            if ending.mark == "failed":
+                await turn.tell("error", ending.sentence)
+            if ending.is_for_owner:
+                await self.on_trouble(ending.sentence, address)
+        took = time.monotonic() - started
+        if ending:
+            log.info("ended without an answer after %.2f s", took)
+        else:
+            log.info("answered in %.2f s", took)
+        return ending.problem if ending else ""
+
+    async def _is_done(
+        self, task: asyncio.Task[Message], key: ConversationKey, seconds: float
+    ) -> bool:
+        """Wait until the task is done, or has taken so long; what it waits for a person is not
+        counted."""
+        end = time.monotonic() + seconds
+        waited = self.rules.waited_for(key)
+        while (left := end - time.monotonic() + self.rules.waited_for(key) - waited) > 0:
+            if (await asyncio.wait({task}, timeout=left))[0]:
+                return True
+        return False
+
+
+async def _unheard(sentence: str, address: Address) -> None:
+    """Nobody is told."""
+
+
+def _judge_ending(running: StoppableTask, seconds: float, is_late: bool) -> _Ending | None:
+    """How a finished task ended the turn; None when the agent's reply stands."""
+    if running.stopped:
+        return _Ending("stopped", running.stopped)
+    if is_late:
+        return _Ending(
+            "failed",
+            describe_timeout(seconds),
+            problem="timeout",
+        )
+    error = None if running.task.cancelled() else _first(running.task.exception())
+    if error is None:
+        return _Ending("failed", BROKEN, problem="failed") if running.task.cancelled() else None
+    if isinstance(error, ModelError | StoreError | NoRoom):
+        log.warning("the turn failed: %s", error)
+        is_for_owner = isinstance(error, AccountRefused)
+        return _Ending("failed", str(error), is_for_owner, problem_of(error))
+    log.error("the turn failed", exc_info=error)
+    return _Ending("failed", BROKEN, problem="failed")
+
+
+def describe_timeout(seconds: float) -> str:
+    """What a person is told whose answer took too long."""
+    return (
+        f"The answer took longer than {seconds:g} s and was stopped; `/config turn_timeout` shows "
+        "how long it may take."
+    )
+
+
+def _first(error: BaseException | None) -> BaseException | None:
+    """The first cause of a group of errors, as tools that run side by side raise."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
