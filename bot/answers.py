@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bot.access import Access
+from bot.delivery import Delivery, PreparedAnswer
 from bot.received import Received
 from bot.speaking import Speaking
 from bot.spending import Spending
@@ -15,100 +17,138 @@ from channels.language import _, explain
 from channels.message import Problem, Reply
 from memory.conversation import Conversation
 from memory.conversations import Conversations
-from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.turn_log import OpenTurn
+from memory.record.store import StoreError
+from memory.turn_log import Also, OpenTurn
 from plugins.wording import name_branch
+
+log = logging.getLogger(__name__)
 
 MOST_PICTURES = 6
 """Of those that tools have made in a turn, so many are shown with its answer."""
 
 
 class Answers:
-    """Composes answers. `list_made` says what a turn has made for a later time, `tell_saving` that
-    a cheaper model answers now; `speaking` reads answers aloud."""
+    """What answers are made of. `list_made` says what a turn has made for a later time,
+    `tell_saving` that a cheaper model answers now; `speaking` reads answers aloud, and `tasks` can
+    be stopped meanwhile."""
 
     def __init__(
         self,
         conversations: Conversations,
+        delivery: Delivery,
         spending: Spending,
         access: Access,
         tasks: StoppableTasks,
     ) -> None:
-        self._conversations, self._spending, self._access = conversations, spending, access
-        self._tasks = tasks
+        self.conversations, self.delivery = conversations, delivery
+        self.spending, self.access, self.tasks = spending, access, tasks
         self.speaking: Speaking | None = None
         self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
         self.tell_saving: Callable[[Conversation], Awaitable[list[str]]] = _not_saving
 
-    async def compose(
+    def begin(
         self,
         conversation: Conversation,
         turn: OpenTurn,
         received: Received,
-        besides: tuple[str, ...],
-        problem: Problem,
-    ) -> Reply:
-        """The answer of a turn that is over; `besides` is said below it, before all else."""
-        key, reply = conversation.key, turn.reply
-        assert reply is not None, "a turn that is over has a reply"
-        told = (
-            *besides,
-            *map(explain, await turn.list_notices()),
-            *self.list_made(turn),
-            *await self._warnings(conversation, received),
-            await self._name_branch(conversation),
-        )
-        said = "\n\n".join((_in_words(reply), *filter(None, told)))
-        sound = "" if reply.mark else await self._speak(key, turn, reply, received)
-        return Reply(said, images=self._pictures(key, turn), problem=problem, sound=sound)
+        besides: tuple[str, ...] = (),
+    ) -> Answer:
+        """The answer to a message, whose turn runs; `besides` is said below it, before all else."""
+        return Answer(self, conversation, turn, received, besides)
 
-    def _pictures(self, key: ConversationKey, turn: OpenTurn) -> tuple[str, ...]:
-        """The pictures that tools have made in a turn, the last of them."""
-        made = [f for e in turn.entries if e.message.role == "tool" for f in e.message.files]
+
+@dataclass(slots=True)
+class Answer:
+    """The answer of one turn. `text` is what was composed, `turn_id` the turn that it names (None:
+    the chat leads elsewhere, where its number means another); `prepared` was put into the outbox
+    with the model's last word (None: it is still to be told)."""
+
+    _answers: Answers
+    _conversation: Conversation
+    _turn: OpenTurn
+    _received: Received
+    _besides: tuple[str, ...]
+    text: str = ""
+    turn_id: str | None = None
+    prepared: PreparedAnswer | None = None
+
+    async def put_with(self, last: Message) -> Also | None:
+        """See `OpenTurn.with_last`. What broke a turn off is judged later, and what is read aloud
+        takes too long to let the last word wait for it."""
+        self.prepared = None
+        if last.mark in ("stopped", "failed") or self._is_spoken:
+            return None
+        delivery, received = self._answers.delivery, self._received
+        try:
+            with delivery.speaking_to(received.address, self._conversation.key.id):
+                reply = await self.compose(last)
+        except StoreError as error:  # the model's word is not lost over what stands beside it
+            log.warning("an answer is composed once more: %s", error)
+            return None
+        self.prepared = await delivery.prepare(received, reply, self.turn_id)
+        return self.prepared.store
+
+    async def compose(self, last: Message, problem: Problem = "") -> Reply:
+        """What is told of a turn that ends with this message."""
+        is_here = self._answers.conversations.branches.is_current(self._conversation.key)
+        self.turn_id = self._turn.id if is_here else None
+        told = (
+            *self._besides,
+            *map(explain, await self._turn.list_notices()),
+            *self._answers.list_made(self._turn),
+            *await self._warnings(),
+            "" if is_here else await self._name_branch(),
+        )
+        # In the person's language, but for what the model said.
+        words = replace(last, notice=explain(last.notice)).told
+        self.text = "\n\n".join((words, *filter(None, told)))
+        sound = "" if last.mark else await self._speak(last)
+        return Reply(self.text, images=self._pictures(), problem=problem, sound=sound)
+
+    def _pictures(self) -> tuple[str, ...]:
+        """The pictures that tools have made in this turn, the last of them."""
+        results = (e.message for e in self._turn.entries if e.message.role == "tool")
+        made = [file for result in results for file in result.files]
         if not made:
             return ()
-        folder = self._conversations.services.audience_folder(key.audience)
+        services = self._answers.conversations.services
+        folder = services.audience_folder(self._conversation.key.audience)
         once = [*dict.fromkeys(made)][-MOST_PICTURES:]
         return tuple(str((folder / file).absolute()) for file in once)
 
-    async def _speak(
-        self, key: ConversationKey, turn: OpenTurn, reply: Message, received: Received
-    ) -> str:
-        """The file in which an answer is read aloud, or ""; `/stop` ends the reading."""
-        was_spoken_to = any(file.heard for file in received.files)
-        channel = received.address.channel
-        if self.speaking is None or not self.speaking.is_wanted(
-            key, channel, was_spoken_to=was_spoken_to
-        ):
+    @property
+    def _is_spoken(self) -> bool:
+        was_spoken_to = any(file.heard for file in self._received.files)
+        speaking, channel = self._answers.speaking, self._received.address.channel
+        return speaking is not None and speaking.is_wanted(
+            self._conversation.key, channel, was_spoken_to=was_spoken_to
+        )
+
+    async def _speak(self, last: Message) -> str:
+        """The file in which it is read aloud, or ""; `/stop` ends the reading."""
+        key, speaking = self._conversation.key, self._answers.speaking
+        if speaking is None or not self._is_spoken:
             return ""
-        task = asyncio.create_task(self.speaking.speak(key, turn.number, reply.text, channel))
-        with self._tasks.running(key, task):
+        channel = self._received.address.channel
+        task = asyncio.create_task(speaking.speak(key, self._turn.number, last.text, channel))
+        with self._answers.tasks.running(key, task):
             await asyncio.wait({task})
         return "" if task.cancelled() else task.result()
 
-    async def _name_branch(self, conversation: Conversation) -> str:
-        """Which branch an answer belongs to, where the chat leads elsewhere by now."""
-        key = conversation.key
-        if self._conversations.branches.is_current(key):
-            return ""
-        title = await conversation.title()
-        called = name_branch(key.number, title)
+    async def _name_branch(self) -> str:
+        """Which branch it belongs to, where the chat leads elsewhere by now."""
+        number = self._conversation.key.number
         return _(
             "(This answer belongs to {called}; /branches {number} goes back there.)",
-            called=called,
-            number=key.number,
+            called=name_branch(number, await self._conversation.title()),
+            number=number,
         )
 
-    async def _warnings(self, conversation: Conversation, received: Received) -> list[str]:
-        user = self._access.find_limited_user(received.address)
-        saving = await self.tell_saving(conversation)
-        return [*saving, *await self._spending.warnings(conversation.key, user)]
-
-
-def _in_words(reply: Message) -> str:
-    """The reply as the person is told it, in their language but for what the model said."""
-    return replace(reply, notice=explain(reply.notice)).told
+    async def _warnings(self) -> list[str]:
+        user = self._answers.access.find_limited_user(self._received.address)
+        saving = await self._answers.tell_saving(self._conversation)
+        return [*saving, *await self._answers.spending.warnings(self._conversation.key, user)]
 
 
 async def _not_saving(conversation: Conversation) -> list[str]:

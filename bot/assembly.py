@@ -215,7 +215,7 @@ async def assemble(
     )
     conversations = Conversations(services)
     runner = TurnRunner(bus, config.turn_rules(), recent, conversations.branches.is_current)
-    answers = Answers(conversations, spending, access, runner.tasks)
+    answers = Answers(conversations, delivery, spending, access, runner.tasks)
     turns = Turns(conversations, delivery, runner, answers, spending, access, links)
     turns.hearing = Hearing(conversations, config.ears, config.folder, spending, access)
     answers.speaking = Speaking(

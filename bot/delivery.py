@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from bot.attachments import Stored, dump, load
@@ -45,6 +46,22 @@ class Sending(Protocol):
     async def excuse(self) -> None:
         """The bot stops in good order: what is cut short of this did not fail."""
         ...
+
+
+@dataclass(slots=True)
+class PreparedAnswer:
+    """An answer on its way into the outbox: its parts, and their rows there, which have these ids
+    once it is `store`d."""
+
+    received: Received
+    turn: str | None
+    parts: Sequence[Reply]
+    rows: Sequence[OutboxRow]
+    ids: Sequence[int] = ()
+
+    def store(self, database: Database) -> None:
+        """Put it into the outbox, and the message off the inbox."""
+        self.ids = mailbox.answer(database, self.received.row, self.rows)
 
 
 class Delivery:
@@ -113,24 +130,36 @@ class Delivery:
     ) -> None:
         """Put a reply into the outbox and the message off the inbox, at once, and send it. `also`
         is written with it; it is handed the ids of the reply's parts."""
+        answer = await self.prepare(received, reply, turn)
+
+        def work(db: Database) -> None:
+            answer.store(db)
+            if also is not None:
+                also(db, answer.ids)
+
+        try:
+            await self._store.write(work)
+        except StoreError as error:
+            log.exception("the reply to %s could not be saved", received.id)
+            answer.parts = [Reply(f"{reply.text}\n\n({explain(str(error))})")]
+            answer.ids = [0]
+        self.send_prepared(answer)
+
+    async def prepare(
+        self, received: Received, reply: Reply, turn: str | None = None
+    ) -> PreparedAnswer:
+        """An answer that can be put into the outbox together with something else, and sent then."""
         parts = await self._parts(received.address, reply)
         place = columns_of(received.address)
         rows = [
             OutboxRow(place, received.id, turn, dump_reply(part, n)) for n, part in enumerate(parts)
         ]
+        return PreparedAnswer(received, turn, parts, rows)
 
-        def work(db: Database) -> list[int]:
-            ids = mailbox.answer(db, received.row, rows)
-            if also is not None:
-                also(db, ids)
-            return ids
-
-        try:
-            ids = await self._store.write(work)
-        except StoreError as error:
-            log.exception("the reply to %s could not be saved", received.id)
-            parts, ids = [Reply(f"{reply.text}\n\n({explain(str(error))})")], [0]
-        for number, (row, part) in enumerate(zip(ids, parts, strict=True)):
+    def send_prepared(self, answer: PreparedAnswer) -> None:
+        """Send an answer that is in the outbox."""
+        received, turn = answer.received, answer.turn
+        for number, (row, part) in enumerate(zip(answer.ids, answer.parts, strict=True)):
             self.send(Outbound(row, received.address, part, received.id, turn, part=number))
 
     async def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:

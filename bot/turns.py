@@ -16,7 +16,7 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from bot.access import CLOSED, Access, name_of
-from bot.answers import Answers
+from bot.answers import Answer, Answers
 from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.delivery import Delivery
 from bot.hearing import Hearing
@@ -323,15 +323,17 @@ class Turns:
         self._bus.publish(key.home, TurnStarted(received.id, question, shared))
         problem: Problem = "failed" if asked.says_nothing and not asked.is_stopped else ""
         restart = conversation.compactor.set_aside(turn.number)
+        besides = (explain(restart), "" if asked.says_nothing else asked.unheard)
+        answer = self.answers.begin(conversation, turn, received, besides)
         if turn.reply is None:
-            problem = await self._run(conversation, turn, received)
-        unheard = "" if asked.says_nothing else asked.unheard
-        besides = (explain(restart), unheard)
-        is_here = self._branches.is_current(key)  # elsewhere its number means another turn
-        reply = await self.answers.compose(conversation, turn, received, besides, problem)
+            problem = await self._run(conversation, turn, received, answer)
         last = turn.reply
         assert last is not None, "a turn that was run has a reply"
-        await self._reply(received, reply, turn.id if is_here else None, last.mark)
+        if answer.prepared is not None:
+            self._delivery.send_prepared(answer.prepared)
+        else:
+            reply = await answer.compose(last, problem)
+            await self._reply(received, reply, answer.turn_id, last.mark)
         lasted = time.monotonic() - asked.at - self.runner.rules.waited_for(key) + waited
         is_stopped = last.mark == "stopped"
         channel = received.address.channel
@@ -339,12 +341,16 @@ class Turns:
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         done = Done(received.id, turn.id, usage)
         if self._links.followers(key.home):
-            done = replace(done, address=received.address, text=reply.text)
+            done = replace(done, address=received.address, text=answer.text)
         self._bus.publish(key.home, done)
         await turn.tell("turn_end", last.told)  # nobody waits for his answer meanwhile
 
-    async def _run(self, conversation: Conversation, turn: OpenTurn, received: Received) -> Problem:
+    async def _run(
+        self, conversation: Conversation, turn: OpenTurn, received: Received, answer: Answer
+    ) -> Problem:
         agent = self.runner.rules.agent_for(conversation, received.address)
         if received.run:
             agent = await self.runs.prepare(received, conversation, agent)
+        else:
+            turn.with_last = answer.put_with
         return await self.runner.run(conversation.key, turn, agent, received.address)

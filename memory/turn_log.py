@@ -30,6 +30,9 @@ from memory.turns import Entry, Turn
 BROKEN_OFF = "This call was ended before it was done; it is not known whether it had any effect."
 """The result of a call of a turn that was broken off."""
 
+Also = Callable[[Any], None]
+"""What is written to the database with something else, in one transaction."""
+
 
 class TurnLog:
     """Opens turns and adds to them; each entry is on disk before it is known here. `on_end` hears
@@ -159,10 +162,11 @@ class TurnLog:
         spent: Spent | None,
         inbox: Sequence[int] = (),
         sent: Sequence[SentRequest] = (),
+        also: Also | None = None,
     ) -> list[Entry]:
         """Add messages to the running turn, with what the model's reply cost, and the requests that
         were sent for it; or with the inbox rows that they came in with, which need no answer of
-        their own then."""
+        their own then. `also` is written with them."""
         state, keeping = self.state, self.requests.make_writer(sent)
 
         def insert(db: Any) -> None:
@@ -175,14 +179,15 @@ class TurnLog:
             if spent is not None:
                 ledger.insert(db, state.row, turn, spent)
             keeping(db)
+            if also is not None:
+                also(db)
 
         async with state.changing:
             entries = [await self._entry(message, turn) for message in messages]
-            # A final reply goes into the outbox next, and that commit, which is synced, makes both
-            # last; without it the turn is answered again.
-            await self.services.store.write(insert, is_synced=not messages[-1].is_final)
-            if spent is not None:
-                state.book(spent)
+            # Without `also` a final reply goes into the outbox next, and that commit, which is
+            # synced, makes both last; without it the turn is answered again.
+            is_synced = also is not None or not messages[-1].is_final
+            await self.services.store.write(insert, is_synced=is_synced)
             state.last_inbox = max(state.last_inbox, *inbox, 0)
             state.append(entries)
         return entries
@@ -279,9 +284,15 @@ async def _silence() -> None:
     """Nothing is said between steps."""
 
 
+async def _alone(last: Message) -> Also | None:
+    """Nothing is written with the last word."""
+    return None
+
+
 class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
     crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
+    `with_last` is asked what is written with its final message, once that is known;
     `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that had
     begun when the process died, and whether each must not run twice; `finish` is the protocol's
     reason why the model ended its last reply ("stop", "length")."""
@@ -299,6 +310,7 @@ class OpenTurn:
         self.entries = list(turn.entries)
         self.is_resumed = is_resumed
         self.between_steps: Callable[[], Awaitable[None]] = _silence
+        self.with_last: Callable[[Message], Awaitable[Also | None]] = _alone
         self.bill = Bill()
         self.finish = ""
         self._overflows = 0
@@ -480,10 +492,12 @@ class OpenTurn:
     ) -> None:
         said = [self._mark_tainted(message) for message in messages]
         sent = settle(self._sent, "answered", spent) if spent else self._sent
-        self.entries += await self.log.add(self.number, said, spent, inbox, sent)
-        self._sent = []
-        if spent is not None:
+        if spent is not None:  # whatever becomes of the reply
+            self.log.state.book(spent)
             self.bill = self.bill.plus(spent)
+        also = await self.with_last(said[-1]) if said[-1].is_final else None
+        self.entries += await self.log.add(self.number, said, spent, inbox, sent, also)
+        self._sent = []
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn before its time: calls without a result get one that says so, and what the
