@@ -160,9 +160,9 @@ def _serve(options: argparse.Namespace) -> int:
     units = service.UserUnits(os.environ)
     try:
         if options.action == "status":
-            return service.report(options.name, units, say)
+            return service.report(service.clean_name(options.name), units, say)
         if options.action == "uninstall":
-            service.uninstall(options.name, units, say)
+            service.uninstall(service.clean_name(options.name), units, say)
             return 0
         load_layers(options.config, os.environ)  # raises SettingError
         service.install(service.describe_bot(options), units, say)
