@@ -90,6 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, 2)
     except (Refusal, CommandError, FolderError, StoreError, BackupError, ChannelError) as error:
         return _complain(error, 1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        place = os.fsdecode(error.filename)
+        return _complain(
+            Refusal(
+                f"{place} can't be used ({error.strerror}); correct its permissions, or name "
+                "another one."
+            ),
+            1,
+        )
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -32,6 +32,7 @@ from bot.moving.report import describe
 from bot.moving.source import Belongings, ForeignSource, MovingError
 from bot.settings import Layers, SettingsStore, load_layers
 from memory.record.engines import engine_for
+from memory.record.rehearsal import NEWEST, find_schema
 from memory.record.store import Store
 
 CHANNELS = ("web", "terminal")
@@ -46,9 +47,15 @@ def bring_in(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Import; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
     layers = _load_layers(options, "import")
     take = _choose(options, say)
-    if options.dry_run and not has_bot(find_database(layers, options.data)):
+    place = find_database(layers, options.data)
+    if options.dry_run and not has_bot(place):
         asyncio.run(_rehearse(take))
         return 0
+    if options.dry_run and find_schema(engine_for(place)) != NEWEST:
+        raise FolderError(  # to look into it, we would have to change it
+            f"The data in {options.data} is of an older Parley, and --dry-run changes nothing; "
+            "bring it into this version first with `python main.py upgrade`."
+        )
     try:
         with _hold(options, layers):
             asyncio.run(_bring_in(options, layers, take))
@@ -74,7 +81,7 @@ async def _write_out(
 ) -> None:
     store = await Store.open(engine_for(place), "alone")
     try:
-        done = await export(store, options.data, options.folder.expanduser(), say)
+        done = await export(store, options.data, _expand(options.folder), say)
     finally:
         await store.close()
     say(
@@ -83,6 +90,16 @@ async def _write_out(
     )
     if done.left_out:
         say(f"Left out: {done.left_out:,} messages that were taken away (/undo, /context clear).")
+
+
+def _expand(path: Path) -> Path:
+    """A path with the home folder in the place of `~`. Raises MovingError."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise MovingError(
+            f"There is no home folder for {path.parts[0]}; write the whole path."
+        ) from None
 
 
 def _load_layers(options: argparse.Namespace, command: str) -> Layers:
@@ -113,7 +130,7 @@ def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
 
 def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
     """What is to be brought in; it is there, and of that kind. Raises MovingError."""
-    kind, path = options.source, options.path.expanduser()
+    kind, path = options.source, _expand(options.path)
     if kind == "parley":
         return partial(_take_export, options, say, PlainExport(path))
     destination, source = _destination(options.to), _open(kind, path, options.user)
@@ -164,8 +181,11 @@ async def _take_foreign(
     await arrival.take_chats()
     own = source.belongings()
     await arrival.take_memory(own)
-    agents = await _take_settings(options, app, arrival, own)
-    say(describe(arrival.arrived, source, options, agents))
+    agents: list[str] = []
+    try:
+        agents = await _take_settings(options, app, arrival, own)
+    finally:  # whatever becomes of the settings, the conversations are here
+        say(describe(arrival.arrived, source, options, agents))
 
 
 async def _take_export(
