@@ -194,6 +194,21 @@ def test_restoring_moves_aside_what_was_there(data: Path, tmp_path: Path) -> Non
     assert (data / "notes").read_text() == "This is notes ☺\n"
 
 
+def test_a_data_folder_on_another_disk_is_restored_there(data: Path, tmp_path: Path) -> None:
+    save(data, tmp_path / "saved.tar.gz")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(data.rename(disk / "data"))
+    (link / "notes").write_text("later")
+    moved_aside = restore(tmp_path / "saved.tar.gz", link).moved_aside
+    assert link.is_symlink()
+    assert (link / "notes").read_text() != "later"
+    assert moved_aside
+    assert moved_aside.parent == disk
+    assert (moved_aside / "notes").read_text() == "later"
+
+
 def test_an_empty_data_folder_is_simply_replaced(data: Path, tmp_path: Path) -> None:
     save(data, tmp_path / "saved.tar.gz")
     (tmp_path / "there").mkdir()
