@@ -20,6 +20,7 @@ from bot.data_folder import (
     has_bot,
     lock_data_folder,
 )
+from bot.keys import NAME, person_of
 from bot.logs import set_up_logs
 from bot.moving.arrival import Arrival, Destination
 from bot.moving.chatgpt import ChatGpt
@@ -32,6 +33,7 @@ from bot.moving.report import describe
 from bot.moving.source import Belongings, ForeignSource, MovingError
 from bot.settings import Layers, SettingsStore, load_layers
 from memory.record.engines import engine_for
+from memory.record.people import find_known
 from memory.record.rehearsal import NEWEST, find_schema
 from memory.record.store import Store
 
@@ -145,7 +147,8 @@ def _open(kind: str, path: Path, user: str) -> ForeignSource:
 
 def _destination(text: str) -> Destination:
     channel, _, user = text.partition("/")
-    if channel not in CHANNELS or "/" in user or (user and channel != "web"):
+    is_name = not user or (channel == "web" and NAME.fullmatch(user))
+    if channel not in CHANNELS or not is_name:
         raise MovingError(
             f"Conversations can't be put into {text}: write --to web, --to web/NAME for somebody "
             "who is let in on the page, or --to terminal."
@@ -181,11 +184,20 @@ async def _take_foreign(
     await arrival.take_chats()
     own = source.belongings()
     await arrival.take_memory(own)
+    if app and destination.user and not await _is_let_in(app, destination.user):
+        source.remains.remarks.append(
+            f"Nobody called {destination.user} is let in on the page so far; to let them in: "
+            f"python main.py invite {destination.user}"
+        )
     agents: list[str] = []
     try:
         agents = await _take_settings(options, app, arrival, own)
     finally:  # whatever becomes of the settings, the conversations are here
         say(describe(arrival.arrived, source, options, agents))
+
+
+async def _is_let_in(app: App, user: str) -> bool:
+    return await app.store.read(lambda db: find_known(db, person_of(user))) is not None
 
 
 async def _take_export(

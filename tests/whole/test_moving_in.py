@@ -350,6 +350,10 @@ async def test_the_page_and_the_terminal_alone_take_conversations(command: Bring
     export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
     refused = await command.brings("chatgpt", export, "--to", "telegram/42", code=1)
     assert "--to web" in refused
+    for place in ("web/..", "web/a b", "web/ann/x", "terminal/ann"):
+        assert "--to web" in await command.brings("chatgpt", export, "--to", place, code=1)
+    told = await command.brings("chatgpt", export, "--to", "web/ann")
+    assert "python main.py invite ann" in told, "a name that is misspelt must not go unnoticed"
     missing = await command.brings("chatgpt", command.folder / "nothing", code=1)
     assert missing.startswith("There is nothing at ")
 
