@@ -124,6 +124,18 @@ def test_logs_the_lock_and_links_stay_behind(data: Path, tmp_path: Path) -> None
     }
 
 
+def test_a_folder_into_which_a_backup_was_unpacked_by_hand_can_be_saved(
+    data: Path, tmp_path: Path
+) -> None:
+    save(data, tmp_path / "first.tar.gz")
+    with tarfile.open(tmp_path / "first.tar.gz") as archive:
+        archive.extractall(tmp_path / "by-hand", filter="data")
+    assert (tmp_path / "by-hand" / MANIFEST).exists()
+    save(tmp_path / "by-hand", tmp_path / "second.tar.gz")
+    restore(tmp_path / "second.tar.gz", tmp_path / "back")
+    assert rows(tmp_path / "back") == rows(data)
+
+
 def test_a_data_folder_without_a_database_can_be_saved(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
 
