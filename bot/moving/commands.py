@@ -35,7 +35,7 @@ from bot.settings import Layers, SettingsStore, load_layers
 from memory.record.engines import engine_for
 from memory.record.people import find_known
 from memory.record.rehearsal import NEWEST, find_schema
-from memory.record.store import Store
+from memory.record.store import Store, StoreError
 
 CHANNELS = ("web", "terminal")
 """Those that list several conversations of one person."""
@@ -181,9 +181,14 @@ async def _take_foreign(
     arrival = Arrival(
         app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, say=say
     )
-    await arrival.take_chats()
-    own = source.belongings()
-    await arrival.take_memory(own)
+    try:
+        await arrival.take_chats()
+        own = source.belongings()
+        await arrival.take_memory(own)
+    except (MovingError, StoreError):
+        if arrival.arrived.turns:  # what came before the fault stays
+            say(describe(arrival.arrived, source, options, []))
+        raise
     if app and destination.user and not await _is_let_in(app, destination.user):
         source.remains.remarks.append(
             f"Nobody called {destination.user} is let in on the page so far; to let them in: "

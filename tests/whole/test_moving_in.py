@@ -484,3 +484,13 @@ async def test_what_came_is_told_also_where_personas_can_not_be_written(command:
     out, err = command.said()
     assert "1 conversation, into web" in out
     assert "is YAML" in err
+
+
+async def test_what_came_of_half_an_export_is_told(command: Bringing) -> None:
+    export = command.folder / "conversations.json"
+    export.write_text(json.dumps([LISBON, LISBON])[:-40])
+    line = ["--config", str(command.config), "--data", str(command.folder / "data"), "import"]
+    assert await asyncio.to_thread(main, [*line, "chatgpt", str(export)]) == 1
+    out, err = command.said()
+    assert "1 conversation, into web" in out
+    assert "is cut short" in err
