@@ -33,6 +33,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,9 @@ class Refusal(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; returns the exit code (2: it has to be corrected)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # not every locale has all letters
     options = make_parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -90,6 +94,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, 2)
     except (Refusal, CommandError, FolderError, StoreError, BackupError, ChannelError) as error:
         return _complain(error, 1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        place = os.fsdecode(error.filename)
+        return _complain(
+            Refusal(
+                f"{place} can't be used ({error.strerror}); correct its permissions, or name "
+                "another one."
+            ),
+            1,
+        )
 
 
 def make_parser() -> argparse.ArgumentParser:

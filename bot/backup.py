@@ -71,7 +71,13 @@ def backup(data: Path, target: Path, database: SavedDatabase, version: str) -> S
 
 def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
     """The files of the folder by name, without the database's; and the names of what is no file."""
-    skipped = {*LEFT_OUT, *(database + ending for ending in ("", "-wal", "-shm", "-journal"))}
+    # A manifest is there where somebody has unpacked a backup by hand; one that is named twice in
+    # the next backup would make that one useless.
+    skipped = {
+        MANIFEST,
+        *LEFT_OUT,
+        *(database + ending for ending in ("", "-wal", "-shm", "-journal")),
+    }
     found = {path.relative_to(data): path for path in _walk(data)}
     kept = {name.as_posix(): found[name] for name in found if name.parts[0] not in skipped}
     plain = {name: path for name, path in kept.items() if path.is_file() and not path.is_symlink()}

@@ -51,22 +51,37 @@ def parse_line(line: str, process: str = "") -> LogEntry | None:
         return _parse_json(line, process)
     if (found := _HEAD.fullmatch(line)) is None:
         return None
-    at, level, turn, logger, text = found.groups()
-    return LogEntry(datetime.fromisoformat(at), level, turn, logger, text, process=process)
+    _, level, turn, logger, text = found.groups()
+    at = _parse_time(found[1])
+    return LogEntry(at, level, turn, logger, text, process=process) if at else None
+
+
+def _parse_time(text: object) -> datetime | None:
+    """A time that can be shown in any zone; None for what is none, as damaged files have."""
+    try:
+        at = datetime.fromisoformat(str(text))
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return at if _FIRST_YEAR <= at.year <= _LAST_YEAR else None
+    except ValueError:
+        return None
+
+
+_FIRST_YEAR, _LAST_YEAR = 1970, 9998
 
 
 def _parse_json(line: str, process: str) -> LogEntry | None:
     try:
         whole: dict[str, Any] = json.loads(line)
-        at = datetime.fromisoformat(whole["at"])
+        at = _parse_time(whole["at"])
         texts = [str(whole[name]) for name in ("level", "turn", "logger", "text")]
         lines = (texts[-1].split("\n"), str(whole.get("error", "")).split("\n"))
     except (ValueError, KeyError, RecursionError):
         return None
+    if at is None:
+        return None
     (first, *more), error = lines
     rest = (*more, *filter(None, error))
-    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return LogEntry(aware, texts[0].upper(), texts[1], texts[2], first, rest, process)
+    return LogEntry(at, texts[0].upper(), texts[1], texts[2], first, rest, process)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -108,6 +109,17 @@ def _place(options: argparse.Namespace) -> Path | str:
     return find_database(load_layers(options.config, os.environ), options.data)
 
 
+def _call(options: argparse.Namespace) -> str:
+    """How the command line is called for this bot, to be copied: the same command without these
+    places would be about the bot of the folder where the person stands."""
+    words = ["python", "main.py"]
+    for name, usual in (("config", "config.json"), ("data", "data")):
+        place: Path = getattr(options, name)
+        if place != Path(usual):
+            words += [f"--{name}", str(place)]
+    return shlex.join(words)
+
+
 @contextmanager
 def _hold(data: Path, place: Path | str) -> Iterator[None]:
     """Keep every bot off the data folder and the database, on which several processes may be one
@@ -148,7 +160,8 @@ def _upgrade(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
     place = find_database(layers, options.data)
     hold = partial(_hold, options.data, place)
-    plan = UpgradePlan(options.data, place, SettingsStore(layers), options.backup, hold)
+    book, program = SettingsStore(layers), _call(options)
+    plan = UpgradePlan(options.data, place, book, options.backup, hold, program)
     upgrade(plan, options.check, say)
     return 0
 
@@ -160,9 +173,9 @@ def _serve(options: argparse.Namespace) -> int:
     units = service.UserUnits(os.environ)
     try:
         if options.action == "status":
-            return service.report(options.name, units, say)
+            return service.report(service.clean_name(options.name), units, say)
         if options.action == "uninstall":
-            service.uninstall(options.name, units, say)
+            service.uninstall(service.clean_name(options.name), units, say)
             return 0
         load_layers(options.config, os.environ)  # raises SettingError
         service.install(service.describe_bot(options), units, say)
@@ -193,8 +206,8 @@ def _bring_back(options: argparse.Namespace) -> int:
     if restored.is_set_aside:
         say(
             "What could run code or give others power was set aside in "
-            f"{options.data / SET_ASIDE}. If the backup is your own, bring it back with: python "
-            f"main.py restore {options.file} --with-code"
+            f"{options.data / SET_ASIDE}. If the backup is your own, bring it back with: "
+            f"{_call(options)} restore {shlex.quote(str(options.file))} --with-code"
         )
         if jobs := len(restored.contents.carried.jobs):
             say(

@@ -302,5 +302,10 @@ def _mask_log(folder: Path) -> Iterator[str]:
         yield "There is no log."
         return
     masker = LogMasker()
-    for entry in deque(read_entries(folder), maxlen=MOST_EVENTS):
+    try:
+        entries = deque(read_entries(folder), maxlen=MOST_EVENTS)
+    except OSError as error:
+        yield f"The log can't be read ({type(error).__name__})."
+        return
+    for entry in entries:
         yield from masker.mask(entry)

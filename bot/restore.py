@@ -85,7 +85,7 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
     checked before anything is changed, and all that comes back is for its owner alone. Code and
     the like are set aside unless whoever restores agrees.
     """
-    data = data.absolute()
+    data = data.resolve()  # where it is a link to another disk, it stays one
     try:
         data.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=data.parent, prefix=".parley-restore-") as work:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TEMPLATE = """\
 # Written by `python main.py service install`, which writes it anew.
 [Unit]
@@ -69,6 +71,17 @@ def _quote(word: str) -> str:
     return f'"{escaped}"'
 
 
+def clean_name(name: str) -> str:
+    """What a service is to be called, without the ending of its unit. Raises ServiceError."""
+    name = name.removesuffix(".service")
+    if not _NAME.fullmatch(name):
+        raise ServiceError(
+            f"{name!r} can't be the name of a service: a name has up to 100 letters, digits, and "
+            ". _ -, and begins with a letter or a digit."
+        )
+    return name
+
+
 def describe_bot(options: argparse.Namespace) -> Service:
     """The service that runs this bot, with this configuration and data: with the page, unless all
     channels of the configuration (--serve) or only Telegram were asked for."""
@@ -78,7 +91,7 @@ def describe_bot(options: argparse.Namespace) -> Service:
     if options.web or not faces:
         faces.append("--web")
     return Service(
-        options.name.removesuffix(".service"),
+        clean_name(options.name),
         (sys.executable, str(main), *places, *faces),
         options.config.absolute().parent,
     )

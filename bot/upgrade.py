@@ -3,6 +3,7 @@ of it was made, read back, and brought there first. With `--check`, that is all 
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -26,13 +27,15 @@ _HAS_CONSENT = 18
 @dataclass(frozen=True, slots=True)
 class UpgradePlan:
     """Whose data it is, where its record is kept, the file for the backup (None: beside the data
-    folder), and what keeps every bot off while something is changed."""
+    folder), what keeps every bot off while something is changed, and how the command line is
+    called for this bot."""
 
     data: Path
     place: Path | str
     book: SettingsStore
     target: Path | None
     hold: Callable[[], AbstractContextManager[None]]
+    program: str
 
 
 def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> None:
@@ -43,7 +46,7 @@ def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> No
     if is_check:
         if _prepare(plan, say):
             say("Nothing of your data was changed. To upgrade it, stop the bot, and then:")
-            say("  python main.py upgrade")
+            say(f"  {plan.program} upgrade")
         return
     with plan.hold():
         if way_back := _prepare(plan, say):
@@ -68,7 +71,8 @@ def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> str:
     for line in describe(_rehearse(target, saved), plan.book):
         say(line)
     flag = " --with-code" if schema >= _HAS_CONSENT else ""
-    way_back = f"install the version from before, and: python main.py restore {target}{flag}"
+    command = f"{plan.program} restore {shlex.quote(str(target))}{flag}"
+    way_back = f"install the version from before, and: {command}"
     say(f"The way back: {way_back}")
     return way_back
 

@@ -28,6 +28,7 @@ from bot.moving.source import (
     as_text,
     as_time,
     find_path,
+    name_by_beginning,
 )
 from memory.messages import PICTURE, ToolCall
 
@@ -92,9 +93,10 @@ class ChatGpt:
         if others > 0:
             self.remains.counts["messages of other versions (edited questions, retries)"] += others
         identity = as_text(told.get("conversation_id")) or as_text(told.get("id"))
+        title = as_text(told.get("title"))
         return ForeignChat(
-            identity or min(nodes),
-            as_text(told.get("title")),
+            identity or name_by_beginning(min(nodes), title, messages),
+            title,
             tuple(messages),
             "archived" if told.get("is_archived") is True else "",
             at=as_time(told.get("create_time")),

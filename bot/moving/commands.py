@@ -20,6 +20,7 @@ from bot.data_folder import (
     has_bot,
     lock_data_folder,
 )
+from bot.keys import NAME, person_of
 from bot.logs import set_up_logs
 from bot.moving.arrival import Arrival, Destination
 from bot.moving.chatgpt import ChatGpt
@@ -32,7 +33,9 @@ from bot.moving.report import describe
 from bot.moving.source import Belongings, ForeignSource, MovingError
 from bot.settings import Layers, SettingsStore, load_layers
 from memory.record.engines import engine_for
-from memory.record.store import Store
+from memory.record.people import find_known
+from memory.record.rehearsal import NEWEST, find_schema
+from memory.record.store import Store, StoreError
 
 CHANNELS = ("web", "terminal")
 """Those that list several conversations of one person."""
@@ -46,9 +49,15 @@ def bring_in(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Import; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
     layers = _load_layers(options, "import")
     take = _choose(options, say)
-    if options.dry_run and not has_bot(find_database(layers, options.data)):
+    place = find_database(layers, options.data)
+    if options.dry_run and not has_bot(place):
         asyncio.run(_rehearse(take))
         return 0
+    if options.dry_run and find_schema(engine_for(place)) != NEWEST:
+        raise FolderError(  # to look into it, we would have to change it
+            f"The data in {options.data} is of an older Parley, and --dry-run changes nothing; "
+            "bring it into this version first with `python main.py upgrade`."
+        )
     try:
         with _hold(options, layers):
             asyncio.run(_bring_in(options, layers, take))
@@ -74,7 +83,7 @@ async def _write_out(
 ) -> None:
     store = await Store.open(engine_for(place), "alone")
     try:
-        done = await export(store, options.data, options.folder.expanduser(), say)
+        done = await export(store, options.data, _expand(options.folder), say)
     finally:
         await store.close()
     say(
@@ -83,6 +92,16 @@ async def _write_out(
     )
     if done.left_out:
         say(f"Left out: {done.left_out:,} messages that were taken away (/undo, /context clear).")
+
+
+def _expand(path: Path) -> Path:
+    """A path with the home folder in the place of `~`. Raises MovingError."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise MovingError(
+            f"There is no home folder for {path.parts[0]}; write the whole path."
+        ) from None
 
 
 def _load_layers(options: argparse.Namespace, command: str) -> Layers:
@@ -113,7 +132,7 @@ def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
 
 def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
     """What is to be brought in; it is there, and of that kind. Raises MovingError."""
-    kind, path = options.source, options.path.expanduser()
+    kind, path = options.source, _expand(options.path)
     if kind == "parley":
         return partial(_take_export, options, say, PlainExport(path))
     destination, source = _destination(options.to), _open(kind, path, options.user)
@@ -128,7 +147,8 @@ def _open(kind: str, path: Path, user: str) -> ForeignSource:
 
 def _destination(text: str) -> Destination:
     channel, _, user = text.partition("/")
-    if channel not in CHANNELS or "/" in user or (user and channel != "web"):
+    is_name = not user or (channel == "web" and NAME.fullmatch(user))
+    if channel not in CHANNELS or not is_name:
         raise MovingError(
             f"Conversations can't be put into {text}: write --to web, --to web/NAME for somebody "
             "who is let in on the page, or --to terminal."
@@ -161,11 +181,28 @@ async def _take_foreign(
     arrival = Arrival(
         app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, say=say
     )
-    await arrival.take_chats()
-    own = source.belongings()
-    await arrival.take_memory(own)
-    agents = await _take_settings(options, app, arrival, own)
-    say(describe(arrival.arrived, source, options, agents))
+    try:
+        await arrival.take_chats()
+        own = source.belongings()
+        await arrival.take_memory(own)
+    except (MovingError, StoreError):
+        if arrival.arrived.turns:  # what came before the fault stays
+            say(describe(arrival.arrived, source, options, []))
+        raise
+    if app and destination.user and not await _is_let_in(app, destination.user):
+        source.remains.remarks.append(
+            f"Nobody called {destination.user} is let in on the page so far; to let them in: "
+            f"python main.py invite {destination.user}"
+        )
+    agents: list[str] = []
+    try:
+        agents = await _take_settings(options, app, arrival, own)
+    finally:  # whatever becomes of the settings, the conversations are here
+        say(describe(arrival.arrived, source, options, agents))
+
+
+async def _is_let_in(app: App, user: str) -> bool:
+    return await app.store.read(lambda db: find_known(db, person_of(user))) is not None
 
 
 async def _take_export(

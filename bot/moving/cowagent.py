@@ -32,6 +32,7 @@ from bot.moving.source import (
 )
 from memory.messages import ToolCall
 from memory.record.foreign import ForeignDatabase
+from memory.record.store import StoreError
 
 _DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")
 _SELVES = ("AGENT.md", "SOUL.md")
@@ -42,7 +43,6 @@ COUNTERPARTS = {
     "agent_max_context_turns": "agent_max_context_turns",
     "agent_max_context_tokens": "agent_max_context_tokens",
     "agent_max_steps": "agent_max_steps",
-    "temperature": "brain.temperature",
     "request_timeout": "request_timeout",
 }
 """Its settings, and what they are called here."""
@@ -60,9 +60,10 @@ class CowAgent:
         self._archive = Archive(path)
         names = self._archive.names
         there = [name for name in names if name in _DATABASES or name.endswith(".db")]
-        places = [place for name in there if (place := self._archive.place(name)) is not None]
-        found = [ForeignDatabase(place) for place in places]
-        self._databases = [one for one in found if one.has("messages", "session_id", "content")]
+        found = [_open_database(self._archive, name) for name in there]
+        self._databases = [
+            one for one in found if one and one.has("messages", "session_id", "content")
+        ]
         self._config = as_object(
             self._archive.json("config.json") if "config.json" in names else {}
         )
@@ -140,7 +141,7 @@ class CowAgent:
                 continue
             elif _SECRET.search(name) and name not in _NO_SECRET:
                 self.remains.counts["keys and tokens in config.json"] += 1
-            elif name == "model":
+            elif name == "model" and isinstance(value, str):
                 self.remains.remarks.append(
                     f"Its model was {as_text(value)[:80]}: `python main.py init` sets up that or "
                     "another one, with its key."
@@ -165,6 +166,20 @@ class CowAgent:
             counts["scheduled tasks (/remind and /job make new ones)"] += number
         for name in [name for name, number in counts.items() if not number]:
             del counts[name]
+
+
+def _open_database(archive: Archive, name: str) -> ForeignDatabase | None:
+    """A database in the workspace; None for a file that only has the name of one, as anything may
+    that an agent has put there. Raises MovingError and StoreError."""
+    place = archive.place(name)
+    if place is None:
+        raise MovingError(f"{archive.path} is a ZIP; unpack it, and name the folder.")
+    try:
+        return ForeignDatabase(place)
+    except StoreError:
+        if name.endswith(_DATABASES):
+            raise
+        return None
 
 
 def _read(row: Mapping[str, Any]) -> list[ForeignMessage]:

@@ -28,6 +28,7 @@ from bot.moving.source import (
     as_text,
     as_time,
     find_path,
+    name_by_beginning,
 )
 from memory.messages import ToolCall
 from memory.record.foreign import ForeignDatabase
@@ -125,10 +126,14 @@ class OpenWebUi:
             return UnreadableChat("it has no messages in the shape that Open WebUI exports")
         standing: Literal["", "pinned", "archived"] = "pinned" if row.get("pinned") else ""
         params = as_object(chat.get("params"))
+        messages = tuple(said for node in path for said in _read(node))
+        title = as_text(row.get("title")) or as_text(chat.get("title"))
         return ForeignChat(
-            as_text(row.get("id")) or as_text(chat.get("id")) or as_text(path[0].get("id")),
-            as_text(row.get("title")) or as_text(chat.get("title")),
-            tuple(said for node in path for said in _read(node)),
+            as_text(row.get("id"))
+            or as_text(chat.get("id"))
+            or name_by_beginning(as_text(path[0].get("id")), title, messages),
+            title,
+            messages,
             "archived" if row.get("archived") else standing,
             as_text(params.get("system")) or as_text(chat.get("system")),
             as_time(row.get("created_at")) or as_time(chat.get("timestamp")),

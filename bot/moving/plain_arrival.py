@@ -43,6 +43,7 @@ _PICTURE = re.compile(r"([0-9a-f]{64})\.[A-Za-z0-9]{1,10}")
 _PART = re.compile(r"[^\x00-\x1f\\]{1,200}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\.md")
 _MOST_ENTRIES = 2_000_000
+_LEVELS = 64  # of folders: the files of a chat lie as deep as somebody has put them
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class PlainExport:
     name = "an export of Parley"
 
     def __init__(self, path: Path) -> None:
-        self.remains, self.files = Remains(), Archive(path)
+        self.remains, self.files = Remains(), Archive(path, _LEVELS)
         self._abouts = [one for one in self.files.names if PurePosixPath(one).name == ABOUT]
         if not self._abouts:
             raise MovingError(
@@ -124,8 +125,12 @@ class PlainExport:
             audience = audiences.get(top) or (
                 parts[kind - 1] if kind and _AUDIENCE.fullmatch(parts[kind - 1]) else ""
             )
-            if audience and all(map(_is_plain, parts[kind:])):
+            if not audience:
+                continue
+            if all(map(_is_plain, parts[kind:])):
                 _sort_in(found[audience], parts[kind], parts[kind + 1 :], name)
+            else:
+                self.remains.counts["files whose names are too long, or can't be had here"] += 1
         return found
 
 
@@ -274,10 +279,14 @@ class PlainArrival:
                 target = top / kind / rest
                 if target.exists() or _is_beyond_a_link(target, top):
                     continue
-                content = self._source.files.read(name, MOST_PICTURE)
+                most = MOST_PICTURE if kind == "data" else MOST_PIECE
+                content = self._source.files.read(name, most)
                 is_other = kind == "data" and content and _digest(content) != target.stem
                 if content is None or is_other or refusal(top, quota, len(content)):
-                    self.arrived.lacking += 1
+                    if kind == "data":
+                        self.arrived.lacking += 1
+                    else:
+                        self._source.remains.counts["files beyond tools.files_quota"] += 1
                     continue
                 target.parent.mkdir(parents=True, exist_ok=True)
                 offload.write_whole(target, content)

@@ -49,14 +49,14 @@ _BROKEN_ZIP = (
 class Archive:
     """Files by their names: in a folder, in a ZIP, or one alone. Links are not followed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, levels: int = _LEVELS) -> None:
         self.path = path
         self._zip: zipfile.ZipFile | None = None
         self._files: dict[str, Path] = {}
         self._members: dict[str, zipfile.ZipInfo] = {}
         try:
             if path.is_dir():
-                self._files = dict(_walk(path.resolve()))
+                self._files = dict(_walk(path.resolve(), levels))
             elif not path.is_file():
                 raise MovingError(f"There is nothing at {path}; name the file or the folder.")
             elif zipfile.is_zipfile(path):
@@ -64,6 +64,10 @@ class Archive:
                 infos = self._zip.infolist()
                 _check_number(len(infos), path)
                 self._members = {info.filename: info for info in infos if not info.is_dir()}
+            elif _begins_as_zip(path):
+                raise MovingError(
+                    f"{path} is a ZIP that is cut short or damaged; download or copy it once more."
+                )
             else:
                 self._files = {path.name: path.resolve()}
         except _BROKEN_ZIP as error:
@@ -240,13 +244,32 @@ class _ListSplitter:
         return False
 
 
-def load_json(data: bytes | str) -> Any:
-    """What a piece of JSON says; None where it is too large or too deep, or none."""
+def load_json(data: object) -> Any:
+    """What a piece of JSON says, as bytes or text; None where it is too large or too deep, or none.
+    (A database may hold a number where its program would have put a text.)"""
     content = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    if not isinstance(content, bytes) or weigh(content) > MOST_PIECE:
+        return None
     try:
-        return orjson.loads(content) if weigh(content) <= MOST_PIECE else None
+        return orjson.loads(content)
+    except (orjson.JSONDecodeError, MemoryError):
+        pass
+    try:
+        return orjson.loads(_ESCAPE.sub(_replace_half, content))
     except (orjson.JSONDecodeError, MemoryError):
         return None
+
+
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+
+
+def _replace_half(escape: re.Match[bytes]) -> bytes:
+    """Programs cut texts within an emoji, of which half a character stays that no text may have."""
+    return rb"\ufffd" if escape["half"] else escape[0]
 
 
 def weigh(data: bytes) -> int:
@@ -254,7 +277,7 @@ def weigh(data: bytes) -> int:
     return len(data) + 150 * (data.count(b"[") + data.count(b"{")) + 30 * data.count(b'"')
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
+def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
     """The files in a folder and the folders in it; links are left out."""
     waiting, count = [(folder, 0)], 0
     while waiting:
@@ -264,10 +287,16 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
                 count += 1
                 _check_number(count, folder)
                 path = Path(entry.path)
-                if entry.is_dir(follow_symlinks=False) and level < _LEVELS:
+                if entry.is_dir(follow_symlinks=False) and level < levels:
                     waiting.append((path, level + 1))
                 elif entry.is_file(follow_symlinks=False):
                     yield path.relative_to(folder).as_posix(), path
+
+
+def _begins_as_zip(path: Path) -> bool:
+    """Whether a file was one: what says where things are in it stands at its end."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
 
 
 def _check_number(count: int, path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Literal, Protocol
@@ -147,6 +147,12 @@ def find_path(
         path.append(as_object(nodes[last]))
         last = as_text(path[-1].get(parent))
     return path[::-1]
+
+
+def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]) -> str:
+    """What a conversation without an id is known by: the name of its first node, which may be the
+    same in each ("0", or none), its title, and its first words."""
+    return "\0".join((first, title, messages[0].text if messages else ""))
 
 
 def as_text(value: object) -> str:

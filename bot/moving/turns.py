@@ -107,7 +107,9 @@ class _Turn:
     _done: list[Told] = field(default_factory=list)
     _words: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
-    _open: dict[str, ToolCall] = field(default_factory=dict)
+    _open: list[tuple[str, ToolCall]] = field(default_factory=list)
+    """Calls without a result so far, each with the id that it had elsewhere: several may have the
+    same, or none."""
 
     def add(self, message: ForeignMessage, at: datetime) -> None:
         """Take a message of the model or of a tool."""
@@ -137,29 +139,28 @@ class _Turn:
         return text
 
     def _call(self, calls: Iterable[ToolCall]) -> None:
-        mine = {call.id: _clean_call(call, self.ids.take(call.id)) for call in calls}
-        message = Message(
-            "assistant", self._spoken(), tuple(mine.values()), reasoning=self._thought()
-        )
+        self._open = [(call.id, _clean_call(call, self.ids.take(call.id))) for call in calls]
+        mine = tuple(call for _, call in self._open)
+        message = Message("assistant", self._spoken(), mine, reasoning=self._thought())
         self._done.append(Told(message, self.at))
-        self._open = mine
 
     def _take_result(self, message: ForeignMessage) -> None:
         """A result answers its call; one without a call gets one."""
-        call = self._open.pop(message.call_id, None)
-        if call is None and self._open and not message.call_id:
-            call = self._open.pop(next(iter(self._open)))
-        if call is None:
+        open_ids = [name for name, _ in self._open]
+        wanted = message.call_id
+        if self._open and (wanted in open_ids or not wanted):
+            _, call = self._open.pop(open_ids.index(wanted) if wanted in open_ids else 0)
+        else:
             self._close()
-            self._call([ToolCall(message.call_id, message.tool, "{}")])
-            call = self._open.pop(message.call_id)
+            self._call([ToolCall(wanted, message.tool, "{}")])
+            _, call = self._open.pop()
         self._answer(call, clean_text(message.text), is_error=message.is_error)
 
     def _close(self) -> None:
         """Calls that nothing has answered get a result that says so."""
-        for call in self._open.values():
+        for _, call in self._open:
             self._answer(call, NO_RESULT, is_error=True)
-        self._open = {}
+        self._open = []
 
     def _answer(self, call: ToolCall, text: str, *, is_error: bool) -> None:
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)

@@ -280,6 +280,18 @@ def test_it_is_a_command_and_the_doctor_points_to_it(place: Installation) -> Non
     assert "python main.py audit" in run_command(place.folder, "doctor").stdout
 
 
+def test_a_terminal_that_lacks_letters_gets_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    folder = tmp_path / "\u6f22"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    told = run_command(folder, "doctor")
+    assert "Traceback" not in told.stderr
+    assert "\\u6f22" in told.stdout
+
+
 @pytest.mark.parametrize("broken", ["a file that is no database " * 100, ""])
 def test_a_broken_installation_gets_a_sentence(tmp_path: Path, broken: str) -> None:
     place = Installation(tmp_path)

@@ -124,6 +124,18 @@ def test_logs_the_lock_and_links_stay_behind(data: Path, tmp_path: Path) -> None
     }
 
 
+def test_a_folder_into_which_a_backup_was_unpacked_by_hand_can_be_saved(
+    data: Path, tmp_path: Path
+) -> None:
+    save(data, tmp_path / "first.tar.gz")
+    with tarfile.open(tmp_path / "first.tar.gz") as archive:
+        archive.extractall(tmp_path / "by-hand", filter="data")
+    assert (tmp_path / "by-hand" / MANIFEST).exists()
+    save(tmp_path / "by-hand", tmp_path / "second.tar.gz")
+    restore(tmp_path / "second.tar.gz", tmp_path / "back")
+    assert rows(tmp_path / "back") == rows(data)
+
+
 def test_a_data_folder_without_a_database_can_be_saved(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
 
@@ -192,6 +204,21 @@ def test_restoring_moves_aside_what_was_there(data: Path, tmp_path: Path) -> Non
     assert restored.moved_aside.name.startswith("data.before-restore-")
     assert (restored.moved_aside / "notes").read_text() == "newer"
     assert (data / "notes").read_text() == "This is notes ☺\n"
+
+
+def test_a_data_folder_on_another_disk_is_restored_there(data: Path, tmp_path: Path) -> None:
+    save(data, tmp_path / "saved.tar.gz")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(data.rename(disk / "data"))
+    (link / "notes").write_text("later")
+    moved_aside = restore(tmp_path / "saved.tar.gz", link).moved_aside
+    assert link.is_symlink()
+    assert (link / "notes").read_text() != "later"
+    assert moved_aside
+    assert moved_aside.parent == disk
+    assert (moved_aside / "notes").read_text() == "later"
 
 
 def test_an_empty_data_folder_is_simply_replaced(data: Path, tmp_path: Path) -> None:

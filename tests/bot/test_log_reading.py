@@ -265,3 +265,15 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
     while wanted not in drawn:
         drawn += os.read(terminal, 65_536)
     return drawn
+
+
+@pytest.mark.parametrize(
+    "at", ["2026-99-99T99:99:99.999Z", "0001-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"]
+)
+def test_a_time_that_there_is_not_begins_no_event(tmp_path: Path, at: str) -> None:
+    told = {"at": at, "level": "info", "turn": "-", "logger": "bot", "text": "x"}
+    lines = [FORGED, f"{at} INFO [-] bot: x", json.dumps(told), json.dumps({**told, "at": 5})]
+    (tmp_path / "parley.log").write_text("\n".join(lines))
+    (entry,) = read_entries(tmp_path)
+    assert [*entry.rest] == lines[1:]
+    assert [*LogPrinter(ZoneInfo("America/New_York")).lines(entry)]

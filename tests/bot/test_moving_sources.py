@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zipfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -251,3 +252,51 @@ def test_a_persona_names_no_file_and_no_secret(tmp_path: Path, prompt: str) -> N
 def test_a_folder_without_anything_is_said_to_be_so(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(MovingError, match="There is no"):
         kind(tmp_path)
+
+
+def test_half_an_emoji_costs_no_conversation(tmp_path: Path) -> None:
+    said = gpt_message("user", 'cut \ud83d off, kept \U0001f600, written "\\ud83d"')
+    (chat,) = read(chatgpt(tmp_path, gpt_conversation("c", "Half \ud83d", [said])))
+    assert chat.title == "Half \ufffd"
+    assert chat.messages[0].text == 'cut \ufffd off, kept \U0001f600, written "\\ud83d"'
+
+
+def test_conversations_without_ids_are_not_taken_for_one(tmp_path: Path) -> None:
+    found = []
+    for words in ("first", "second"):
+        node = {"message": gpt_message("user", words), "parent": None}
+        found.append({"mapping": {"0": node}, "current_node": "0"})
+    one, other = read(chatgpt(tmp_path, *found))
+    assert one.identity != other.identity
+    path = tmp_path / "chats.json"
+    path.write_text(
+        json.dumps([{"messages": [{"role": "user", "content": one}]} for one in ("1st", "2nd")])
+    )
+    one, other = read(OpenWebUi(path))
+    assert one.identity != other.identity
+
+
+def test_numbers_where_open_webui_has_json_are_nothing_to_read(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Hi"}]
+    place = write_webui_database(tmp_path, [webui_chat("w1", "One", said)], models=[("m", "", "")])
+    with closing(sqlite3.connect(place)) as database, database:
+        database.execute("UPDATE model SET params = 7, meta = 8.5")
+        database.execute("UPDATE chat SET chat = '5'")  # which a column of JSON makes a number
+        database.execute("CREATE TABLE chat_message (id, chat_id, role, content, files)")
+        database.execute("INSERT INTO chat_message VALUES ('w1-a', 'w1', 'user', 42, 7)")
+    source = OpenWebUi(place)
+    assert [*read(source)[0].messages] == [ForeignMessage("user", "")]
+    assert source.belongings().personas == []
+
+
+def test_a_file_that_only_has_the_name_of_a_database_is_passed_over(tmp_path: Path) -> None:
+    write_cow_workspace(tmp_path, {"s": [("user", "Hi")]}, {"model": ["m"], "temperature": 0.5})
+    (tmp_path / "thumbs.db").write_text("no database")
+    source = CowAgent(tmp_path)
+    assert [chat.identity for chat in read(source)] == ["s"]
+    assert source.belongings().settings == [], "there is no temperature for all models here"
+    with zipfile.ZipFile(tmp_path / "cow.zip", "w") as archive:
+        archive.write(tmp_path / "memory" / "long-term" / "index.db", "memory/long-term/index.db")
+        archive.write(tmp_path / "MEMORY.md", "MEMORY.md")
+    with pytest.raises(MovingError, match="unpack it"):
+        CowAgent(tmp_path / "cow.zip")

@@ -25,7 +25,7 @@ messages = st.builds(
     text=words,
     at=st.none() | st.datetimes(datetime(1999, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
     reasoning=words,
-    calls=st.lists(calls, max_size=3, unique_by=lambda call: call.id).map(tuple),
+    calls=st.lists(calls, max_size=3).map(tuple),
     call_id=ids,
     tool=st.sampled_from(["search", ""]),
     pictures=st.sampled_from([(), ("dot",)]),

@@ -308,3 +308,12 @@ def test_it_is_made_also_where_the_database_is_damaged(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(members_of(file)["checks.json"])["database"] == "not well"
     assert_private(file)
+
+
+def test_it_is_made_also_where_the_log_can_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "data" / "logs" / "parley.log").mkdir(parents=True)
+    file = tmp_path / "report.zip"
+    done = run_command(tmp_path, "report", str(file))
+    assert done.returncode == 0, done.stderr
+    assert members_of(file)["log.txt"] == b"The log can't be read (IsADirectoryError).\n"

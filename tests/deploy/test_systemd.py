@@ -145,6 +145,15 @@ def test_a_bot_that_does_not_start_is_shown_with_what_it_said(machine: Path) -> 
     assert "only while you are logged in" in done.stdout
 
 
+@pytest.mark.parametrize("name", ["../evil", "a b", "", "-x", "a/b", "\u00e9", "a\nb"])
+def test_a_name_that_leads_elsewhere_is_none_for_a_service(machine: Path, name: str) -> None:
+    for action in ("install", "status", "uninstall"):
+        done = run(machine, "service", action, f"--name={name}")
+        assert done.returncode == 1
+        assert "can't be the name of a service" in done.stderr
+    assert not [*machine.rglob("*.service")]
+
+
 def test_a_wrong_configuration_is_no_service(machine: Path) -> None:
     (machine / "a bot" / "config.json").write_text('{"model": 3}')
     assert run(machine, "service", "install").returncode == 2

@@ -167,7 +167,8 @@ def test_a_zip_with_a_password_or_half_of_one_ends_in_a_sentence(tmp_path: Path)
         archive.writestr("conversations.json", json.dumps([1] * 10_000))
     content = bytearray(path.read_bytes())
     (tmp_path / "half.zip").write_bytes(content[: len(content) // 2])
-    assert read("chatgpt", tmp_path / "half.zip").startswith("sentence ")
+    for kind in ("chatgpt", "open-webui", "cowagent"):
+        assert "is cut short or damaged" in read(kind, tmp_path / "half.zip")
     place = content.index(b"PK\x01\x02") + 8  # the flags of the member
     content[place] |= 1
     content[6] |= 1

@@ -146,7 +146,9 @@ def test_an_upgrade_and_the_one_command_that_takes_it_back(
     assert run(oldest, "upgrade") == 0
     assert query(oldest, "PRAGMA user_version") == [(NEWEST,)]
     (file,) = backups(oldest)
-    assert f"main.py restore {file}\n" in capsys.readouterr().out
+    places = f"--config {oldest / 'config.json'} --data {oldest / 'data'}"
+    told = capsys.readouterr().out
+    assert f"python main.py {places} restore {file}\n" in told, "it is about this bot"
     assert file.stat().st_mode & 0o777 == 0o600
     assert run(oldest, "restore", str(file), "--with-code") == 0
     assert dump(oldest) == before

@@ -343,3 +343,19 @@ def contents(folder: Path) -> dict[str, bytes]:
     """The files below a folder, by their names."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+async def test_files_come_back_from_however_deep_they_lie(homes: Homes) -> None:
+    async with living(homes.old, echo) as house:
+        await house.says("Hi")
+    inner = Path("audiences", "pipe-main", "files", *"abcdefgh", "notes.txt")
+    (homes.old / "data" / inner).parent.mkdir(parents=True)
+    (homes.old / "data" / inner).write_text("deep")
+    large = (homes.old / "data" / inner).with_name("large.bin")
+    large.write_bytes(b"x" * 21_000_000)
+    (homes.old / "data" / inner).with_name("back\\slash").write_text("no name everywhere")
+    await homes.leaves()
+    told = await homes.arrives("--mine")
+    assert (homes.new / "data" / inner).read_text() == "deep"
+    assert (homes.new / "data" / inner).with_name("large.bin").stat().st_size == 21_000_000
+    assert "1 files whose names" in told

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bot.restore import restore
 from channels.message import Address
 from main import main
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
@@ -57,6 +58,14 @@ class Bringing:
         said = self._capsys.readouterr()
         assert found == code, said.out + said.err
         return said.err if code else said.out
+
+    def said(self) -> tuple[str, str]:
+        """What was written to standard output and standard error since."""
+        said = self._capsys.readouterr()
+        return said.out, said.err
+
+    def complaint(self) -> str:
+        return self.said()[1]
 
 
 @pytest.fixture
@@ -341,6 +350,10 @@ async def test_the_page_and_the_terminal_alone_take_conversations(command: Bring
     export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
     refused = await command.brings("chatgpt", export, "--to", "telegram/42", code=1)
     assert "--to web" in refused
+    for place in ("web/..", "web/a b", "web/ann/x", "terminal/ann"):
+        assert "--to web" in await command.brings("chatgpt", export, "--to", place, code=1)
+    told = await command.brings("chatgpt", export, "--to", "web/ann")
+    assert "python main.py invite ann" in told, "a name that is misspelt must not go unnoticed"
     missing = await command.brings("chatgpt", command.folder / "nothing", code=1)
     assert missing.startswith("There is nothing at ")
 
@@ -438,3 +451,46 @@ async def test_what_is_told_of_an_export_does_nothing_to_the_terminal(command: B
         assert "\x1b" not in told
         assert max(map(len, told.splitlines())) < 400
     assert "agent_max_steps was not set" in told
+
+
+async def test_data_of_an_older_version_stays_so_in_a_rehearsal(command: Bringing) -> None:
+    release = Path(__file__).parents[1] / "upgrades" / "schema-12.tar.gz"
+    restore(release, command.folder / "data", lambda contents: True)
+    database = command.folder / "data" / "parley.db"
+    before = database.read_bytes()
+    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    told = await command.brings("chatgpt", export, "--dry-run", code=1)
+    assert "python main.py upgrade" in told
+    assert database.read_bytes() == before
+
+
+async def test_a_path_that_cannot_be_ends_in_a_sentence(command: Bringing) -> None:
+    assert "write the whole path" in await command.brings("chatgpt", "~nobody-here/x", code=1)
+    data = command.folder / ("x" * 300)
+    for arguments in (["export", "out"], ["backup", "b.tar.gz"], ["doctor"], ["upgrade"]):
+        line = ["--config", str(command.config), "--data", str(data), *arguments]
+        assert await asyncio.to_thread(main, line) == 1
+        assert "File name too long" in command.complaint()
+
+
+async def test_what_came_is_told_also_where_personas_can_not_be_written(command: Bringing) -> None:
+    command.config = command.folder / "config.yaml"
+    command.config.write_text("model: gpt-4o-mini  # a comment")
+    (command.folder / "cow").mkdir()
+    workspace = write_cow_workspace(command.folder / "cow", {"s": [("user", "Hi")]})
+    line = ["--config", str(command.config), "--data", str(command.folder / "data"), "import"]
+    line += ["cowagent", str(workspace), "--with-settings"]
+    assert await asyncio.to_thread(main, line) == 1
+    out, err = command.said()
+    assert "1 conversation, into web" in out
+    assert "is YAML" in err
+
+
+async def test_what_came_of_half_an_export_is_told(command: Bringing) -> None:
+    export = command.folder / "conversations.json"
+    export.write_text(json.dumps([LISBON, LISBON])[:-40])
+    line = ["--config", str(command.config), "--data", str(command.folder / "data"), "import"]
+    assert await asyncio.to_thread(main, [*line, "chatgpt", str(export)]) == 1
+    out, err = command.said()
+    assert "1 conversation, into web" in out
+    assert "is cut short" in err
