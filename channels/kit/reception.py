@@ -16,6 +16,7 @@ from channels.kit.choices import Choices, Press, confirm
 from channels.kit.delivery import Courier
 from channels.kit.drafts import Drafts
 from channels.kit.health import HealthRecord
+from channels.kit.pace import bounded
 from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
 from channels.language import _, asked_in, speaking
 from channels.message import (
@@ -92,7 +93,8 @@ class Reception:
                     raise
                 self._health.is_troubled(error)
                 waits = failure.kind == "wait"
-                await self._courier.pace.sleep(failure.seconds if waits else self._health.wait)
+                wait = bounded(failure.seconds) if waits else self._health.wait
+                await self._courier.pace.sleep(wait)
             else:
                 self._health.is_good()
                 return done

@@ -123,6 +123,51 @@ async def test_a_chat_that_the_platform_wants_left_alone_is_and_others_are_not()
     await pace.close()
 
 
+async def test_what_is_no_message_is_not_asked_for_again_either_before_the_time() -> None:
+    over, asked = asyncio.Event(), 0
+
+    async def sleep(seconds: float) -> None:
+        await (over.wait() if seconds else asyncio.sleep(0))
+
+    async def fetch() -> bytes:
+        nonlocal asked
+        asked += 1
+        if not over.is_set():
+            raise Limited
+        return b"file"
+
+    pace = pace_of(sleep)
+    fetching = asyncio.create_task(pace.send(ANN, fetch, is_message=False))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert asked == 1
+    over.set()
+    assert await fetching == b"file"
+    await pace.close()
+
+
+@pytest.mark.parametrize("seconds", [-5.0, 1e12, float("inf"), float("nan")])
+async def test_no_time_to_wait_is_absurd(seconds: float) -> None:
+    waited, refusals = list[float](), [Limited()]
+
+    class Strange(Plain):
+        def explain(self, error: BaseException) -> PlatformFailure:
+            return PlatformFailure("wait", seconds)
+
+    async def sleep(wait: float) -> None:
+        waited.append(wait)
+
+    async def refuse_once() -> str:
+        if refusals:
+            raise refusals.pop()
+        return "sent"
+
+    pace = Pace(Strange(), HealthRecord("plain"), sleep)
+    assert await pace.send(ANN, refuse_once) == "sent"
+    assert 0 < max(waited) <= 24 * 3600
+    assert min(waited) >= 0
+
+
 async def test_a_bot_that_the_platform_knows_no_more_is_told_what_to_do() -> None:
     async def send() -> None:
         raise PermissionError
