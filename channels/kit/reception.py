@@ -35,6 +35,7 @@ T = TypeVar("T")
 _MEGABYTES = LARGEST_ATTACHMENT // 1_000_000
 _LONGEST_NAME = 64  # characters
 _LONGEST_QUOTE = 1_000
+_FETCHING = 120.0  # seconds in which a file has to be there
 
 LEFT_OUT = (
     "videos",
@@ -186,10 +187,11 @@ class Reception:
         return tuple(attachments)
 
     async def _fetch(self, place: Place, file: File) -> Attachment:
-        fetched = self._courier.pace.send(
-            place, lambda: self._platform.fetch(file), is_message=False
-        )
-        content = await fetched
+        """A file that is out of reach for good must hold up neither its chat nor the channel."""
+        async with asyncio.timeout(_FETCHING):
+            content = await self._courier.pace.send(
+                place, lambda: self._platform.fetch(file), is_message=False
+            )
         return Attachment(file.name, file.media_type, content)
 
     async def _submit(self, inbound: Inbound, place: Place) -> None:

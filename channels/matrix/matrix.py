@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientResponseError
 from nio import (
     AsyncClient,
     AsyncClientConfig,
@@ -34,6 +34,7 @@ from channels.kit.platform import (
     PlatformFailure,
     Post,
     Traits,
+    is_lasting,
 )
 from channels.language import _, speaking
 from channels.matrix.answers import MatrixError, NobodyThere, checked, is_private, known_members
@@ -308,6 +309,8 @@ class Matrix(Platform):
             case MatrixError() if error.code in _GONE:
                 return PlatformFailure("gone")
             case MatrixError() if 400 <= error.status < 500 and error.status != 408:
+                return PlatformFailure("refused")
+            case ClientResponseError() if is_lasting(error.status):  # a file that is gone
                 return PlatformFailure("refused")
             case MatrixError() | ClientError() | TimeoutError() | OSError():
                 return PlatformFailure("passing")

@@ -28,6 +28,7 @@ from channels.kit.platform import (
     PlatformFailure,
     Post,
     Traits,
+    is_lasting,
 )
 from channels.language import _
 from channels.message import LARGEST_ATTACHMENT
@@ -247,6 +248,10 @@ class WeCom(Platform):
                 return self.explain(error.exceptions[0])
             case WeComError():
                 return _explain(error)
+            case aiohttp.WSServerHandshakeError():
+                return PlatformFailure("passing")
+            case aiohttp.ClientResponseError() if is_lasting(error.status):  # a file that is gone
+                return PlatformFailure("refused")
             case aiohttp.ClientError() | OSError() | TimeoutError():
                 return PlatformFailure("passing")
         return PlatformFailure("fatal")

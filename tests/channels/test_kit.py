@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from bot.messengers import Unavailable, find_type, make_messengers
 from bot.settings.schema import validate
 from channels.base import ChannelError
+from channels.kit import reception
 from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons, spell_out
 from channels.kit.delivery import Courier
 from channels.kit.health import HealthRecord
@@ -24,6 +25,7 @@ from channels.kit.pace import Busy, Pace
 from channels.kit.platform import (
     Author,
     Desk,
+    File,
     Heard,
     Place,
     Platform,
@@ -286,6 +288,24 @@ async def test_an_event_without_an_author_is_nobodys() -> None:
         [Heard(at("m1"), Author(""), "/config"), Heard(at("m2"), Author("7"), "Hi")]
     )
     assert [inbound.text for inbound in bot.submitted] == ["Hi"]
+
+
+async def test_a_file_that_is_never_there_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Filed(Plain):
+        async def fetch(self, file: File) -> bytes:
+            raise ConnectionError("its server is gone")
+
+    monkeypatch.setattr(reception, "_FETCHING", 0.05)
+    bot, platform = FakeBot(lambda text: []), Filed()
+    pace = Pace(platform, HealthRecord("plain"), lambda seconds: asyncio.sleep(0.01))
+    desk = Reception(bot, Courier(platform, pace), None, HealthRecord("plain"))
+    with_file = Heard(at("m1"), Author("42"), "Look", (File("f1", "a.png"),))
+    async with asyncio.timeout(5):
+        await desk.take([with_file, Heard(at("m2"), Author("42"), "Hello?")])
+    assert [inbound.text for inbound in bot.submitted] == ["Look", "Hello?"]
+    assert "I did not get a.png" in platform.posted[0][1]
 
 
 def test_a_channel_that_is_called_says_that_the_server_is_missing(tmp_path: Path) -> None:
