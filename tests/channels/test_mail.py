@@ -31,6 +31,7 @@ ANN = "ann@example.org"
         "spf=pass smtp.mailfrom=example.org",
         "auth=pass (plain) smtp.auth=ann@example.org",
         'dkim=pass reason="good; signature" header.d="example.org"',
+        'dkim=none; spf=pass (a (b) c \\) d) smtp.mailfrom="a(b"@example.org; dmarc=none (x)',
     ],
 )
 def test_what_the_receiving_server_has_verified_is_believed(result: str) -> None:
@@ -51,6 +52,13 @@ def test_what_the_receiving_server_has_verified_is_believed(result: str) -> None
         "dkim=pass (header.d=example.org) header.d=evil.example",
         'dkim=fail reason="dkim=pass header.d=example.org"',
         "auth=pass smtp.auth=bob@example.org",
+        "auth=pass smtp.auth=bob@example.org smtp.mailfrom=ann@example.org",
+        'spf=pass smtp.mailfrom="x@example.org"@evil.example',
+        'spf=pass smtp.mailfrom=x@evil.example smtp.helo="("; dmarc=fail reason=")"',
+        'dkim=pass header.i="@example.org"@evil.example',
+        'spf=pass smtp.mailfrom="a;dkim=pass header.d=example.org;b"@evil.example',
+        'spf=fail smtp.mailfrom="(\\"; dkim=pass header.d=example.org; a=\\")"@evil.example',
+        "spf=pass (of example.org) (smtp.mailfrom=example.org (or) dkim=pass header.d=example.org)",
         "spf=pass",
         "",
     ],
