@@ -160,7 +160,7 @@ class Matrix(Platform):
                 for name, info in news.rooms.join.items():
                     room = client.rooms[name]
                     for event in await self._catch_up(name, info.timeline, since):
-                        if found := await self._read(event.source, room, me, desk.bot):
+                        if found := await self._understand(event.source, room, me, desk.bot):
                             events.append(found)
                 await desk.take(events)
                 since = news.next_batch
@@ -200,7 +200,13 @@ class Matrix(Platform):
         was invited meanwhile, what was said after that."""
         events, start = list(timeline.events), timeline.prev_batch
         while timeline.limited and start and self._invitation(events) < 0:
-            page = checked(await self._client.room_messages(room, start, since, limit=100))
+            try:
+                page = checked(await self._client.room_messages(room, start, since, limit=100))
+            except MatrixError as error:
+                if not self._is_lasting(error):
+                    raise
+                log.warning("what was missed in %s can't be read: %s", room, error)
+                break
             events[:0] = reversed(page.chunk)
             start = page.end if page.chunk and len(events) < _MOST_MISSED else None
         return events[self._invitation(events) + 1 :]
@@ -216,6 +222,22 @@ class Matrix(Platform):
             ),
             default=-1,
         )
+
+    async def _understand(
+        self, event: Json, room: MatrixRoom, me: OwnUser, bot: Bot
+    ) -> Event | None:
+        """As `_read`. Anybody may have sent it: what makes the server refuse something is left out,
+        or it would come again for ever and hold up all that is behind it."""
+        try:
+            return await self._read(event, room, me, bot)
+        except Exception as error:
+            if not self._is_lasting(error):
+                raise
+            log.warning("an event of %s is left out: %s", room.room_id, error)
+            return None
+
+    def _is_lasting(self, error: BaseException) -> bool:
+        return self.explain(error).kind not in ("passing", "wait", "revoked")
 
     async def _read(self, event: Json, room: MatrixRoom, me: OwnUser, bot: Bot) -> Event | None:
         kind, user = text_of(event, "type"), text_of(event, "sender")
@@ -251,7 +273,7 @@ class Matrix(Platform):
         try:
             source: Json = checked(answer).event.source
         except MatrixError as error:
-            if error.code in _GONE or error.status == 400:
+            if self._is_lasting(error) or error.status == 200:  # it is there, and can't be read
                 return None
             raise
         return source
