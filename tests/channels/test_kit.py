@@ -27,6 +27,7 @@ from channels.kit.platform import (
     Desk,
     File,
     Heard,
+    Media,
     Place,
     Platform,
     PlatformFailure,
@@ -34,7 +35,7 @@ from channels.kit.platform import (
     Traits,
 )
 from channels.kit.reception import Reception, address_of, id_of
-from channels.message import Action, Address, Form, Reply
+from channels.message import Action, Address, Form, Outbound, Reply
 from channels.retry import TROUBLE
 from tests.fakes.fake_bot import FakeBot
 
@@ -200,6 +201,17 @@ async def test_a_number_stands_for_a_choice_until_the_next_message_of_the_bot() 
     assert await after.choose(at("m1"), "2.") == ("Map", "/context map"), "it comes once more"
 
 
+async def test_a_choice_that_was_edited_is_what_it_says_now() -> None:
+    choices = Choices("plain", FakeBot(lambda text: []))
+    await choices.offer(ANN, ACTIONS)
+    assert await choices.choose(at("m1"), "1") == ("Clear", "?/context clear")
+    assert await choices.choose(at("m1"), "2") == ("Map", "/context map")
+    assert await choices.choose(at("m1"), "What is the capital of France?") is None
+    await choices.offer(ANN, ())
+    assert await choices.choose(at("m1"), "1.") == ("Clear", "?/context clear"), "it comes again"
+    assert await choices.choose(at("m1"), "3") is None
+
+
 async def test_an_emoji_answers_the_message_that_asked() -> None:
     choices = Choices("plain", FakeBot(lambda text: []))
     asks = (Action("Approve", "/approve K7QM"), Action("Deny", "/deny K7QM"))
@@ -277,6 +289,31 @@ async def test_where_a_command_waits_for_text_a_number_is_text() -> None:
     await courier.deliver(ANN, Reply("Write it.", actions=ACTIONS, form=Form("/keep")))
     assert "Map: `/context map`" in platform.posted[-1][1]
     assert await courier.choices.choose(at("m1"), "1") is None
+
+
+async def test_what_is_sent_again_is_whole(tmp_path: Path) -> None:
+    class Loud(Plain):
+        def __init__(self) -> None:
+            super().__init__(sound="opus")
+            self.sent: list[Media] = []
+
+        async def upload(self, place: Place, media: Media) -> str:
+            self.sent.append(media)
+            return "m9"
+
+    platform, sound = Loud(), tmp_path / "answer.opus"
+    sound.write_bytes(b"OggS")
+    messenger = Messenger(platform)
+    listening = asyncio.create_task(messenger.listen(FakeBot(lambda text: [])))
+    await asyncio.sleep(0)
+    reply = Reply("Write it.", actions=ACTIONS, form=Form("/keep"), sound=str(sound))
+    address = Address("plain", "42", user="42")
+    await messenger.send(Outbound(1, address, reply, "m1", is_resent=True))
+    assert [media.kind for media in platform.sent] == ["voice"]
+    assert "Answer with a number" not in platform.posted[0][1], "the answer is text"
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+    await messenger.close()
 
 
 async def test_an_event_without_an_author_is_nobodys() -> None:
