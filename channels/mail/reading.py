@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email import policy
 from email.headerregistry import Address as MailAddress
-from email.message import EmailMessage, MIMEPart
+from email.message import EmailMessage, Message, MIMEPart
 from email.parser import BytesParser
 from typing import Any
 
@@ -133,21 +133,39 @@ def _why_automatic(message: EmailMessage, address: str, own: str) -> str:
 
 def _text(message: EmailMessage, *, is_reply: bool) -> str:
     """What the person has written; the subject too, where the thread begins with it."""
-    body = message.get_body(("plain", "html"))
-    text = ""
-    if body is not None and not body.is_attachment():
-        text = _content(body).replace("\r\n", "\n")
-        if body.get_content_type() == "text/html":
-            text = read_html(text, is_reply=is_reply)
-        elif is_reply:
-            text = cut_quotation(cut_signature(text))
-        else:
-            text = cut_signature(text)
+    parts = [_content(part).replace("\r\n", "\n") for part in _bodies(message)]
+    if any(part.get_content_type() == "text/html" for part in _bodies(message)):
+        text = read_html("<p></p>".join(parts), is_reply=is_reply)
+    else:
+        text = cut_signature("\n".join(parts))
+        text = cut_quotation(text) if is_reply else text
     text = text.strip("\n").rstrip()
     if text.startswith("/"):
         return text.split("\n\n", 1)[0]  # a signature is no part of a command
     subject = "" if is_reply else _field(message, "Subject")
     return "\n\n".join(filter(None, (subject, text)))
+
+
+def _bodies(message: EmailMessage) -> list[MIMEPart]:
+    """The parts with what was written: one, or where pictures stand between the words, all that are
+    of its kind and beside it."""
+    body = message.get_body(("plain", "html"))
+    if body is None or body.is_attachment():
+        return []
+    for group in message.walk():
+        if group.get_content_type() == "multipart/mixed":
+            beside = [part for part in group.iter_parts() if isinstance(part, MIMEPart)]
+            if body in beside:
+                kind = body.get_content_type()
+                return [one for one in beside if _is_words(one) and one.get_content_type() == kind]
+    return [body]
+
+
+def _is_words(part: Message) -> bool:
+    """Whether a part is text that is shown as such, and no file."""
+    is_text = part.get_content_type() in ("text/plain", "text/html")
+    is_file = part.get_filename() or part.get_content_disposition() == "attachment"
+    return is_text and not is_file
 
 
 def _content(part: MIMEPart) -> str:
@@ -162,10 +180,10 @@ def _files(message: EmailMessage) -> tuple[tuple[File, ...], dict[str, bytes]]:
     """The files, and their bytes by id. Signatures of a message are no files."""
     files: list[File] = []
     contents: dict[str, bytes] = {}
-    body = message.get_body(("plain", "html"))
+    bodies = _bodies(message)
     for number, part in enumerate(message.walk()):
         kind = part.get_content_type()
-        is_text = part is body or (kind in ("text/plain", "text/html") and not part.get_filename())
+        is_text = part in bodies or _is_words(part)
         if part.is_multipart() or is_text or kind.endswith("-signature"):
             continue
         content = part.get_payload(decode=True)

@@ -152,6 +152,19 @@ def letter(made: EmailMessage) -> Letter:
     return read(made.as_bytes(policy=policy.SMTP), "<fallback@imap>", "bot@example.org")
 
 
+@pytest.mark.parametrize(("kind", "line"), [("plain", "{}\n"), ("html", "<p>{}</p>\n")])
+def test_what_is_written_below_a_picture_is_read_too(kind: str, line: str) -> None:
+    made = message()
+    made.set_content(line.format("This is it:"), subtype=kind)
+    made.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="a.png")
+    made.add_attachment(line.format("What is it?"), subtype=kind, disposition="inline")
+    made.add_attachment("a note", filename="note.txt")
+    made.add_attachment("a note without a name")
+    found = letter(made)
+    assert re.sub(r"\n+", "\n", found.heard.text) == "This is it:\nWhat is it?"
+    assert [file.name for file in found.heard.files] == ["a.png", "note.txt", "file5.plain"]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
