@@ -126,8 +126,8 @@ class Choices:
         """The label and data that a message stands for; None where it is no choice. One that comes
         again stands for the same as before, and one that was edited for what it says now."""
         kept = await self._find(place)
-        words = text.strip().rstrip(".)")
-        if not (words.isascii() and words.isdecimal() and len(words) < 4):
+        words = text.strip().rstrip(".)。．、）")
+        if not (words.isdecimal() and len(words) < 4):
             return None
         name = f"{place.message} {int(words)}"
         if name in kept.taken:

@@ -201,6 +201,13 @@ async def test_a_number_stands_for_a_choice_until_the_next_message_of_the_bot() 
     assert await after.choose(at("m1"), "2.") == ("Map", "/context map"), "it comes once more"
 
 
+@pytest.mark.parametrize("text", ["2", "2.", "2)", "２", "２．", "2、", "2。", "٢"])
+async def test_a_number_is_one_in_any_script(text: str) -> None:
+    choices = Choices("plain", FakeBot(lambda text: []))
+    await choices.offer(ANN, ACTIONS)
+    assert await choices.choose(at("m1"), text) == ("Map", "/context map")
+
+
 async def test_a_choice_that_was_edited_is_what_it_says_now() -> None:
     choices = Choices("plain", FakeBot(lambda text: []))
     await choices.offer(ANN, ACTIONS)
