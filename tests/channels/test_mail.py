@@ -169,6 +169,9 @@ def test_what_is_written_below_a_picture_is_read_too(kind: str, line: str) -> No
     "fields",
     [
         {"Auto_Submitted": "auto-replied"},
+        {"Precedence": "auto_reply"},
+        {"X_Autoreply": "yes"},
+        {"X_Autorespond": "Out of the office"},
         {"Auto_Submitted": "auto-generated; x=y"},
         {"Return_Path": "<>"},
         {"Precedence": "bulk"},
