@@ -27,6 +27,7 @@ _LOOKS_SECRET = re.compile(
     r"\bsk-[\w-]{8,}"  # OpenAI and others
     r"|\d{6,}:[\w-]{30,}"  # a Telegram bot, also inside of its address
     r"|(?<=Bearer )\S+"
+    r"|(?<=[?&]ticket=)[^&\s'\"]+|(?<=[?&]access_key=)[^&\s'\"]+"  # Slack's and Feishu's sockets
 )
 
 turn_in_log: ContextVar[str] = ContextVar("turn_in_log", default="-")

@@ -52,6 +52,8 @@ _MOST_FETCHED = 200  # messages of one chat that were written while the bot was 
 _AT_ONCE = 8  # chats that are looked at for them
 _GONE = {10003, 10004, 50001, 50007, 50013}
 """Unknown channel or server, no access, no messages to this person, no permission to write."""
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]*)?")
+_WAIT = 5.0  # seconds, where Discord, or what stands before it, names a date or nothing
 _END = "end"
 _MOST_LANGUAGES = 1_000  # people of whom it is remembered
 
@@ -327,7 +329,8 @@ def _explain_answer(error: discord.HTTPException) -> PlatformFailure:
     if error.status == 401:
         return PlatformFailure("revoked", advice=WRONG_TOKEN)
     if error.status == 429:
-        return PlatformFailure("wait", float(error.response.headers.get("Retry-After", 5)))
+        after = str(error.response.headers.get("Retry-After", ""))
+        return PlatformFailure("wait", float(after) if _SECONDS.fullmatch(after) else _WAIT)
     if error.status >= 500:
         return PlatformFailure("passing")
     return PlatformFailure("gone" if error.code in _GONE else "refused")

@@ -43,6 +43,7 @@ from channels.kit.platform import (
     Post,
     Reacted,
     Traits,
+    is_lasting,
 )
 from channels.splitting import Length
 
@@ -308,6 +309,8 @@ class Feishu(Platform):
                 if error.headers and error.headers.get("handshake-status") == "403":
                     return PlatformFailure("revoked", advice=NO_ENTRY)
                 return PlatformFailure("passing")
+            case aiohttp.ClientResponseError() if is_lasting(error.status):  # a file that is gone
+                return PlatformFailure("refused")
             case aiohttp.ClientError() | OSError() | TimeoutError():
                 return PlatformFailure("passing")
         return PlatformFailure("fatal")

@@ -85,7 +85,8 @@ def _fitting(actions: Sequence[Action], traits: Traits) -> list[Action]:
 @dataclass(slots=True)
 class _Kept:
     """What is kept of a chat: the choices that its newest message `offered`, as label and data;
-    what messages have `taken`, by their id; which commands answer the messages that `asked`."""
+    what messages have `taken`, by their id and number; which commands answer the messages that
+    `asked`."""
 
     offered: list[tuple[str, str]] = field(default_factory=list)
     taken: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -123,17 +124,18 @@ class Choices:
 
     async def choose(self, place: Place, text: str) -> tuple[str, str] | None:
         """The label and data that a message stands for; None where it is no choice. One that comes
-        again stands for the same as before."""
+        again stands for the same as before, and one that was edited for what it says now."""
         kept = await self._find(place)
-        if place.message in kept.taken:
-            return kept.taken[place.message]
-        words = text.strip().rstrip(".)")
-        if not (kept.offered and words.isascii() and words.isdecimal() and len(words) < 4):
+        words = text.strip().rstrip(".)。．、）")
+        if not (words.isdecimal() and len(words) < 4):
             return None
+        name = f"{place.message} {int(words)}"
+        if name in kept.taken:
+            return kept.taken[name]
         if not 0 < int(words) <= len(kept.offered):
             return None
         chosen = kept.offered[int(words) - 1]
-        kept.taken = _newest({**kept.taken, place.message: chosen})
+        kept.taken = _newest({**kept.taken, name: chosen})
         await self._keep(place, kept)
         return chosen
 

@@ -136,7 +136,7 @@ class Messenger:
         draft = await self._drafts.settle(outbound.address, outbound.reply_to)
         reply = outbound.reply
         if outbound.is_resent:
-            reply = Reply(_(AGAIN) + reply.text, reply.data, reply.actions, reply.images)
+            reply = replace(reply, text=_(AGAIN) + reply.text)
         place = self.place_of(outbound.address, outbound.reply_to)
         if outbound.part:
             place = replace(place, message="")  # the first part has named what it answers

@@ -15,6 +15,8 @@ from channels.retry import Sleep, patient
 
 _SPARE = 5  # messages of a chat's limit that drafts leave to others
 _MOST_CHATS = 10_000  # of which a limit is kept
+_SHORTEST_HOLD, _LONGEST_HOLD = 0.1, 24 * 3600.0
+"""Seconds for which a chat is left alone at least and at most, whatever the platform says."""
 
 T = TypeVar("T")
 
@@ -81,7 +83,7 @@ class Pace:
         limit = self._limit(place) if is_message else None
         if is_once and (place.chat in self._holds or (limit and not limit.has_capacity(_SPARE))):
             raise Busy
-        if is_message and (hold := self._holds.get(place.chat)):
+        if hold := self._holds.get(place.chat):
             await asyncio.wait({hold})
         if limit:
             await limit.acquire()
@@ -100,7 +102,7 @@ class Pace:
     def _heed(self, place: Place, error: BaseException) -> None:
         failure = self._platform.explain(error)
         if failure.kind == "wait" and place.chat not in self._holds:
-            hold = asyncio.ensure_future(self.sleep(failure.seconds))
+            hold = asyncio.ensure_future(self.sleep(bounded(failure.seconds)))
             hold.add_done_callback(lambda _: self._holds.pop(place.chat))
             self._holds[place.chat] = hold
 
@@ -110,3 +112,8 @@ class Pace:
     def _is_held(self, error: BaseException) -> float | None:
         """The wait that the platform asked for is the chat's hold."""
         return 0 if self._platform.explain(error).kind == "wait" else None
+
+
+def bounded(seconds: float) -> float:
+    """A wait that a platform asks for, as one that can be waited: it may say anything."""
+    return min(max(_SHORTEST_HOLD, seconds), _LONGEST_HOLD)

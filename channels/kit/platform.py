@@ -188,6 +188,12 @@ class PlatformFailure:
     advice: str = ""
 
 
+def is_lasting(status: int) -> bool:
+    """Whether an answer with this status of HTTP would be the same another time: what was asked for
+    is gone, or not to be had."""
+    return 400 <= status < 500 and status not in (408, 425, 429)
+
+
 class Desk(Protocol):
     """Where a platform brings what comes in."""
 

@@ -16,6 +16,7 @@ from channels.kit.choices import Choices, Press, confirm
 from channels.kit.delivery import Courier
 from channels.kit.drafts import Drafts
 from channels.kit.health import HealthRecord
+from channels.kit.pace import bounded
 from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
 from channels.language import _, asked_in, speaking
 from channels.message import (
@@ -34,6 +35,7 @@ T = TypeVar("T")
 _MEGABYTES = LARGEST_ATTACHMENT // 1_000_000
 _LONGEST_NAME = 64  # characters
 _LONGEST_QUOTE = 1_000
+_FETCHING = 120.0  # seconds in which a file has to be there
 
 LEFT_OUT = (
     "videos",
@@ -92,7 +94,8 @@ class Reception:
                     raise
                 self._health.is_troubled(error)
                 waits = failure.kind == "wait"
-                await self._courier.pace.sleep(failure.seconds if waits else self._health.wait)
+                wait = bounded(failure.seconds) if waits else self._health.wait
+                await self._courier.pace.sleep(wait)
             else:
                 self._health.is_good()
                 return done
@@ -184,10 +187,11 @@ class Reception:
         return tuple(attachments)
 
     async def _fetch(self, place: Place, file: File) -> Attachment:
-        fetched = self._courier.pace.send(
-            place, lambda: self._platform.fetch(file), is_message=False
-        )
-        content = await fetched
+        """A file that is out of reach for good must hold up neither its chat nor the channel."""
+        async with asyncio.timeout(_FETCHING):
+            content = await self._courier.pace.send(
+                place, lambda: self._platform.fetch(file), is_message=False
+            )
         return Attachment(file.name, file.media_type, content)
 
     async def _submit(self, inbound: Inbound, place: Place) -> None:

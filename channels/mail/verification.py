@@ -11,8 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _LONGEST = 10_000  # characters of a field that is read
-_COMMENT = re.compile(r"\((?:[^()\\]|\\.)*+\)")
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"|([^\s;="]++)|([;=])')
+_LEXEME = re.compile(r'((?:"(?:[^"\\]|\\.)*+"|[^\s;="()])++)|([;=()])|\\?.', re.DOTALL)
+"""A word, parts of which may be quoted ("ann@example.org"@evil.example is one, and the address of
+nobody at example.org), or a sign."""
+_IN_COMMENT = re.compile(r"()(?:([()])|\\?.)", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def _proves(result: Result, sender: str, domain: str) -> bool:
         case "spf":
             return _covers(found.get("smtp.mailfrom", "").rpartition("@")[2], domain)
         case "auth":  # who has signed in to send it
-            return sender in (found.get("smtp.auth"), found.get("smtp.mailfrom"))
+            return sender == (found.get("smtp.auth") or found.get("smtp.mailfrom"))
     return False
 
 
@@ -65,10 +68,7 @@ def _covers(proven: str, domain: str) -> bool:
 
 def parse(text: str) -> tuple[str, list[Result]]:
     """A field's server and results, all in lower case; no results of one that can't be read."""
-    text = text[:_LONGEST].lower()
-    while (shorter := _COMMENT.sub(" ", text)) != text:
-        text = shorter
-    server, *parts = _split(text)
+    server, *parts = _split(text[:_LONGEST].lower())
     results = []
     for part in parts:
         pairs = list(_pairs(part))
@@ -79,13 +79,21 @@ def parse(text: str) -> tuple[str, list[Result]]:
 
 
 def _split(text: str) -> list[list[str]]:
-    """The words between semicolons; "=" is a word, and what is quoted is one."""
+    """The words between semicolons, without comments; "=" is a word. What is quoted begins no
+    comment, and in a comment nothing is quoted."""
     parts: list[list[str]] = [[]]
-    for quoted, word, sign in _TOKEN.findall(text):
-        if sign == ";":
+    depth = at = 0
+    while at < len(text):
+        found = (_IN_COMMENT if depth else _LEXEME).match(text, at)
+        assert found is not None, "each pattern takes any character"
+        at = found.end()
+        word, sign = found.groups()
+        if sign in ("(", ")"):
+            depth = max(0, depth + (1 if sign == "(" else -1))
+        elif sign == ";":
             parts.append([])
-        else:
-            parts[-1].append(quoted or word or sign)
+        elif word or sign:
+            parts[-1].append(_QUOTED.sub(r"\1", word) if word else sign)
     return parts
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientResponseError
 from nio import (
     AsyncClient,
     AsyncClientConfig,
@@ -34,6 +34,7 @@ from channels.kit.platform import (
     PlatformFailure,
     Post,
     Traits,
+    is_lasting,
 )
 from channels.language import _, speaking
 from channels.matrix.answers import MatrixError, NobodyThere, checked, is_private, known_members
@@ -159,7 +160,7 @@ class Matrix(Platform):
                 for name, info in news.rooms.join.items():
                     room = client.rooms[name]
                     for event in await self._catch_up(name, info.timeline, since):
-                        if found := await self._read(event.source, room, me, desk.bot):
+                        if found := await self._understand(event.source, room, me, desk.bot):
                             events.append(found)
                 await desk.take(events)
                 since = news.next_batch
@@ -199,7 +200,13 @@ class Matrix(Platform):
         was invited meanwhile, what was said after that."""
         events, start = list(timeline.events), timeline.prev_batch
         while timeline.limited and start and self._invitation(events) < 0:
-            page = checked(await self._client.room_messages(room, start, since, limit=100))
+            try:
+                page = checked(await self._client.room_messages(room, start, since, limit=100))
+            except MatrixError as error:
+                if not self._is_lasting(error):
+                    raise
+                log.warning("what was missed in %s can't be read: %s", room, error)
+                break
             events[:0] = reversed(page.chunk)
             start = page.end if page.chunk and len(events) < _MOST_MISSED else None
         return events[self._invitation(events) + 1 :]
@@ -215,6 +222,22 @@ class Matrix(Platform):
             ),
             default=-1,
         )
+
+    async def _understand(
+        self, event: Json, room: MatrixRoom, me: OwnUser, bot: Bot
+    ) -> Event | None:
+        """As `_read`. Anybody may have sent it: what makes the server refuse something is left out,
+        or it would come again for ever and hold up all that is behind it."""
+        try:
+            return await self._read(event, room, me, bot)
+        except Exception as error:
+            if not self._is_lasting(error):
+                raise
+            log.warning("an event of %s is left out: %s", room.room_id, error)
+            return None
+
+    def _is_lasting(self, error: BaseException) -> bool:
+        return self.explain(error).kind not in ("passing", "wait", "revoked")
 
     async def _read(self, event: Json, room: MatrixRoom, me: OwnUser, bot: Bot) -> Event | None:
         kind, user = text_of(event, "type"), text_of(event, "sender")
@@ -250,7 +273,7 @@ class Matrix(Platform):
         try:
             source: Json = checked(answer).event.source
         except MatrixError as error:
-            if error.code in _GONE or error.status == 400:
+            if self._is_lasting(error) or error.status == 200:  # it is there, and can't be read
                 return None
             raise
         return source
@@ -308,6 +331,8 @@ class Matrix(Platform):
             case MatrixError() if error.code in _GONE:
                 return PlatformFailure("gone")
             case MatrixError() if 400 <= error.status < 500 and error.status != 408:
+                return PlatformFailure("refused")
+            case ClientResponseError() if is_lasting(error.status):  # a file that is gone
                 return PlatformFailure("refused")
             case MatrixError() | ClientError() | TimeoutError() | OSError():
                 return PlatformFailure("passing")

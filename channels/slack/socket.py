@@ -8,6 +8,7 @@ hears of it. Here a lost connection is an error, which the kit answers.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -29,6 +30,18 @@ SWITCHED_OFF = (
 )
 _HEARTBEAT = 10.0  # seconds between two pings
 _LARGEST = 4_000_000  # bytes of a frame
+
+
+def _load(text: str) -> Json:
+    """A message; an empty one for what is none, which is not worth the connection."""
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        log.warning("what came over Slack's socket can't be read and is left out")
+        return {}
+    return message
 
 
 class Socket:
@@ -77,7 +90,7 @@ class Socket:
             async for frame in socket:
                 if frame.type is not WSMsgType.TEXT:
                     continue
-                message = frame.json()
+                message = _load(frame.data)
                 match message.get("type"):
                     case "hello":
                         connected()
@@ -89,7 +102,7 @@ class Socket:
                             ending.set_result(None)
                     case _ if "envelope_id" in message:
                         self._start(self._handle(socket, message))
-        except Exception as broken:  # noqa: BLE001 - what is no JSON, or too large
+        except Exception as broken:  # noqa: BLE001 - what aiohttp raises
             error = broken
         finally:
             await socket.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,10 +56,18 @@ class Me:
 
 
 class Reader:
-    """Hands updates to the desk; `scope` says what is one conversation in a group."""
+    """Hands updates to the desk; `scope` says what is one conversation in a group, and `topics` in
+    which topic a message of the bot's stands, by chat and message: Telegram does not say it of one
+    that somebody reacts to."""
 
-    def __init__(self, desk: Desk, me: Me, scope: Callable[[], Scope]) -> None:
-        self._desk, self._me, self._scope = desk, me, scope
+    def __init__(
+        self,
+        desk: Desk,
+        me: Me,
+        scope: Callable[[], Scope],
+        topics: Mapping[tuple[str, str], str],
+    ) -> None:
+        self._desk, self._me, self._scope, self._topics = desk, me, scope, topics
 
     async def take(self, updates: Sequence[Update]) -> None:
         """Returns when all that they say is on disk. One that can't be understood is logged, and
@@ -80,7 +88,7 @@ class Reader:
         if first.callback_query is not None:
             return _pressed(first.callback_query, self._scope())
         if first.message_reaction is not None:
-            return _reacted(first.message_reaction, self._scope())
+            return _reacted(first.message_reaction, self._scope(), self._topics)
         messages = [update.effective_message for update in group]
         said = [message for message in messages if message is not None]
         return heard(said, self._me, self._scope()) if said else None
@@ -122,14 +130,17 @@ def _pressed(query: CallbackQuery, scope: Scope) -> Pressed | None:
     return Pressed(place, sender, query.id, data, label, _scope_of(place, scope, person.id))
 
 
-def _reacted(update: MessageReactionUpdated, scope: Scope) -> Reacted | None:
+def _reacted(
+    update: MessageReactionUpdated, scope: Scope, topics: Mapping[tuple[str, str], str]
+) -> Reacted | None:
     """The emoji that a person has put on a message."""
     person, old = update.user, {getattr(one, "emoji", "") for one in update.old_reaction}
     new = [one.emoji for one in update.new_reaction if isinstance(one, ReactionTypeEmoji)]
     added = [emoji for emoji in new if emoji not in old]
     if person is None or person.is_bot or not added:
         return None
-    place = Place(str(update.chat.id), "", str(update.message_id), update.chat.id < 0)
+    chat, message = str(update.chat.id), str(update.message_id)
+    place = Place(chat, topics.get((chat, message), ""), message, update.chat.id < 0)
     return Reacted(place, sender_of(person), added[0], _scope_of(place, scope, person.id))
 
 

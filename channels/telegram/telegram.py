@@ -68,6 +68,7 @@ NO_WAY = (
 _OFFERED = re.compile(r"[a-z0-9_]{1,32}")
 """Names of commands that Telegram takes; it takes 100."""
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+_MOST_KNOWN = 2_000  # messages in topics that may be reacted to
 _LONGEST_CAPTION = 1024  # UTF-16 units of what stands below a file
 _GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", "not enough rights")
 """What Telegram says of places where nothing can be written any more."""
@@ -98,6 +99,7 @@ class Telegram(Platform):
             message_id=re.compile(r"\d+"),
         )
         self._counter = Counter(self._rhythm.album)
+        self._topics: dict[tuple[str, str], str] = {}
 
     async def open(self) -> None:
         address = self._settings().base_url.rstrip("/")
@@ -142,7 +144,7 @@ class Telegram(Platform):
     def _reader(self, desk: Desk) -> Reader:
         names = frozenset(entry.name for entry in desk.bot.list_commands())
         me = Me(self._sdk.id, self._sdk.username, names)
-        return Reader(desk, me, lambda: self._settings().conversations)
+        return Reader(desk, me, lambda: self._settings().conversations, self._topics)
 
     async def close(self) -> None:
         await self._counter.close()
@@ -187,7 +189,12 @@ class Telegram(Platform):
                 reply_parameters=_answered(to),
             )
 
-        return str((await _try_markup(post, lambda text: _wherever(place, send, text))).message_id)
+        sent = await _try_markup(post, lambda text: _wherever(place, send, text))
+        if place.thread:
+            self._topics[place.chat, str(sent.message_id)] = place.thread
+            if len(self._topics) > _MOST_KNOWN:
+                del self._topics[next(iter(self._topics))]
+        return str(sent.message_id)
 
     async def edit(self, place: Place, message: str, post: Post) -> None:
         async def change(text: Rendered) -> object:

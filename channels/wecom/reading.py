@@ -34,6 +34,13 @@ def size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
+def event_in(frame: Json) -> str:
+    """What kind of event a frame tells of; "" for none."""
+    body = frame.get("body")
+    event = body.get("event") if isinstance(body, dict) else None
+    return str(event.get("eventtype", "")) if isinstance(event, dict) else ""
+
+
 def place_of(body: Json) -> Place:
     """A private chat has no name but its person's. The bot hears of a group what mentions it."""
     is_group = body.get("chattype") == "group"

@@ -28,6 +28,7 @@ from channels.kit.platform import (
     PlatformFailure,
     Post,
     Traits,
+    is_lasting,
 )
 from channels.language import _
 from channels.message import LARGEST_ATTACHMENT
@@ -37,6 +38,7 @@ from channels.wecom.reading import (
     as_it_stands,
     converted,
     decrypt,
+    event_in,
     read_message,
     read_press,
     size,
@@ -81,11 +83,15 @@ class WeCom(Platform):
         self._calls: OrderedDict[str, str] = OrderedDict()  # the req_id of each message
         self._labels: OrderedDict[str, str] = OrderedDict()
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._taking: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
 
     async def close(self) -> None:
+        for task in self._taking:
+            task.cancel()
+        await asyncio.gather(*self._taking, return_exceptions=True)
         await self._session.close()
 
     # What comes in.
@@ -95,7 +101,7 @@ class WeCom(Platform):
             wire = WeComWire(socket)
             try:
                 async with asyncio.TaskGroup() as work:
-                    reading = work.create_task(self._read(wire, desk, work))
+                    reading = work.create_task(self._read(wire, desk))
                     body = {"bot_id": self._settings.bot_id, "secret": self._secret}
                     await wire.request("aibot_subscribe", body)
                     self._wire = wire
@@ -109,15 +115,18 @@ class WeCom(Platform):
             desk.troubled(ConnectionError(ANOTHER))
             await asyncio.sleep(self._pause)
 
-    async def _read(self, wire: WeComWire, desk: Desk, work: asyncio.TaskGroup) -> bool:
-        """Returns when the connection ends: whether another one has taken its place."""
+    async def _read(self, wire: WeComWire, desk: Desk) -> bool:
+        """Returns when the connection ends: whether another one has taken its place. What it has
+        brought is taken in for longer: it does not come again, and what is to be said of it may
+        have to wait for the next connection."""
         async for frame in wire.frames():
-            body = frame.get("body") or {}
-            kind = body.get("event", {}).get("eventtype", "")
+            kind = event_in(frame)
             if kind == "disconnected_event":
                 return True
             if frame["cmd"] == "aibot_msg_callback" or kind == "template_card_event":
-                work.create_task(self._take(frame, desk))
+                task = asyncio.create_task(self._take(frame, desk))
+                self._taking.add(task)
+                task.add_done_callback(self._taking.discard)
         return False
 
     async def _take(self, frame: Json, desk: Desk) -> None:
@@ -127,7 +136,7 @@ class WeCom(Platform):
             chat = str(body.get("chatid") or body["from"]["userid"])
             async with self._lines.setdefault(chat, asyncio.Lock()):  # in their order
                 await desk.take([await self._understand(body, call)])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, AttributeError):
             log.exception("a message of WeCom can't be read and is left out")
         except Exception:
             log.exception("a message of WeCom could not be kept, and does not come again")
@@ -247,6 +256,10 @@ class WeCom(Platform):
                 return self.explain(error.exceptions[0])
             case WeComError():
                 return _explain(error)
+            case aiohttp.WSServerHandshakeError():
+                return PlatformFailure("passing")
+            case aiohttp.ClientResponseError() if is_lasting(error.status):  # a file that is gone
+                return PlatformFailure("refused")
             case aiohttp.ClientError() | OSError() | TimeoutError():
                 return PlatformFailure("passing")
         return PlatformFailure("fatal")

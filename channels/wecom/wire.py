@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import aiohttp
+
+log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
@@ -29,6 +33,18 @@ class WeComError(Exception):
         self.code = code
 
 
+def _load(text: str) -> Json:
+    """A frame; an empty one for what is none, which is not worth the connection."""
+    try:
+        frame = json.loads(text)
+    except (ValueError, RecursionError):
+        frame = None
+    if not isinstance(frame, dict):
+        log.warning("a frame of WeCom can't be read and is left out")
+        return {}
+    return frame
+
+
 class WeComWire:
     """A connection that is signed in. Raises WeComError, aiohttp.ClientError, ConnectionError and
     TimeoutError."""
@@ -44,7 +60,7 @@ class WeComWire:
             async for message in self._socket:
                 if message.type != aiohttp.WSMsgType.TEXT:
                     continue
-                frame: Json = message.json()
+                frame = _load(message.data)
                 if "cmd" in frame:
                     yield frame
                 else:
@@ -55,7 +71,9 @@ class WeComWire:
                     waiting.set_exception(ConnectionError("the connection has ended"))
 
     def _answer(self, frame: Json) -> None:
-        waiting = self._answers.get(frame.get("headers", {}).get("req_id", ""))
+        headers = frame.get("headers")
+        name = str(headers.get("req_id", "")) if isinstance(headers, dict) else ""
+        waiting = self._answers.get(name)
         if waiting and not waiting.done():
             waiting.set_result(frame)
 

@@ -33,6 +33,7 @@ _NOT_TAKEN = {
     "order": "messages of this kind",
     "unsupported": "messages of this kind",
 }
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError)
 _NAMES = {"image": "picture", "audio": "voice", "document": "document"}
 
 
@@ -57,25 +58,32 @@ class Undelivered:
 
 def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | Undelivered]:
     """All that a call brings for this phone number. `number` is how people see it, in digits."""
-    for entry in body.get("entry", ()):
-        for change in entry.get("changes", ()):
-            value = change.get("value", {})
-            if value.get("metadata", {}).get("phone_number_id") != phone_id:
+    for entry in body.get("entry") or ():
+        for change in entry.get("changes") or ():
+            value = change.get("value") or {}
+            if (value.get("metadata") or {}).get("phone_number_id") != phone_id:
                 continue  # an app may have several numbers
-            for message in value.get("messages", ()):
+            for message in value.get("messages") or ():
                 try:
                     yield _arrived(message, value, number)
-                except (KeyError, TypeError, ValueError, AttributeError):
+                except _UNREADABLE:
                     log.exception("a message of WhatsApp can't be read and is left out")
             yield from _failures(value)
 
 
 def _failures(value: Json) -> Iterator[Undelivered]:
-    for status in value.get("statuses", ()):
-        if status.get("status") == "failed":
-            error: Json = next(iter(status.get("errors", ())), {})
-            said = error.get("error_data", {}).get("details") or error.get("title", "")
-            yield Undelivered(status["id"], int(error.get("code", 0)), str(said))
+    for status in value.get("statuses") or ():
+        if isinstance(status, dict) and status.get("status") == "failed":
+            try:
+                yield _failure(status)
+            except _UNREADABLE:
+                log.exception("a failure that WhatsApp tells of can't be read and is left out")
+
+
+def _failure(status: Json) -> Undelivered:
+    error: Json = next(iter(status.get("errors") or ()), {})
+    said = (error.get("error_data") or {}).get("details") or error.get("title", "")
+    return Undelivered(str(status["id"]), int(error.get("code") or 0), str(said))
 
 
 def _arrived(message: Json, value: Json, number: str) -> WhatsAppArrival:
@@ -90,7 +98,7 @@ def _sender(message: Json, value: Json) -> Author:
     """Who wrote. Their id within this business stays when they hide their number; a number does
     not, and may be another person's one day."""
     phone, scoped = message.get("from", ""), message.get("from_user_id", "")
-    contacts = value.get("contacts", ())
+    contacts = value.get("contacts") or ()
     same = (one for one in contacts if scoped and one.get("user_id") == scoped)
     own = (one for one in contacts if phone and one.get("wa_id") == phone)
     hidden = (one for one in contacts if not phone and len(contacts) == 1)

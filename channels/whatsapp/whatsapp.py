@@ -31,7 +31,17 @@ from pywa_async.client import WhatsApp as Client
 from pywa_async.types.templates import TemplateLanguage
 
 from channels.base import ChannelError, WebhookAnswer, WebhookCall
-from channels.kit.platform import Desk, File, Media, Place, Platform, PlatformFailure, Post, Traits
+from channels.kit.platform import (
+    Desk,
+    File,
+    Media,
+    Place,
+    Platform,
+    PlatformFailure,
+    Post,
+    Traits,
+    is_lasting,
+)
 from channels.message import LARGEST_ATTACHMENT
 from channels.splitting import Length
 from channels.whatsapp import WhatsAppSettings
@@ -306,6 +316,8 @@ class WhatsApp(Platform):
 
     def explain(self, error: BaseException) -> PlatformFailure:
         match error:
+            case httpx.HTTPStatusError() if is_lasting(error.response.status_code):
+                return PlatformFailure("refused")  # a file that is gone
             case httpx.HTTPError():
                 return PlatformFailure("passing")
             case ThrottlingError():

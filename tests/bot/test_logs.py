@@ -78,6 +78,15 @@ def test_no_secret_is_written_wherever_it_stands(
         assert "AAAA" not in text
 
 
+def test_the_ticket_of_a_connection_is_not_written(begin: Begin) -> None:
+    file = begin()
+    log.info("500, url='wss://x.example/ws?device_id=7&access_key=abc-1&ticket=0a1b-2c3d'")
+    log.info("wss://y.example/link/?ticket=1234567&app_id=5678")
+    written = file.read_text()
+    assert "url='wss://x.example/ws?device_id=7&access_key=***&ticket=***'" in written
+    assert "wss://y.example/link/?ticket=***&app_id=5678" in written
+
+
 def test_a_traceback_stands_in_the_file_and_not_on_the_screen(
     begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from bot.messengers import Unavailable, find_type, make_messengers
 from bot.settings.schema import validate
 from channels.base import ChannelError
+from channels.kit import reception
 from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons, spell_out
 from channels.kit.delivery import Courier
 from channels.kit.health import HealthRecord
@@ -24,7 +25,9 @@ from channels.kit.pace import Busy, Pace
 from channels.kit.platform import (
     Author,
     Desk,
+    File,
     Heard,
+    Media,
     Place,
     Platform,
     PlatformFailure,
@@ -32,7 +35,7 @@ from channels.kit.platform import (
     Traits,
 )
 from channels.kit.reception import Reception, address_of, id_of
-from channels.message import Action, Address, Form, Reply
+from channels.message import Action, Address, Form, Outbound, Reply
 from channels.retry import TROUBLE
 from tests.fakes.fake_bot import FakeBot
 
@@ -123,6 +126,51 @@ async def test_a_chat_that_the_platform_wants_left_alone_is_and_others_are_not()
     await pace.close()
 
 
+async def test_what_is_no_message_is_not_asked_for_again_either_before_the_time() -> None:
+    over, asked = asyncio.Event(), 0
+
+    async def sleep(seconds: float) -> None:
+        await (over.wait() if seconds else asyncio.sleep(0))
+
+    async def fetch() -> bytes:
+        nonlocal asked
+        asked += 1
+        if not over.is_set():
+            raise Limited
+        return b"file"
+
+    pace = pace_of(sleep)
+    fetching = asyncio.create_task(pace.send(ANN, fetch, is_message=False))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert asked == 1
+    over.set()
+    assert await fetching == b"file"
+    await pace.close()
+
+
+@pytest.mark.parametrize("seconds", [-5.0, 1e12, float("inf"), float("nan")])
+async def test_no_time_to_wait_is_absurd(seconds: float) -> None:
+    waited, refusals = list[float](), [Limited()]
+
+    class Strange(Plain):
+        def explain(self, error: BaseException) -> PlatformFailure:
+            return PlatformFailure("wait", seconds)
+
+    async def sleep(wait: float) -> None:
+        waited.append(wait)
+
+    async def refuse_once() -> str:
+        if refusals:
+            raise refusals.pop()
+        return "sent"
+
+    pace = Pace(Strange(), HealthRecord("plain"), sleep)
+    assert await pace.send(ANN, refuse_once) == "sent"
+    assert 0 < max(waited) <= 24 * 3600
+    assert min(waited) >= 0
+
+
 async def test_a_bot_that_the_platform_knows_no_more_is_told_what_to_do() -> None:
     async def send() -> None:
         raise PermissionError
@@ -151,6 +199,24 @@ async def test_a_number_stands_for_a_choice_until_the_next_message_of_the_bot() 
     await after.offer(ANN, ())
     assert await after.choose(at("m5"), "1") is None
     assert await after.choose(at("m1"), "2.") == ("Map", "/context map"), "it comes once more"
+
+
+@pytest.mark.parametrize("text", ["2", "2.", "2)", "２", "２．", "2、", "2。", "٢"])
+async def test_a_number_is_one_in_any_script(text: str) -> None:
+    choices = Choices("plain", FakeBot(lambda text: []))
+    await choices.offer(ANN, ACTIONS)
+    assert await choices.choose(at("m1"), text) == ("Map", "/context map")
+
+
+async def test_a_choice_that_was_edited_is_what_it_says_now() -> None:
+    choices = Choices("plain", FakeBot(lambda text: []))
+    await choices.offer(ANN, ACTIONS)
+    assert await choices.choose(at("m1"), "1") == ("Clear", "?/context clear")
+    assert await choices.choose(at("m1"), "2") == ("Map", "/context map")
+    assert await choices.choose(at("m1"), "What is the capital of France?") is None
+    await choices.offer(ANN, ())
+    assert await choices.choose(at("m1"), "1.") == ("Clear", "?/context clear"), "it comes again"
+    assert await choices.choose(at("m1"), "3") is None
 
 
 async def test_an_emoji_answers_the_message_that_asked() -> None:
@@ -232,6 +298,31 @@ async def test_where_a_command_waits_for_text_a_number_is_text() -> None:
     assert await courier.choices.choose(at("m1"), "1") is None
 
 
+async def test_what_is_sent_again_is_whole(tmp_path: Path) -> None:
+    class Loud(Plain):
+        def __init__(self) -> None:
+            super().__init__(sound="opus")
+            self.sent: list[Media] = []
+
+        async def upload(self, place: Place, media: Media) -> str:
+            self.sent.append(media)
+            return "m9"
+
+    platform, sound = Loud(), tmp_path / "answer.opus"
+    sound.write_bytes(b"OggS")
+    messenger = Messenger(platform)
+    listening = asyncio.create_task(messenger.listen(FakeBot(lambda text: [])))
+    await asyncio.sleep(0)
+    reply = Reply("Write it.", actions=ACTIONS, form=Form("/keep"), sound=str(sound))
+    address = Address("plain", "42", user="42")
+    await messenger.send(Outbound(1, address, reply, "m1", is_resent=True))
+    assert [media.kind for media in platform.sent] == ["voice"]
+    assert "Answer with a number" not in platform.posted[0][1], "the answer is text"
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+    await messenger.close()
+
+
 async def test_an_event_without_an_author_is_nobodys() -> None:
     bot = FakeBot(lambda text: [])
     messenger = Messenger(Plain())
@@ -241,6 +332,24 @@ async def test_an_event_without_an_author_is_nobodys() -> None:
         [Heard(at("m1"), Author(""), "/config"), Heard(at("m2"), Author("7"), "Hi")]
     )
     assert [inbound.text for inbound in bot.submitted] == ["Hi"]
+
+
+async def test_a_file_that_is_never_there_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Filed(Plain):
+        async def fetch(self, file: File) -> bytes:
+            raise ConnectionError("its server is gone")
+
+    monkeypatch.setattr(reception, "_FETCHING", 0.05)
+    bot, platform = FakeBot(lambda text: []), Filed()
+    pace = Pace(platform, HealthRecord("plain"), lambda seconds: asyncio.sleep(0.01))
+    desk = Reception(bot, Courier(platform, pace), None, HealthRecord("plain"))
+    with_file = Heard(at("m1"), Author("42"), "Look", (File("f1", "a.png"),))
+    async with asyncio.timeout(5):
+        await desk.take([with_file, Heard(at("m2"), Author("42"), "Hello?")])
+    assert [inbound.text for inbound in bot.submitted] == ["Look", "Hello?"]
+    assert "I did not get a.png" in platform.posted[0][1]
 
 
 def test_a_channel_that_is_called_says_that_the_server_is_missing(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ ANN = "ann@example.org"
         "spf=pass smtp.mailfrom=example.org",
         "auth=pass (plain) smtp.auth=ann@example.org",
         'dkim=pass reason="good; signature" header.d="example.org"',
+        'dkim=none; spf=pass (a (b) c \\) d) smtp.mailfrom="a(b"@example.org; dmarc=none (x)',
     ],
 )
 def test_what_the_receiving_server_has_verified_is_believed(result: str) -> None:
@@ -51,6 +52,13 @@ def test_what_the_receiving_server_has_verified_is_believed(result: str) -> None
         "dkim=pass (header.d=example.org) header.d=evil.example",
         'dkim=fail reason="dkim=pass header.d=example.org"',
         "auth=pass smtp.auth=bob@example.org",
+        "auth=pass smtp.auth=bob@example.org smtp.mailfrom=ann@example.org",
+        'spf=pass smtp.mailfrom="x@example.org"@evil.example',
+        'spf=pass smtp.mailfrom=x@evil.example smtp.helo="("; dmarc=fail reason=")"',
+        'dkim=pass header.i="@example.org"@evil.example',
+        'spf=pass smtp.mailfrom="a;dkim=pass header.d=example.org;b"@evil.example',
+        'spf=fail smtp.mailfrom="(\\"; dkim=pass header.d=example.org; a=\\")"@evil.example',
+        "spf=pass (of example.org) (smtp.mailfrom=example.org (or) dkim=pass header.d=example.org)",
         "spf=pass",
         "",
     ],
@@ -144,10 +152,26 @@ def letter(made: EmailMessage) -> Letter:
     return read(made.as_bytes(policy=policy.SMTP), "<fallback@imap>", "bot@example.org")
 
 
+@pytest.mark.parametrize(("kind", "line"), [("plain", "{}\n"), ("html", "<p>{}</p>\n")])
+def test_what_is_written_below_a_picture_is_read_too(kind: str, line: str) -> None:
+    made = message()
+    made.set_content(line.format("This is it:"), subtype=kind)
+    made.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="a.png")
+    made.add_attachment(line.format("What is it?"), subtype=kind, disposition="inline")
+    made.add_attachment("a note", filename="note.txt")
+    made.add_attachment("a note without a name")
+    found = letter(made)
+    assert re.sub(r"\n+", "\n", found.heard.text) == "This is it:\nWhat is it?"
+    assert [file.name for file in found.heard.files] == ["a.png", "note.txt", "file5.plain"]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"Auto_Submitted": "auto-replied"},
+        {"Precedence": "auto_reply"},
+        {"X_Autoreply": "yes"},
+        {"X_Autorespond": "Out of the office"},
         {"Auto_Submitted": "auto-generated; x=y"},
         {"Return_Path": "<>"},
         {"Precedence": "bulk"},

@@ -183,6 +183,27 @@ async def test_an_encrypted_group_hears_it_too(scene: Scene) -> None:
     assert scene.ann.invitations() == []
 
 
+async def test_a_room_in_which_the_bot_may_not_speak_ends_nothing(scene: Scene) -> None:
+    mute = {"power_level_content_override": {"events_default": 50}}
+    room = scene.bob.make_room(
+        scene.account.user, initial_state=[ENCRYPTION], is_direct=True, **mute
+    )
+    await until(lambda: scene.joined(room, scene.bob))
+    scene.bob.send(room, CIPHER, "m.room.encrypted")
+    await scene.private()
+
+
+@pytest.mark.parametrize("answered", ["..", "$a/b?c#d"])
+async def test_an_answer_to_what_is_no_message_is_heard(scene: Scene, answered: str) -> None:
+    room = scene.ann.make_room(scene.account.user, scene.bob.user)
+    scene.bob.joins(room)
+    await until(lambda: scene.joined(room, scene.ann))
+    reply = {"m.relates_to": {"m.in_reply_to": {"event_id": answered}}}
+    scene.ann.says(room, "Parley: hello?", **reply)
+    await until(scene.desk.texts)
+    assert scene.desk.texts() == ["hello?"]
+
+
 async def failure(scene: Scene, place: Place) -> str:
     """Why nothing can be posted there."""
     try:

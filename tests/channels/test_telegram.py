@@ -286,3 +286,23 @@ async def test_a_message_is_taken_though_what_is_missing_of_it_can_not_be_said()
         )
         await said(bot, server, 1)
     assert [inbound.text for inbound in bot.submitted] == ["Look!"]
+
+
+async def test_a_reaction_in_a_topic_is_to_what_stands_there() -> None:
+    bot, group = silent(), -1001234
+    async with TelegramServer() as server:
+        server.group(group, is_forum=True)
+        async with serving(bot, server):
+            ann = server.person("Ann", 42).at(group, 7)
+            ann.sends(ann.message("/context@parley_bot"))
+            await said(bot, server, 1)
+            await server.until(lambda: server.messages)
+            ((_chat, answer),) = server.messages
+            stop = {"type": "emoji", "emoji": "🛑"}
+            reaction = {"chat": server.chats[group], "message_id": answer}
+            reaction |= {"user": ann.user, "date": 1, "old_reaction": [], "new_reaction": [stop]}
+            server.push("message_reaction", reaction)
+            await said(bot, server, 2)
+    assert bot.submitted[1].text == "/stop"
+    assert bot.submitted[1].address == bot.submitted[0].address
+    assert bot.submitted[1].address.thread == "7"

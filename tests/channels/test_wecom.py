@@ -168,6 +168,41 @@ async def test_what_can_not_be_read_holds_nothing_up() -> None:
         assert [one.text for one in ours.bot.submitted] == ["Hello"]
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "no JSON",
+        "[]",
+        "null",
+        '{"headers": null, "errcode": 0}',
+        '{"headers": {"req_id": []}}',
+        '{"cmd": "aibot_event_callback", "headers": null, "body": {"event": null}}',
+        '{"cmd": "aibot_event_callback", "body": "text"}',
+        '{"cmd": "aibot_msg_callback", "headers": null, "body": {"from": null}}',
+    ],
+)
+async def test_no_frame_ends_the_connection(frame: str) -> None:
+    async with company() as ours:
+        ann = ours.wecom.person("ann")
+        assert ours.wecom._wire is not None
+        await ours.wecom._wire.send_str(frame)
+        await ann.says("Hello")
+        await ours.wecom.shown("You said: Hello")
+        assert ours.wecom.connections == 1
+
+
+async def test_what_came_before_a_cut_is_answered_after_it() -> None:
+    async with company() as ours:
+        ann = ours.wecom.person("ann")
+        film = ann.body("video", ours.wecom.keep_file("a.mp4", b"film"))
+        ours.wecom.drops = 1  # nobody says whether the answer has arrived
+        await ann.sends(film)
+        await ours.wecom.shown("videos")
+        await ours.wecom.cut()
+        await ours.wecom.until(lambda: len(ours.wecom.messages) == 2)
+        assert ours.wecom.connections == 2
+
+
 async def test_a_connection_that_is_cut_is_made_again() -> None:
     async with company() as ours:
         ann = ours.wecom.person("ann")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,29 @@ async def test_a_forged_call_is_refused_and_brings_nothing(signature: str) -> No
         )
         assert await ours.meta.call(body, secret="another app's") == 401
         assert not ours.bot.submitted
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"statuses": None},
+        {"statuses": [None, {"status": "failed"}, {"status": "failed", "id": "x", "errors": None}]},
+        {"statuses": [{"status": "failed", "id": "x", "errors": [{"code": None}, 5]}]},
+        {"statuses": [{"status": "failed", "id": "x", "errors": [{"error_data": None}]}]},
+        {"messages": [None, {"id": "x", "timestamp": "9" * 30, "type": "text", "from": "1"}]},
+    ],
+)
+async def test_what_is_strange_in_a_call_holds_up_nothing_that_is_beside_it(
+    value: dict[str, Any],
+) -> None:
+    async with line() as ours:
+        ann = ours.meta.person("Ann")
+        said = {"messages": [ann.message("text", {"body": "Hi"})], "contacts": [ann.contact]}
+        body = ours.meta.payload(value)
+        body["entry"] += [{"changes": None}, {"changes": [{"value": None}]}]
+        body["entry"] += ours.meta.payload(said)["entry"]
+        assert await ours.meta.call(body) == 200
+        assert [one.text for one in ours.bot.submitted] == ["Hi"]
 
 
 async def test_what_is_for_another_number_of_the_same_app_is_left_to_its_own_bot() -> None:
