@@ -14,7 +14,8 @@ from channels.kit.platform import Author, File, Heard, Place, Pressed, Reacted
 
 Json = Mapping[str, Any]
 
-MESSAGE_ID = re.compile(r"\d+\.\d+")
+MESSAGE_ID = re.compile(r"\d+\.\d+(?:\.\w+)*")
+"""Of a message, or in more parts what triggered a slash command, which is no message."""
 _SAID = (None, "file_share", "thread_broadcast", "me_message")
 """Subtypes of messages that people write; the others tell of who came, and of bots."""
 _MARK = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")

@@ -80,7 +80,8 @@ class Slack(Platform):
         self._people: dict[str, Author] = {}
         self._beginnings: dict[tuple[str, str], Json | None] = {}
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._asides: dict[str, str] = {}
+        self._asides: dict[str, str] = {}  # where a command is answered, by what triggered it
+        self._answering: dict[str, str] = {}  # the last of these in each channel
         self._removed = asyncio.Event()
 
     # Connecting.
@@ -233,7 +234,7 @@ class Slack(Platform):
         if name in {one.name for one in desk.bot.list_commands()}:
             words = f"/{words}"
         sender = await self._person(desk, body["user_id"])
-        _remember(self._asides, body["channel_id"], body.get("response_url", ""))
+        _remember(self._asides, body["trigger_id"], body.get("response_url", ""))
         await desk.take([incoming.command(body, words, sender)])
         await ack()
 
@@ -309,7 +310,7 @@ class Slack(Platform):
                 **made,
             )
         except SlackApiError as error:
-            address = self._asides.get(place.chat)
+            address = self._find_aside(place)
             is_outside = failures.code_of(error.response) in ("not_in_channel", "channel_not_found")
             if not (is_outside and address) or post.is_draft:
                 raise
@@ -318,6 +319,14 @@ class Slack(Platform):
                     raise
             return ""  # seen by whoever gave the command, where the bot is no member
         return str(posted["ts"])
+
+    def _find_aside(self, place: Place) -> str:
+        """Where a command is answered in a channel that the bot is not in, so that nobody else sees
+        it; "" where nobody knows. What follows the first message of an answer names no command, and
+        comes right behind it."""
+        if place.message:
+            _remember(self._answering, place.chat, place.message)
+        return self._asides.get(self._answering.get(place.chat, ""), "")
 
     async def edit(self, place: Place, message: str, post: Post) -> None:
         await self._client.chat_update(channel=place.chat, ts=message, **content(post))

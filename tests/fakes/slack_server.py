@@ -63,6 +63,7 @@ class SlackServer:
         self.statuses: list[Json] = []
         self.prompts: list[Json] = []
         self.whispers: list[str] = []  # what only one person sees
+        self.whispered_to: list[str] = []  # who sees each
         self.revoked = ""
         self.takes_rich_text = True
         self.age = 0.0  # how many seconds ago it was that people say what they say
@@ -290,6 +291,7 @@ class SlackServer:
         given = await request.json()
         check_blocks(given.get("blocks", []))
         self.whispers.append(visible(given["blocks"]))
+        self.whispered_to.append(request.query["to"])
         self._notice()
         return web.Response(text="ok")
 

@@ -216,6 +216,21 @@ async def test_where_the_bot_is_no_member_a_command_is_answered_to_whoever_gave_
         assert not [message for message in house.slack.said if message.channel != house.ann.dm]
 
 
+async def test_where_the_bot_is_no_member_nobody_sees_the_answer_to_another(
+    tmp_path: Path,
+) -> None:
+    async with SlackServer() as slack:
+        people = {one.id: one for one in (slack.person("Ann"), slack.person("Bob"))}
+        settings = {"owners": [f"slack/{user}" for user in people]}
+        async with at_slack(tmp_path, echo, settings, slack=slack):
+            place = slack.channel("C-far", joined=False)
+            for person in people.values():
+                person.commands(f"I am {person.name}", place)
+            await slack.until(lambda: len(slack.whispers) == 2)
+            for user, whisper in zip(slack.whispered_to, slack.whispers, strict=True):
+                assert f"I am {people[user].name}" in whisper
+
+
 async def test_a_stranger_is_refused_and_nothing_is_fetched_for_them(tmp_path: Path) -> None:
     async with at_slack(tmp_path) as house:
         bob = house.slack.person("Bob", "de-DE")
