@@ -10,6 +10,7 @@ from bot.access import LOCAL, Access
 from bot.delivery import Delivery
 from bot.recent import RecentActivity
 from bot.sending import address_of
+from channels.kit.health import reason_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
 from memory.record import people
@@ -51,7 +52,7 @@ class Alerts:
         """A channel could not reach its platform for a while."""
         self.recent.channel_failed(channel)
         sentence = (
-            f"The channel {channel} can't be reached ({_reason(error)}). The bot keeps trying, "
+            f"The channel {channel} can't be reached ({reason_of(error)}). The bot keeps trying, "
             "and will go on where it left off."
         )
         self._tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
@@ -68,7 +69,7 @@ class Alerts:
         """A channel has ended with an error, or took no reply."""
         self.recent.channel_failed(channel)
         sentence = (
-            f"The channel {channel} does not work ({_reason(error)}). What could not be sent "
+            f"The channel {channel} does not work ({reason_of(error)}). What could not be sent "
             "there is sent at the next start."
         )
         await self._tell(f"channel {channel}", sentence, without=channel)
@@ -137,7 +138,3 @@ class Alerts:
 
     async def _last_place(self, names: list[str]) -> AddressColumns | None:
         return await self._store.read(lambda db: people.last_place(db, names))
-
-
-def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -53,13 +53,13 @@ class Answers:
         turn: OpenTurn,
         received: Received,
         besides: tuple[str, ...] = (),
-    ) -> Answer:
+    ) -> TurnAnswer:
         """The answer to a message, whose turn runs; `besides` is said below it, before all else."""
-        return Answer(self, conversation, turn, received, besides)
+        return TurnAnswer(self, conversation, turn, received, besides)
 
 
 @dataclass(slots=True)
-class Answer:
+class TurnAnswer:
     """The answer of one turn. `text` is what was composed, `turn_id` the turn that it names (None:
     the chat leads elsewhere, where its number means another); `prepared` was put into the outbox
     with the model's last word (None: it is still to be told)."""

@@ -16,7 +16,7 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from bot.access import CLOSED, Access, name_of
-from bot.answers import Answer, Answers
+from bot.answers import Answers, TurnAnswer
 from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.delivery import Delivery
 from bot.hearing import Hearing
@@ -346,7 +346,7 @@ class Turns:
         await turn.tell("turn_end", last.told)  # nobody waits for his answer meanwhile
 
     async def _run(
-        self, conversation: Conversation, turn: OpenTurn, received: Received, answer: Answer
+        self, conversation: Conversation, turn: OpenTurn, received: Received, answer: TurnAnswer
     ) -> Problem:
         agent = self.runner.rules.agent_for(conversation, received.address)
         if received.run:

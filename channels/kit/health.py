@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,7 +56,7 @@ class HealthRecord:
         self.failures = 1 if was_up else self.failures + 1
         log.info("%s: attempt %d failed, another follows: %s", self._name, self.failures, error)
         since = self._state.since if self._state.state == "troubled" else self._now()
-        self._change(ChannelHealth("troubled", since, _reason(error)))
+        self._change(ChannelHealth("troubled", since, reason_of(error)))
         if self.failures >= TROUBLE:
             self.tell(error)
 
@@ -69,7 +70,7 @@ class HealthRecord:
 
     def is_over(self, error: BaseException) -> None:
         """The channel can't go on."""
-        self._change(ChannelHealth("down", self._now(), _reason(error)))
+        self._change(ChannelHealth("down", self._now(), reason_of(error)))
 
     def tell(self, error: BaseException) -> None:
         """Let an owner hear of what goes on failing."""
@@ -81,5 +82,11 @@ def _nobody() -> None:
     """Nobody is told."""
 
 
-def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+_TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
+"""What stands behind an address: for some platforms, a ticket that lets anybody in."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What people are told of an error, in a line."""
+    said = _TICKET.sub("…", " ".join(str(error).split()))
+    return said[:300] or type(error).__name__

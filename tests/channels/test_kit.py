@@ -287,6 +287,12 @@ def test_health_tells_after_many_failures_and_forgets_what_a_connection_has_outl
     assert (health.failures, health.wait) == (1, 0.0)
 
 
+def test_nobody_is_shown_the_ticket_of_an_address() -> None:
+    health = HealthRecord("plain")
+    health.is_troubled(OSError("403, url='wss://plain.example/link/?ticket=zq-17&id=1'"))
+    assert health.state.reason == "403, url='wss://plain.example/link/?…'"
+
+
 async def test_where_a_command_waits_for_text_a_number_is_text() -> None:
     platform, bot = Plain(), FakeBot(lambda text: [])
     courier = Courier(platform, Pace(platform, HealthRecord("plain"), asyncio.sleep))
