@@ -164,12 +164,18 @@ class Feed:
 
     @property
     def is_needed(self) -> bool:
-        return bool(self._followers or self._awaited or self._running)
+        is_asked = self.turn_taking.locked()  # somebody is about to say something
+        return bool(self._followers or self._awaited or self._running or is_asked)
 
     @property
     def end(self) -> int:
         """The number of the newest event."""
         return self._count
+
+    def lock_of(self, message: str) -> asyncio.Lock:
+        """Held while a message is submitted: who brings the same one meanwhile comes after, and
+        knows what became of it."""
+        return self._locks.setdefault(message, asyncio.Lock())
 
     def expect(self, message: str) -> asyncio.Future[FeedEvent]:
         """The answer to a message that is about to be submitted. Cancelled when the bot stops."""

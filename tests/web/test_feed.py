@@ -115,3 +115,15 @@ def test_the_sum_of_what_is_kept_is_what_was_told_and_within_its_bound(
     assert len(kept) <= 1
     kept.clear()
     assert sum(told) == len(kept) == 0
+
+
+async def test_more_conversations_than_are_watched_are_all_answered_at_once(tmp_path: Path) -> None:
+    def asked(number: int) -> dict[str, object]:
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+        return {"messages": messages, "parley_conversation": f"c{number}"}
+
+    script = [Say("Hello!")] * 12
+    async with serving(tmp_path, script, bounds=Bounds(feeds=2)) as site, asyncio.timeout(30):
+        path = "/v1/chat/completions"
+        answers = await asyncio.gather(*(site.post(path, asked(number)) for number in range(12)))
+    assert [status for status, _ in answers] == [200] * 12
