@@ -9,6 +9,7 @@ reads the rest from the transcript. So nothing is missed either way, and little 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from channels.base import (
     Activity,
@@ -155,6 +157,7 @@ class Feed:
         self._news = asyncio.Event()
         self._followers = 0
         self._awaited: dict[str, asyncio.Future[FeedEvent]] = {}
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._running: set[str] = set()
         self._held: dict[str, Outbound] = {}
         self._usages: OrderedDict[str, TurnUsage] = OrderedDict()
@@ -205,7 +208,7 @@ class Feed:
     def place_after(self, place: str) -> int | None:
         """The number behind an event's place; None where what came after it can't be told."""
         origin, _, number = place.partition("-")
-        if origin != self._origin or not (number.isascii() and number.isdigit()):
+        if origin != self._origin or not re.fullmatch(r"[0-9]{1,18}", number):
             return None
         oldest = self._count - len(self.kept)
         return int(number) if oldest <= int(number) <= self._count else None

@@ -320,6 +320,12 @@ async def _raw(events: AsyncIterator[FeedEvent]) -> AsyncIterator[bytes]:
 
 async def submit_awaiting(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
     """Put a message on disk; returns its answer, to be waited for. Raises Problem."""
+    async with feed.lock_of(inbound.id):
+        return await _submit_alone(bot, feed, inbound)
+
+
+async def _submit_alone(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
+    """The same, while nobody else submits a message of this id."""
     is_known = feed.is_expected(inbound.id)
     waiting = feed.expect(inbound.id)
     try:
