@@ -231,6 +231,8 @@ class Sessions:
         return stream(self.accounts.while_signed_in(request, events))
 
     async def follow_events(self, request: Request) -> Response:
+        if request.method == "HEAD":  # events have no end that it could wait for
+            return Response(media_type=EVENT_STREAM)
         query = request.query_params
         place = request.headers.get("last-event-id") or query.get("after", "")
         feed = self.feeds.of(address_of(request, self.bot))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import Call, Hang, Received, Say
-from tests.web.site import Event, Site, serving
+from tests.web.site import Event, Site, asked_raw, serving
 
 COUNTING = (Call("calculate", '{"expression": "2+2"}', "c1"),)
 EVIL = (
@@ -250,6 +250,18 @@ async def test_so_is_a_place_that_no_session_gets_to(tmp_path: Path) -> None:
         place = said["event"].partition("-")[0] + "-" + "9" * 5_000
         async with site.follows("main", **{"Last-Event-ID": place}) as events:
             assert (await anext(events)).kind == "snapshot"
+
+
+async def test_who_asks_for_the_headers_of_the_events_alone_gets_them_and_an_end(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as site:
+        host = site.url.removeprefix("http://")
+        head = f"HEAD /api/sessions/main/events HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
+        async with asyncio.timeout(20):
+            answer = await asked_raw(site.url, f"{head}\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"text/event-stream" in answer
 
 
 async def test_two_pages_of_a_session_are_told_the_same(tmp_path: Path) -> None:
