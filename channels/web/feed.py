@@ -36,12 +36,14 @@ from channels.base import (
 )
 from channels.message import Address, Outbound, Reply
 from channels.web.draft import StreamDraft
+from channels.web.operations import Problem
 from channels.web.shapes import answer, as_json
 
 HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets an empty batch: a sign of life for the wire."""
 TIDY = 30.0
 """Seconds between two looks at what is too old."""
+STOPPING = "The bot is shutting down; ask again in a moment."
 _USAGES = 1_000  # of turns whose replies are still on their way
 _TEXTS: Mapping[type[Activity], str] = {Delta: "delta", Thought: "thought", Notice: "notice"}
 _EVENT = 500  # bytes of an event besides its texts, roughly
@@ -184,6 +186,8 @@ class Feed:
         """The answer to a message that is about to be submitted. Cancelled when the bot stops."""
         if message not in self._awaited:
             self._awaited[message] = asyncio.get_running_loop().create_future()
+            if self._is_closed:  # meanwhile: whoever asks had to wait
+                self._awaited[message].cancel()
         return self._awaited[message]
 
     def is_expected(self, message: str) -> bool:
@@ -318,10 +322,14 @@ class Feeds:
         self._feeds: OrderedDict[Address, Feed] = OrderedDict()
         self._bytes = 0
         self._leaving: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._tidying = asyncio.create_task(self._tidy())
 
     def of(self, address: Address) -> Feed:
-        """The feed of an address, begun now if it is not there."""
+        """The feed of an address, begun now if it is not there. Raises Problem when the bot
+        stops."""
+        if self._is_closed:
+            raise Problem(503, STOPPING)
         feed = self._feeds.get(address)
         if feed is None:
             feed = self._feeds[address] = Feed(
@@ -373,6 +381,7 @@ class Feeds:
             self.tidy(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
+        self._is_closed = True
         self._tidying.cancel()
         for feed in self._feeds.values():
             await feed.close()

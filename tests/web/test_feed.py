@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.message import Address, Outbound, Reply
 from channels.web.feed import Bounds, FeedEvent, Feeds, Kept
+from channels.web.operations import Problem
 from tests.fakes.fake_bot import FakeBot, deltas
 from tests.fakes.openai_server import Received, Say
 from tests.web.site import Site, serving
@@ -99,6 +101,17 @@ async def test_what_is_old_is_forgotten_and_a_session_that_nobody_needs_is_left(
         assert feeds.of(address) is not feed
     finally:
         await feeds.close()
+
+
+async def test_who_comes_when_the_bot_stops_hears_so_and_is_in_nobodys_way() -> None:
+    _, feeds = feeds_of(Bounds())
+    first, _ = (feeds.of(Address("web", name)) for name in ("a", "b"))
+    closing = asyncio.create_task(feeds.close())
+    await asyncio.sleep(0)  # it waits for the first
+    with pytest.raises(Problem, match="shutting down"):
+        feeds.of(Address("web", "c"))
+    await closing
+    assert first.expect("m1").cancelled()
 
 
 @given(st.lists(st.integers(0, 5_000), max_size=60), st.integers(1, 20_000))
