@@ -100,6 +100,9 @@ class Approvals:
         except StoreError as error:
             del self._questions[question.name]
             raise ToolError(f"{NOT_RUN} the person could not be asked ({error})") from None
+        except asyncio.CancelledError:  # the turn was stopped meanwhile
+            del self._questions[question.name]
+            raise
         return question
 
     def _new_name(self) -> str:

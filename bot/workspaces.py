@@ -27,6 +27,7 @@ from memory.record.offload import SESSIONS
 MOST = 500
 """Files that are listed, the newest."""
 _KEPT = re.compile(r"[0-9a-f]{64}(\.\w{1,10})?")  # what is kept by its hash
+_NO_TEXT = re.compile("[\ud800-\udfff]")  # bytes of a name that are no Unicode
 _BEGINNING = 16  # bytes that tell a picture, or a sound
 _SOUNDS = {
     b"OggS": "audio/ogg",
@@ -71,12 +72,18 @@ def _list(folder: Path, megabytes: int) -> WorkspaceFiles:
 def _stored(folder: Path) -> Iterator[StoredFile]:
     with suppress(OSError):  # nothing was written yet
         for path in files_below(folder, folder / WRITABLE):
-            if path.name.startswith("."):
+            place = path.relative_to(folder).as_posix()
+            if path.name.startswith(".") or not _is_text(place):
                 continue
             with suppress(OSError):  # it left while we walked
                 state = path.stat(follow_symlinks=False)
                 at = datetime.fromtimestamp(state.st_mtime, UTC)
-                yield StoredFile(path.relative_to(folder).as_posix(), state.st_size, at)
+                yield StoredFile(place, state.st_size, at)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is Unicode; a command may give a file another, which no address can hold."""
+    return not _NO_TEXT.search(name)
 
 
 def _open(folder: Path, path: str) -> OpenedFile | None:

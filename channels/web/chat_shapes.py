@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -35,10 +36,17 @@ NO_PART = (
 NO_PICTURE = (
     "A picture is a data: URL in base64, or an http address that the model's endpoint can reach."
 )
-NOT_SENDABLE = "A number is too large, or the request is nested too deeply to be passed on."
+NOT_SENDABLE = (
+    "A number is too large or none (NaN), or the request is nested too deeply to be passed on."
+)
 _LONGEST_URL = 8_000
 _INT = 2**63 - 1
 _HERE = re.compile(r"(^|\.)(localhost|local|internal|lan|home\.arpa)$|^[\da-fx.]+$", re.IGNORECASE)
+_HOST = re.compile(r"[\w.-]+", re.ASCII)
+"""A host's name; others, with escapes or signs of other scripts, may become an address of here
+where they are resolved."""
+_READ_IN_TWO_WAYS = re.compile(r"[\x00-\x20\x7f\\]")
+"""What programs read differently: to some a backslash ends the host, and others leave out tabs."""
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 
@@ -68,12 +76,17 @@ class Part(Lenient):
     @property
     def wire(self) -> dict[str, Any]:
         """The piece as it is sent on. Raises Problem for what no model is sent."""
-        if self.type in _TEXT_PARTS:
+        self.refuse_other_kinds()
+        if self.type in _TEXT_PARTS or self.image_url is None:
             return {"type": "text", "text": self.words}
-        if self.type != "image_url" or self.image_url is None:
-            raise Problem(400, NO_PART.format(kind=self.type[:40] or "part"), param="messages")
         check_url(self.image_url.url)
         return {"type": "image_url", "image_url": self.image_url.model_dump(exclude_none=True)}
+
+    def refuse_other_kinds(self) -> None:
+        """Raises Problem for what is neither text nor a picture."""
+        is_picture = self.type == "image_url" and self.image_url is not None
+        if self.type not in _TEXT_PARTS and not is_picture:
+            raise Problem(400, NO_PART.format(kind=self.type[:40] or "part"), param="messages")
 
 
 class Function(Lenient):
@@ -102,9 +115,12 @@ class ChatMessage(Lenient):
         return "\n".join(part.words for part in self.content or () if part.words)
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.content if isinstance(self.content, tuple) else ()
+
+    @property
     def pictures(self) -> tuple[ImageUrl, ...]:
-        parts = self.content if isinstance(self.content, tuple) else ()
-        return tuple(part.image_url for part in parts if part.image_url)
+        return tuple(part.image_url for part in self.parts if part.image_url)
 
     @property
     def _content(self) -> Any:
@@ -245,7 +261,8 @@ def completion_request(wanted: ChatRequest) -> CompletionRequest:
     )
     try:
         orjson.dumps([[one.wire for one in request.messages], tools, request.parameters])
-    except TypeError:
+        json.dumps([tools, request.parameters], allow_nan=False)  # null stands for it in orjson's
+    except (TypeError, ValueError):
         raise Problem(400, NOT_SENDABLE) from None
     return request
 
@@ -316,6 +333,8 @@ def question_of(wanted: ChatRequest) -> ChatMessage:
     asked = [message for message in wanted.messages if message.role == "user"]
     if not asked:
         raise Problem(400, NO_QUESTION, param="messages")
+    for part in asked[-1].parts:
+        part.refuse_other_kinds()
     return asked[-1]
 
 
@@ -349,7 +368,8 @@ def check_url(url: str) -> None:
         host = (parts.hostname or "").rstrip(".")
     except ValueError:
         host = ""
-    is_http = url.startswith(("http://", "https://")) and len(url) <= _LONGEST_URL
+    is_plain = len(url) <= _LONGEST_URL and not _READ_IN_TWO_WAYS.search(url)
+    is_http = url.startswith(("http://", "https://")) and is_plain
     if not (is_http and _is_elsewhere(host)):
         raise Problem(400, NO_PICTURE, "invalid_image_url", "messages")
 
@@ -359,4 +379,5 @@ def _is_elsewhere(host: str) -> bool:
     try:
         return ip_address(host.strip("[]")).is_global
     except ValueError:
-        return "." in host and not _HERE.search(host)
+        is_name = _HOST.fullmatch(host) is not None
+        return is_name and "." in host and not _HERE.search(host)

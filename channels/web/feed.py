@@ -9,6 +9,7 @@ reads the rest from the transcript. So nothing is missed either way, and little 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from channels.base import (
     Activity,
@@ -34,12 +36,14 @@ from channels.base import (
 )
 from channels.message import Address, Outbound, Reply
 from channels.web.draft import StreamDraft
+from channels.web.operations import Problem
 from channels.web.shapes import answer, as_json
 
 HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets an empty batch: a sign of life for the wire."""
 TIDY = 30.0
 """Seconds between two looks at what is too old."""
+STOPPING = "The bot is shutting down; ask again in a moment."
 _USAGES = 1_000  # of turns whose replies are still on their way
 _TEXTS: Mapping[type[Activity], str] = {Delta: "delta", Thought: "thought", Notice: "notice"}
 _EVENT = 500  # bytes of an event besides its texts, roughly
@@ -155,6 +159,7 @@ class Feed:
         self._news = asyncio.Event()
         self._followers = 0
         self._awaited: dict[str, asyncio.Future[FeedEvent]] = {}
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._running: set[str] = set()
         self._held: dict[str, Outbound] = {}
         self._usages: OrderedDict[str, TurnUsage] = OrderedDict()
@@ -164,17 +169,25 @@ class Feed:
 
     @property
     def is_needed(self) -> bool:
-        return bool(self._followers or self._awaited or self._running)
+        is_asked = self.turn_taking.locked()  # somebody is about to say something
+        return bool(self._followers or self._awaited or self._running or is_asked)
 
     @property
     def end(self) -> int:
         """The number of the newest event."""
         return self._count
 
+    def lock_of(self, message: str) -> asyncio.Lock:
+        """Held while a message is submitted: who brings the same one meanwhile comes after, and
+        knows what became of it."""
+        return self._locks.setdefault(message, asyncio.Lock())
+
     def expect(self, message: str) -> asyncio.Future[FeedEvent]:
         """The answer to a message that is about to be submitted. Cancelled when the bot stops."""
         if message not in self._awaited:
             self._awaited[message] = asyncio.get_running_loop().create_future()
+            if self._is_closed:  # meanwhile: whoever asks had to wait
+                self._awaited[message].cancel()
         return self._awaited[message]
 
     def is_expected(self, message: str) -> bool:
@@ -199,7 +212,7 @@ class Feed:
     def place_after(self, place: str) -> int | None:
         """The number behind an event's place; None where what came after it can't be told."""
         origin, _, number = place.partition("-")
-        if origin != self._origin or not (number.isascii() and number.isdigit()):
+        if origin != self._origin or not re.fullmatch(r"[0-9]{1,18}", number):
             return None
         oldest = self._count - len(self.kept)
         return int(number) if oldest <= int(number) <= self._count else None
@@ -309,10 +322,14 @@ class Feeds:
         self._feeds: OrderedDict[Address, Feed] = OrderedDict()
         self._bytes = 0
         self._leaving: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._tidying = asyncio.create_task(self._tidy())
 
     def of(self, address: Address) -> Feed:
-        """The feed of an address, begun now if it is not there."""
+        """The feed of an address, begun now if it is not there. Raises Problem when the bot
+        stops."""
+        if self._is_closed:
+            raise Problem(503, STOPPING)
         feed = self._feeds.get(address)
         if feed is None:
             feed = self._feeds[address] = Feed(
@@ -364,6 +381,7 @@ class Feeds:
             self.tidy(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
+        self._is_closed = True
         self._tidying.cancel()
         for feed in self._feeds.values():
             await feed.close()

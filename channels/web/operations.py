@@ -133,10 +133,10 @@ class Operation:
 
     @property
     def route(self) -> Route:
-        return Route(self.path, _guard(self.run), methods=[self.method])
+        return Route(self.path, guard_errors(self.run), methods=[self.method])
 
 
-def _guard(
+def guard_errors(
     run: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
     """The error boundary of a request."""

@@ -231,6 +231,8 @@ class Sessions:
         return stream(self.accounts.while_signed_in(request, events))
 
     async def follow_events(self, request: Request) -> Response:
+        if request.method == "HEAD":  # events have no end that it could wait for
+            return Response(media_type=EVENT_STREAM)
         query = request.query_params
         place = request.headers.get("last-event-id") or query.get("after", "")
         feed = self.feeds.of(address_of(request, self.bot))
@@ -320,6 +322,12 @@ async def _raw(events: AsyncIterator[FeedEvent]) -> AsyncIterator[bytes]:
 
 async def submit_awaiting(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
     """Put a message on disk; returns its answer, to be waited for. Raises Problem."""
+    async with feed.lock_of(inbound.id):
+        return await _submit_alone(bot, feed, inbound)
+
+
+async def _submit_alone(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
+    """The same, while nobody else submits a message of this id."""
     is_known = feed.is_expected(inbound.id)
     waiting = feed.expect(inbound.id)
     try:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from channels.base import Bot, WebhookCall, WithWebhook
-from channels.web.operations import Problem, read_body
+from channels.web.operations import Problem, guard_errors, read_body
 
 LARGEST = 1_000_000
 """Bytes of a call."""
@@ -34,10 +34,4 @@ def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -
         answer = await channel.call(bot, came)
         return Response(answer.body, answer.status, media_type=answer.media_type)
 
-    async def guarded(request: Request) -> Response:
-        try:
-            return await call(request)
-        except Problem as problem:
-            return problem.response()
-
-    return Route("/webhooks/{name}", guarded, methods=["GET", "POST", "HEAD"])
+    return Route("/webhooks/{name}", guard_errors(call), methods=["GET", "POST", "HEAD"])

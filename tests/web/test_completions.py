@@ -142,6 +142,8 @@ async def test_the_clients_system_text_becomes_the_instructions(tmp_path: Path) 
         ({**named("ann"), "messages": [{"role": "assistant", "content": "Hi"}]}, "role user"),
         ({"messages": [user([{"type": "input_audio", "input_audio": {"data": ""}}])]}, "input_aud"),
         ({"messages": [user([{"type": "file", "file": {"file_id": "x"}}])]}, "pictures"),
+        ({**named("ann"), "messages": [user([{"type": "file", "file": {}}])]}, "pictures"),
+        ({**named("ann"), "messages": [user([{"type": "image_url"}])]}, "pictures"),
         ({"tools": [{**TOOL, "function": {"name": "f", "parameters": {"x": 2**70}}}]}, "too large"),
         *(
             ({"messages": [user([{"type": "image_url", "image_url": {"url": url}}])]}, "endpoint")
@@ -156,6 +158,11 @@ async def test_the_clients_system_text_becomes_the_instructions(tmp_path: Path) 
                 "http://router.lan/x.png",
                 "file:///etc/passwd",
                 "http://[",
+                "http://127.0.0.1\\@example.com/x.png",
+                "http://127.0.0\u30021/x.png",
+                "http://\u2460\u2461\u2466.0.0.1/x.png",
+                "http://%31%32%37.0.0.1/x.png",
+                "http://localhost%2e/x.png",
             )
         ),
     ],

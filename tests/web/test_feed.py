@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.message import Address, Outbound, Reply
 from channels.web.feed import Bounds, FeedEvent, Feeds, Kept
+from channels.web.operations import Problem
 from tests.fakes.fake_bot import FakeBot, deltas
 from tests.fakes.openai_server import Received, Say
 from tests.web.site import Site, serving
@@ -101,6 +103,17 @@ async def test_what_is_old_is_forgotten_and_a_session_that_nobody_needs_is_left(
         await feeds.close()
 
 
+async def test_who_comes_when_the_bot_stops_hears_so_and_is_in_nobodys_way() -> None:
+    _, feeds = feeds_of(Bounds())
+    first, _ = (feeds.of(Address("web", name)) for name in ("a", "b"))
+    closing = asyncio.create_task(feeds.close())
+    await asyncio.sleep(0)  # it waits for the first
+    with pytest.raises(Problem, match="shutting down"):
+        feeds.of(Address("web", "c"))
+    await closing
+    assert first.expect("m1").cancelled()
+
+
 @given(st.lists(st.integers(0, 5_000), max_size=60), st.integers(1, 20_000))
 def test_the_sum_of_what_is_kept_is_what_was_told_and_within_its_bound(
     sizes: list[int], most: int
@@ -115,3 +128,15 @@ def test_the_sum_of_what_is_kept_is_what_was_told_and_within_its_bound(
     assert len(kept) <= 1
     kept.clear()
     assert sum(told) == len(kept) == 0
+
+
+async def test_more_conversations_than_are_watched_are_all_answered_at_once(tmp_path: Path) -> None:
+    def asked(number: int) -> dict[str, object]:
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+        return {"messages": messages, "parley_conversation": f"c{number}"}
+
+    script = [Say("Hello!")] * 12
+    async with serving(tmp_path, script, bounds=Bounds(feeds=2)) as site, asyncio.timeout(30):
+        path = "/v1/chat/completions"
+        answers = await asyncio.gather(*(site.post(path, asked(number)) for number in range(12)))
+    assert [status for status, _ in answers] == [200] * 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,39 @@ async def test_nothing_else_of_the_machine_can_be_fetched(tmp_path: Path, path: 
         async with site.http.get(url, params={"path": path}) as response:
             assert response.status == 404
             assert "no such file" in (await response.json())["error"]["message"]
+
+
+async def test_a_file_whose_name_is_no_text_leaves_the_others_to_be_listed(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site:
+        await site.says("Here", attachments=[upload("note.txt", b"milk")])
+        folder = tmp_path / "data" / "audiences" / "web-main" / "files"
+        os.close(os.open(bytes(folder) + b"/\xff.txt", os.O_CREAT))  # as a command could
+        status, listed = await site.get("/api/sessions/main/files")
+    assert (status, [file["name"] for file in listed["files"]]) == (200, ["note.txt"])
+
+
+@pytest.mark.parametrize(
+    ("data", "becomes"),
+    [
+        ("AAEC\r\nAwQ=\n", b"\0\1\2\3\4"),
+        ("*", None),
+        ("-_-_", None),
+        ("data:text/plain;base64,bWlsaw==", None),
+        ("bWls\u00e4", None),
+    ],
+)
+async def test_a_file_comes_as_it_was_or_not_at_all(
+    tmp_path: Path, data: str, becomes: bytes | None
+) -> None:
+    file = {"name": "a.bin", "media_type": "application/octet-stream", "data": data}
+    async with serving(tmp_path, echo) as site:
+        message = {"text": "Here", "attachments": [file]}
+        status, answer = await site.post("/api/sessions/main/messages", message)
+        if becomes is None:
+            assert (status, "base64" in answer["error"]["message"]) == (400, True)
+        else:
+            (kept,) = await files_of(site)
+            assert (await read(site, kept["address"]))[:2] == (200, becomes)
 
 
 async def test_a_file_belongs_to_its_own_session_and_goes_when_that_is_forgotten(

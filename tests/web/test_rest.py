@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import Call, Hang, Received, Say
-from tests.web.site import Event, Site, serving
+from tests.web.site import Event, Site, asked_raw, serving
 
 COUNTING = (Call("calculate", '{"expression": "2+2"}', "c1"),)
 EVIL = (
@@ -73,6 +73,16 @@ async def test_a_message_of_an_earlier_process_is_said_to_be_known(tmp_path: Pat
         status, body = await site.post("/api/sessions/main/messages", {"text": "Hi", "id": "m1"})
     assert status == 409
     assert "already been taken" in body["error"]["message"]
+
+
+async def test_so_is_everybody_told_who_brings_it_again_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, [Say("Once.")]) as site:
+        await site.says("Hi", id="m1")
+    async with serving(tmp_path) as site, asyncio.timeout(30):
+        again = {"text": "Hi", "id": "m1"}
+        path = "/api/sessions/main/messages"
+        answers = await asyncio.gather(*(site.post(path, again) for _ in range(4)))
+    assert [status for status, _ in answers] == [409] * 4
 
 
 async def test_the_transcript_has_all_that_was_said_in_order(tmp_path: Path) -> None:
@@ -232,6 +242,26 @@ async def test_a_place_of_another_process_is_answered_with_a_snapshot(tmp_path: 
     async with serving(tmp_path) as site, site.follows(**{"Last-Event-ID": "0abc-7"}) as events:
         event = await anext(events)
     assert (event.kind, event.data) == ("snapshot", {"draft": None})
+
+
+async def test_so_is_a_place_that_no_session_gets_to(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        _, said = await site.get("/api/sessions/main/messages")
+        place = said["event"].partition("-")[0] + "-" + "9" * 5_000
+        async with site.follows("main", **{"Last-Event-ID": place}) as events:
+            assert (await anext(events)).kind == "snapshot"
+
+
+async def test_who_asks_for_the_headers_of_the_events_alone_gets_them_and_an_end(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as site:
+        host = site.url.removeprefix("http://")
+        head = f"HEAD /api/sessions/main/events HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
+        async with asyncio.timeout(20):
+            answer = await asked_raw(site.url, f"{head}\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"text/event-stream" in answer
 
 
 async def test_two_pages_of_a_session_are_told_the_same(tmp_path: Path) -> None:

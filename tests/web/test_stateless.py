@@ -543,3 +543,21 @@ async def test_where_there_are_no_tools_nothing_is_said_about_them(tmp_path: Pat
         await asked(site, user("Hi"), tools=[], **asking)
         body = site.server.requests[-1].body
     assert not {"tools", *asking} & set(body)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"logit_bias": {"1": float("nan")}},
+        {"tools": [{**TOOL, "function": {"name": "f", "parameters": {"maximum": float("inf")}}}]},
+        {"response_format": {"type": "json_schema", "json_schema": {"minimum": -float("inf")}}},
+    ],
+)
+async def test_a_number_that_is_none_is_refused_and_not_made_another(
+    tmp_path: Path, more: Json
+) -> None:
+    async with serving(tmp_path, echo) as site:
+        body = {"messages": [user("Hi")], **more}
+        status, answer = await site.post("/v1/chat/completions", body)
+        assert not site.server.requests
+    assert (status, "NaN" in answer["error"]["message"]) == (400, True)

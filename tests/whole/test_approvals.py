@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -100,6 +101,26 @@ async def test_stop_ends_the_waiting(tmp_path: Path) -> None:
         assert "Stopped" in (await house.reply_to("q")).reply.text
         assert "No question is waiting" in (await house.says(asked.actions[0].command)).text
     assert not (tmp_path / FILES / "here").exists()
+
+
+async def test_stop_while_a_question_is_put_leaves_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_asking = asyncio.Event()
+
+    async def put_for_ever(*_: object) -> None:
+        is_asking.set()
+        await asyncio.Event().wait()
+
+    async with living(tmp_path, [running_it("touch here")], SHELL) as house:
+        approvals = house.app.config.approvals
+        monkeypatch.setattr(approvals._delivery, "tell", put_for_ever)
+        await house.writes("Do it", id="q")
+        async with asyncio.timeout(30):
+            await is_asking.wait()
+        await house.says("/stop")
+        assert "Stopped" in (await house.reply_to("q")).reply.text
+        assert (await house.says("/approve")).text == "No question is waiting here."
 
 
 async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""Calls of platforms that fail, or break off."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from channels.base import Bot, WebhookAnswer, WebhookCall
+from tests.channels.webhook_server import webhooks
+from tests.fakes.fake_bot import FakeBot, deltas
+
+
+class Broken:
+    """A channel that fails at each call."""
+
+    name = "broken"
+
+    async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
+        raise RuntimeError("a fault")
+
+
+async def test_a_call_that_fails_inside_is_answered_with_a_sentence() -> None:
+    bot = FakeBot(lambda text: deltas(text))
+    async with (
+        webhooks(bot, Broken()) as address,
+        aiohttp.ClientSession() as http,
+        http.post(f"{address}/webhooks/broken", data=b"{}") as response,
+    ):
+        answer = await response.json()
+    assert response.status == 500
+    assert "failed inside the bot" in answer["error"]["message"]
+
+
+async def test_a_platform_that_leaves_in_the_middle_of_a_call_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bot = FakeBot(lambda text: deltas(text))
+    head = b"POST /webhooks/broken HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"
+    async with webhooks(bot, Broken()) as address:
+        place = urlsplit(address)
+        _, writer = await asyncio.open_connection(place.hostname, place.port)
+        writer.write(head)
+        await writer.drain()
+        await asyncio.sleep(0.2)  # it reads the body
+        writer.close()
+        await writer.wait_closed()
+        await asyncio.sleep(0.2)
+    assert not caplog.records
