@@ -27,7 +27,7 @@ from bot.problems import BROKEN
 from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
-from bot.spending import Spending
+from bot.spending import BudgetedModel, MonthBudget, Spending
 from bot.turn_runner import TurnRunner
 from bot.turn_tasks import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
@@ -349,6 +349,9 @@ class Turns:
         self, conversation: Conversation, turn: OpenTurn, received: Received, answer: Answer
     ) -> Problem:
         agent = self.runner.rules.agent_for(conversation, received.address)
+        user = self._access.find_limited_user(received.address)
+        budget = MonthBudget(self._spending, conversation.key, user)
+        agent = replace(agent, model=BudgetedModel(agent.model, budget))
         if received.run:
             agent = await self.runs.prepare(received, conversation, agent)
         else:
