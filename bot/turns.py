@@ -193,7 +193,8 @@ class Turns:
             return  # a turn before this one has taken it in
         async with self.exclusive(key):
             waiting.remove(said)
-            if await self.is_gone(key):  # while this waited: the chat leads elsewhere
+            # While this waited: the chat leads elsewhere, but for a job with a branch of its own.
+            if await self.is_gone(key) and not await self._find_run_refusal(said):
                 here = self._branches.current(key)
                 self.put(replace(said.received, key=here), said.text)
             else:
@@ -210,9 +211,10 @@ class Turns:
             await self._take(key, said)
 
     async def _find_refusal(self, key: ConversationKey, said: _Said) -> str:
-        is_run = said.received.run > 0
-        gone = await self.runs.refusal(said.received) if is_run else ""
-        return gone or self._refusal(key, said)
+        return await self._find_run_refusal(said) or self._refusal(key, said)
+
+    async def _find_run_refusal(self, said: _Said) -> str:
+        return await self.runs.refusal(said.received) if said.received.run else ""
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
         """Why a message is not answered, though it was taken in; "": it is."""

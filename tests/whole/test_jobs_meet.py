@@ -116,6 +116,41 @@ async def test_a_job_begins_afresh_after_new(tmp_path: Path, clock: Coordinates)
         assert unasked(house)[0].startswith("All quiet.")
 
 
+async def test_a_job_whose_branch_is_gone_is_run_by_no_command_either(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, [Say("Hello."), Say("Two.")], SETTINGS) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        await house.says("In two")
+        await house.says("/jobs add --branch 2 every day 9:00 Look")
+        await house.says("/jobs pause 1")
+        await house.says("/forget chat yes")
+        for word in ("run", "resume"):
+            said = (await house.says(f"/jobs {word} 1")).text
+            assert said == "Job 1 can't run: its branch is gone. `/jobs delete 1` deletes it."
+        await house.app.idle()
+        assert len(house.server.requests) == 2
+
+
+async def test_a_run_that_waits_when_its_branch_is_deleted_runs_nowhere_else(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    gate = asyncio.Event()
+    async with living(tmp_path, [Say("Hello."), Say("Two.", gate=gate)], SETTINGS) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        await house.says("/jobs add --branch 2 every day 9:00 Look")
+        await house.writes("In two", id="two")
+        await house.says("/jobs run 1")
+        await house.says("/forget chat yes")
+        gate.set()
+        await house.app.idle()
+        assert len(house.server.requests) <= 2
+        assert "was deleted before its turn came" in unasked(house)[-1]
+        house.server.answers.clear()
+
+
 async def test_a_job_whose_branch_is_gone_rests_and_runs_nowhere_else(
     tmp_path: Path, clock: Coordinates
 ) -> None:
