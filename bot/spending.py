@@ -176,17 +176,19 @@ class Spending:
         account = self.find_used_up(key, user)
         return refusal(account) if account else ""
 
-    def find_used_up(self, key: ConversationKey, user: str = "") -> Account | None:
+    def find_used_up(
+        self, key: ConversationKey, user: str = "", *, is_chat: bool = True
+    ) -> Account | None:
         """The account by which no model may be asked that costs money; None: one may, or the
-        conversation's costs none."""
-        account = next((a for a in self.accounts(key, user) if a.is_used_up), None)
+        conversation's costs none. What belongs to no conversation is not of a chat."""
+        accounts = (a for a in self.accounts(key, user) if is_chat or a.kind != "chat")
+        account = next((a for a in accounts if a.is_used_up), None)
         return None if self._is_free(key) else account
 
     def refusal_of_request(self, key: ConversationKey, user: str = "") -> str:
         """The same for a request that belongs to no conversation."""
-        accounts = (a for a in self.accounts(key, user) if a.kind != "chat" and a.is_used_up)
-        account = next(accounts, None)
-        return refusal(account) if account and not self._is_free(key) else ""
+        account = self.find_used_up(key, user, is_chat=False)
+        return refusal(account) if account else ""
 
     async def warnings(self, key: ConversationKey, user: str = "") -> list[str]:
         """What is to be said now, once: the lines under the reply."""
@@ -280,10 +282,11 @@ class MonthBudget:
     spending: Spending
     key: ConversationKey
     user: str = ""
+    is_chat: bool = True
 
     def check(self, coming: float = 0.0) -> None:
         """Raise BudgetSpent where a limit is used up; what is coming may go beyond it."""
-        if account := self.spending.find_used_up(self.key, self.user):
+        if account := self.spending.find_used_up(self.key, self.user, is_chat=self.is_chat):
             raise BudgetSpent(
                 f"A spending limit ({account.setting}, {money(account.limit)} a month) was reached "
                 "meanwhile, so no more was sent to the model. What was done so far is kept. An "
