@@ -66,6 +66,30 @@ async def test_what_is_set_for_later_outlives_the_conversation_that_retention_de
         assert len(told) == 2
 
 
+async def test_retention_leaves_a_job_the_branch_of_its_own(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = SETTINGS | {"session_retention_days": 5}
+    async with living(tmp_path, answer, settings) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        await house.says("More")
+        await house.says("/branches 1")
+        await house.says("/jobs add --branch 2 2026-12-20 10:00 Look")
+        for days in range(1, 26, 4):  # so that the clock is believed
+            clock.move_to(NOON + timedelta(days=days), tick=True)
+            await house.app.schedule.due()
+            await house.app.schedule.idle()
+        await tick_at(house, clock, datetime(2026, 12, 20, 10, 0, 1, tzinfo=UTC))
+        assert [text for text in unasked(house) if "All quiet" in text]
+        await house.says("/jobs delete 1")
+        for days in (29, 33, 37):
+            clock.move_to(NOON + timedelta(days=days), tick=True)
+            await house.app.schedule.due()
+            await house.app.schedule.idle()
+        assert "Watch" not in (await house.says("/branches")).text
+
+
 async def test_a_job_of_a_linked_chat_runs_in_the_shared_conversation_and_is_told_where_it_was_made(
     tmp_path: Path, clock: Coordinates
 ) -> None:
