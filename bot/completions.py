@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ from bot.keys import CHANNEL
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.recent import EndedTurn, RecentActivity
-from bot.spending import Spending
+from bot.spending import BudgetedModel, MonthBudget, Spending
 from channels.base import Delta, KeyHolder
 from channels.message import (
     Address,
@@ -90,6 +90,9 @@ class Completions:
         problem: Problem = ""
         try:
             agent = self._rules.agent_for(key, request)
+            user = self._access.find_limited_user(address)
+            budget = MonthBudget(self._spending, key, user, is_chat=False)
+            agent = replace(agent, model=BudgetedModel(agent.model, budget))
             known = self._conversations
             turn = await StatelessTurn.open(
                 StatelessLog(known.services, known.models, key, name_of(address)),

@@ -25,10 +25,11 @@ from memory.record.store import StoreError
 log = logging.getLogger(__name__)
 
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?(^\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-_PICTURE = re.compile(r"!\[([^\]\n]*)\]\([^)\n]*\)")
-_LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+# Bounded, since a model that says "[" without end must hold up nobody.
+_LABEL = r"\[([^\[\]\n]{0,1000})\]\([^)\n]{0,2000}\)"
+_PICTURE, _LINK = re.compile("!" + _LABEL), re.compile(_LABEL)
 _ADDRESS = re.compile(r"https?://\S+")
-_TABLE = re.compile(r"^\s*\|.*$", re.MULTILINE)
+_TABLE = re.compile(r"^[^\S\n]*\|.*$", re.MULTILINE)
 _SPOKEN = re.compile(r"answer-t(\d{1,18})\.(?:ogg|mp3)")
 _MARKS = re.compile(r"(^\s{0,3}(#{1,6}|>|[-*+]|\d+[.)])\s+)|[*_`~]{1,3}", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?。！？…]+[\"'”’)]*\s|\n")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import lru_cache
+from typing import Protocol
 
 from agent.models.base import Model, ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.catalogue import input_price
@@ -172,14 +173,22 @@ class Spending:
 
     def refusal(self, key: ConversationKey, user: str = "") -> str:
         """Why a message of this conversation may not be sent to the model; "": it may."""
-        account = next((a for a in self.accounts(key, user) if a.is_used_up), None)
-        return refusal(account) if account and not self._is_free(key) else ""
+        account = self.find_used_up(key, user)
+        return refusal(account) if account else ""
+
+    def find_used_up(
+        self, key: ConversationKey, user: str = "", *, is_chat: bool = True
+    ) -> Account | None:
+        """The account by which no model may be asked that costs money; None: one may, or the
+        conversation's costs none. What belongs to no conversation is not of a chat."""
+        accounts = (a for a in self.accounts(key, user) if is_chat or a.kind != "chat")
+        account = next((a for a in accounts if a.is_used_up), None)
+        return None if self._is_free(key) else account
 
     def refusal_of_request(self, key: ConversationKey, user: str = "") -> str:
         """The same for a request that belongs to no conversation."""
-        accounts = (a for a in self.accounts(key, user) if a.kind != "chat" and a.is_used_up)
-        account = next(accounts, None)
-        return refusal(account) if account and not self._is_free(key) else ""
+        account = self.find_used_up(key, user, is_chat=False)
+        return refusal(account) if account else ""
 
     async def warnings(self, key: ConversationKey, user: str = "") -> list[str]:
         """What is to be said now, once: the lines under the reply."""
@@ -253,9 +262,36 @@ class ThriftySummarizer:
 
 
 class BudgetSpent(ModelError):
-    """A run of a job has spent what it may. The text says so."""
+    """A turn, or a run of a job, has spent what it may. The text says so."""
 
     is_worth_another_model = False
+
+
+class Budget(Protocol):
+    """What may still be spent."""
+
+    def check(self, coming: float = 0.0) -> None:
+        """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonthBudget:
+    """What the limits of the month leave a turn that is under way: of a conversation, and of the
+    user who speaks ("": an owner)."""
+
+    spending: Spending
+    key: ConversationKey
+    user: str = ""
+    is_chat: bool = True
+
+    def check(self, coming: float = 0.0) -> None:
+        """Raise BudgetSpent where a limit is used up; what is coming may go beyond it."""
+        if account := self.spending.find_used_up(self.key, self.user, is_chat=self.is_chat):
+            raise BudgetSpent(
+                f"A spending limit ({account.setting}, {money(account.limit)} a month) was reached "
+                "meanwhile, so no more was sent to the model. What was done so far is kept. An "
+                f"owner can lift the limit with {_lift_command(account)}; then tell me to go on."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,12 +323,12 @@ class RunBudget:
 
 @dataclass(slots=True)
 class BudgetedModel:
-    """A model that answers as long as a budget allows it: that of a job's run, sub-agents too. A
-    request that would surely be too much is not sent; what the answer to one costs is not known
-    before, so that a run may end with one request more than its budget."""
+    """A model that answers as long as a budget allows it: that of the month or of a job's run,
+    sub-agents too. A request that would surely be too much is not sent; what the answer to one
+    costs is not known before, so that a turn may end with one request more than its budget."""
 
     model: Model
-    budget: RunBudget
+    budget: Budget
     _read: int = 0  # tokens of the last request, and those to come are longer
 
     @property

@@ -27,7 +27,7 @@ from bot.problems import BROKEN
 from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
-from bot.spending import Spending
+from bot.spending import BudgetedModel, MonthBudget, Spending
 from bot.turn_runner import TurnRunner
 from bot.turn_tasks import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
@@ -193,7 +193,8 @@ class Turns:
             return  # a turn before this one has taken it in
         async with self.exclusive(key):
             waiting.remove(said)
-            if await self.is_gone(key):  # while this waited: the chat leads elsewhere
+            # While this waited: the chat leads elsewhere, but for a job with a branch of its own.
+            if await self.is_gone(key) and not await self._find_run_refusal(said):
                 here = self._branches.current(key)
                 self.put(replace(said.received, key=here), said.text)
             else:
@@ -210,9 +211,10 @@ class Turns:
             await self._take(key, said)
 
     async def _find_refusal(self, key: ConversationKey, said: _Said) -> str:
-        is_run = said.received.run > 0
-        gone = await self.runs.refusal(said.received) if is_run else ""
-        return gone or self._refusal(key, said)
+        return await self._find_run_refusal(said) or self._refusal(key, said)
+
+    async def _find_run_refusal(self, said: _Said) -> str:
+        return await self.runs.refusal(said.received) if said.received.run else ""
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
         """Why a message is not answered, though it was taken in; "": it is."""
@@ -349,6 +351,9 @@ class Turns:
         self, conversation: Conversation, turn: OpenTurn, received: Received, answer: TurnAnswer
     ) -> Problem:
         agent = self.runner.rules.agent_for(conversation, received.address)
+        user = self._access.find_limited_user(received.address)
+        budget = MonthBudget(self._spending, conversation.key, user)
+        agent = replace(agent, model=BudgetedModel(agent.model, budget))
         if received.run:
             agent = await self.runs.prepare(received, conversation, agent)
         else:

@@ -61,6 +61,8 @@ T = TypeVar("T")
 
 LONGEST_RESULT = 1_000_000
 """Characters of a result that are taken; the conversation's own limit is far below."""
+_CLOSED = "Connection closed"
+"""What the SDK says itself with that code, which servers use for whatever goes wrong."""
 _MOST_PAGES = 50
 _MOST_RESOURCES = 200
 _URI = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
@@ -81,7 +83,11 @@ class McpConnection:
         if self.client.server_capabilities.tools is not None:
             for _ in range(_MOST_PAGES):
                 params = PaginatedRequestParams(cursor=cursor)
-                page = await _asked(self.client.session.list_tools(params=params))
+                try:
+                    page = await _asked(self.client.session.list_tools(params=params))
+                except ToolError as error:
+                    why = f"it does not list its tools ({str(error).rstrip('.')})"
+                    raise ServerDown(why) from None
                 for one in page.tools:
                     listed = read_tool(one.name, one.description, one.input_schema)
                     if listed is not None and len(found) < MOST_TOOLS:
@@ -163,7 +169,7 @@ async def _asked(work: Awaitable[T]) -> T:
     try:
         return await work
     except MCPError as error:
-        if error.code == CONNECTION_CLOSED:
+        if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
             raise ServerDown("it ended before it had answered") from None
         if error.code == METHOD_NOT_FOUND:
             raise ToolError("The server does not know how to do this.") from None

@@ -109,12 +109,13 @@ async def _read(
 
 
 async def _parse(line: bytes) -> SessionMessage | None:
-    """The message in a line; None where it is none: some servers write their log there."""
-    parse = jsonrpc_message_adapter.validate_json
+    """The message in a line, with � for what is not UTF-8; None where it is none: some servers
+    write their log there."""
+    parse, text = jsonrpc_message_adapter.validate_json, line.decode("utf-8", "replace")
     try:
         if len(line) < _LARGE:
-            return SessionMessage(parse(line, by_name=False))
-        return shorten_lists(SessionMessage(await asyncio.to_thread(parse, line, by_name=False)))
+            return SessionMessage(parse(text, by_name=False))
+        return shorten_lists(SessionMessage(await asyncio.to_thread(parse, text, by_name=False)))
     except ValueError:
         return None
 

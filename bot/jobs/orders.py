@@ -14,7 +14,7 @@ from bot.jobs.plans import quiet_hours_of, to_reminder
 from bot.jobs.runner import JobRunner
 from bot.sending import address_of
 from bot.settings.jobs import JobSettings
-from channels.language import _
+from channels.language import _, explain
 from channels.message import Address
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -155,6 +155,7 @@ class JobOrders:
             raise CommandError(
                 _("Job {n} runs when its hook {hook} is called.", n=number, hook=job.hook)
             )
+        await self._check_may_happen(job)
         if job.kind == "reminder":
             with self._runner.speaking_to(job):
                 reply = to_reminder(job)
@@ -180,6 +181,7 @@ class JobOrders:
         job, now = await self._find(address, number), self._runner.clock()
         if job.state != "paused":
             raise CommandError(_("Job {n} is not paused.", n=number))
+        await self._check_may_happen(job)
         at = job.next_at if job.next_at > now else 0.0
         if job.rule:
             at = next_time(job.rule, job.anchor, now, ZoneInfo(job.zone))
@@ -210,6 +212,17 @@ class JobOrders:
         if person is None or not (person.is_owner or is_maker):
             raise CommandError(_("Only who made job {n}, or an owner, may change it.", n=number))
         return job
+
+    async def _check_may_happen(self, job: JobRow) -> None:
+        """Raise CommandError for a job that would happen in no chat, or in another's context."""
+        if why := await self._runner.find_why_not(job):
+            raise CommandError(
+                _(
+                    "Job {n} can't run: {why}. `/jobs delete {n}` deletes it.",
+                    n=job.id,
+                    why=explain(why),
+                )
+            )
 
     async def _view(self, number: int) -> JobView:
         def work(db: Database) -> JobView | None:

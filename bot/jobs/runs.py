@@ -9,7 +9,7 @@ from agent.loop import Agent
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Approve, Permission
 from bot.delivery import Delivery
-from bot.jobs.plans import describe_run, judge, plan_ended
+from bot.jobs.plans import BRANCH_GONE, describe_run, judge, plan_ended
 from bot.jobs.runner import JobRunner
 from bot.received import Received
 from bot.spending import BudgetedModel, RunBudget
@@ -65,6 +65,8 @@ class JobTurns:
         run, job, earlier = await self._look(received)
         if run is None or job is None:
             return _("The job was deleted before its turn came.")
+        if job.branch and await self._runner.find_why_not(job) == BRANCH_GONE:
+            return _("The branch of this job was deleted before its turn came.")
         is_spent = job.kind == "command" and 0 < job.day_budget <= earlier
         return _("This job has spent what it may on one day.") if is_spent else ""
 

@@ -24,6 +24,8 @@ _FACT = re.compile(r"^\s*[-*+]\s+(?:(?P<said>\d{4}-\d\d-\d\d):\s+)?(?P<text>.*)$
 _TURNS = re.compile(r"t(\d{1,9})(?: to t(\d{1,9}))?")
 _TAG = re.compile(r"<(?=[\s\u200b]*[\w/!|])")
 _WORD = re.compile(r"\w+")
+_SAID = re.compile(r"[^\s.,;:!?…\"'“”‘’„«»()\[\]*_`~，。；：！？、]+")
+"""Words with the signs that make others of them ("C++", "-5", "50%"), without the marks between."""
 _ALIKE = 0.5  # of the words of a line: one that a person wrote in its place is still about the same
 
 
@@ -100,12 +102,12 @@ class MemoryLine:
     @property
     def spoken(self) -> tuple[str, ...]:
         """Its words, however they are written: two lines with the same ones say the same."""
-        return tuple(_WORD.findall(self.text.casefold()))
+        return tuple(_SAID.findall(self.text.casefold()))
 
     @property
     def words(self) -> frozenset[str]:
         """Its words, each once."""
-        return frozenset(self.spoken)
+        return frozenset(_WORD.findall(self.text.casefold()))
 
     def to_json(self) -> dict[str, Any]:
         sources = [{k: v for k, v in asdict(one).items() if v} for one in self.sources]

@@ -15,7 +15,7 @@ import orjson
 from peewee import fn
 
 from memory.context.meter import PromptFingerprint
-from memory.keys import ConversationKey
+from memory.keys import BRANCH, ConversationKey
 from memory.record import tables
 from memory.record.database import Database
 
@@ -94,16 +94,21 @@ def keep_fingerprint(database: Database, conversation: int, fingerprint: PromptF
 
 def idle_since(database: Database, before: float, only: str = "") -> list[ConversationKey]:
     """Conversations in which nothing was said since, which were not brought in since, of which
-    messages are kept, and which no branch shares; with `only`, an id, that one if it is so."""
+    messages are kept, which no branch shares, and which no job has for a branch of its own; with
+    `only`, an id, that one if it is so."""
     columns, message, branch = tables.Conversation, tables.Message, tables.Branch
+    job = tables.ScheduledJob
     has_messages = fn.EXISTS(message.select().where(message.conversation == columns.id))
     is_branch = fn.EXISTS(branch.select().where(branch.conversation == columns.id))
     is_shared = fn.EXISTS(branch.select().where(branch.parent == columns.id))
+    its_branch = job.home.concat(BRANCH).concat(job.branch.cast("TEXT"))
+    has_job = fn.EXISTS(job.select().where((job.state != "done") & (its_branch == columns.key)))
     query = columns.select(columns.key, columns.audience).where(
         (columns.active_at < before)
         & (columns.created_at < before)
         & (has_messages | is_branch)
         & ~is_shared
+        & ~has_job
     )
     if only:
         query = query.where(columns.key == only)

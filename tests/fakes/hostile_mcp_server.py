@@ -97,6 +97,8 @@ def answer(message: Mapping[str, Any]) -> None:
             threading.Thread(target=flood, daemon=True).start()
         if HOW == "stderr":
             threading.Thread(target=shout, daemon=True).start()
+    elif method == "tools/list" and HOW == "closed":
+        send({"id": number, "error": {"code": -32000, "message": "The notes are locked."}})
     elif method == "tools/list":
         listed: dict[str, Any] = {"tools": tools()}
         if HOW == "pages":
@@ -116,6 +118,13 @@ def call(number: Any, params: Mapping[str, Any]) -> None:
 
 
 def misbehave(number: Any) -> None:
+    if HOW == "refuses":
+        send({"id": number, "error": {"code": -32000, "message": "The notes are locked."}})
+    if HOW == "latin":
+        said = '{"content": [{"type": "text", "text": "caf\xe9"}]}'
+        line = f'{{"jsonrpc": "2.0", "id": {number}, "result": {said}}}\n'
+        sys.stdout.buffer.write(line.encode("latin-1"))
+        sys.stdout.buffer.flush()
     if HOW == "hangs":
         time.sleep(3_600)
     if HOW == "dies":

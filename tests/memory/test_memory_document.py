@@ -80,6 +80,20 @@ def test_a_line_that_says_the_same_only_adds_where_it_comes_from() -> None:
     assert facts(again)[0].sources == (section(1), section(2))
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ann writes C++.", "Ann writes C#."),
+        ("Set it to 5 degrees.", "Set it to -5 degrees."),
+        ("Ben gets 50%.", "Ben gets 50€."),
+        ("Ann ❤️ Ben", "Ann 💔 Ben"),
+    ],
+)
+def test_a_sign_makes_another_word_and_so_another_line(one: str, other: str) -> None:
+    lines = add_line(add_line((), fact(one, "2026-11-20")), fact(other, "2026-11-20"))
+    assert sorted(texts(lines)) == sorted((one, other))
+
+
 def test_a_line_that_a_person_changes_keeps_where_it_came_from() -> None:
     lines = add_line((), fact("Ann lives in Lisbon.", "2026-11-20", section(1)))
     edited = parse(render(lines).replace("Lisbon", "Lisbon, near the port"), lines, HAND)

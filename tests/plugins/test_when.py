@@ -60,6 +60,21 @@ def on_the_wall(seconds: float) -> str:
         ("下周一9点开会", "2026-11-23 09:00", "开会"),
         ("2小时后喝水", "2026-11-22 22:13", "喝水"),
         ("1月5日9点 飞", "2027-01-05 09:00", "飞"),
+        ("in 1 hour and 30 minutes tea", "2026-11-22 21:43", "tea"),
+        ("tomorrow 9 p.m. read", "2026-11-23 21:00", "read"),
+        ("tomorrow at 9 o'clock read", "2026-11-23 09:00", "read"),
+        ("tomorrow at 9.30 read", "2026-11-23 09:30", "read"),
+        ("tomorrow night at 10 read", "2026-11-23 22:00", "read"),
+        ("tonight at 12 sleep", "2026-11-23 00:00", "sleep"),
+        ("tomorrow midnight sleep", "2026-11-23 00:00", "sleep"),
+        ("morgen früh um 7 laufen", "2026-11-23 07:00", "laufen"),
+        ("nächsten Montag um 8 laufen", "2026-11-23 08:00", "laufen"),
+        ("morgen um 8.30 Uhr laufen", "2026-11-23 08:30", "laufen"),
+        ("29.2. 9:00 leap", "2028-02-29 09:00", "leap"),
+        ("2027/03/04 9:00 fly", "2027-03-04 09:00", "fly"),
+        ("明天下午三点半 开会", "2026-11-23 15:30", "开会"),
+        ("两小时后喝水", "2026-11-22 22:13", "喝水"),
+        ("本周五下午3点 开会", "2026-11-27 15:00", "开会"),
     ],
 )
 def test_a_time_that_a_person_names_is_read_and_the_text_is_left(
@@ -81,6 +96,11 @@ def test_a_time_that_a_person_names_is_read_and_the_text_is_left(
         ("jeden Montag um 9 Uhr Runde", "cron 0 9 * * 1", "Runde"),
         ("alle 30 Minuten trinken", "every 1800", "trinken"),
         ("每天9点 喝水", "cron 0 9 * * *", "喝水"),
+        ("every evening at 8 read", "cron 0 20 * * *", "read"),
+        ("every monday evening at 8 read", "cron 0 20 * * 1", "read"),
+        ("every week on monday at 8:00 run", "cron 0 8 * * 1", "run"),
+        ("每天晚上12点 睡觉", "cron 0 0 * * *", "睡觉"),
+        ("jeden Sonnabend um 8 laufen", "cron 0 8 * * 6", "laufen"),
         ("cron */10 9-17 * * 1-5 look", "cron */10 9-17 * * 1-5", "look"),
     ],
 )
@@ -99,11 +119,51 @@ def test_what_comes_again_is_read(text: str, rule: str, rest: str) -> None:
         ("31.2. 9:00 x", "no day 31 in month 2"),
         ("tomorrow 25:00 x", "25:00 is no time"),
         ("cron 61 * * * * x", "crontab"),
+        ("every day at 25:00 x", "25:00 is no time"),
+        ("every 0 minutes x", "can't tell when"),
+        ("every other monday and friday 9:00 x", "can't tell when"),
+        ("2027-13-01 9:00 x", "no day 01 in month 13"),
+        ("in five minutes x", "can't tell when"),
+        ("in zwei Stunden x", "can't tell when"),
+        ("in 1.5 hours x", "can't tell when"),
+        ("in 30 seconds x", "can't tell when"),
     ],
 )
 def test_what_could_mean_two_things_or_nothing_is_not_guessed(text: str, sentence: str) -> None:
     with pytest.raises(WhenError, match=sentence):
         read(text, NOW, BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("every other monday at 9:00 x", "2026-11-23 09:00"),
+        ("every 2 weeks on friday 9:00 x", "2026-11-27 09:00"),
+        ("jede zweite Woche am Freitag um 9 x", "2026-11-27 09:00"),
+    ],
+)
+def test_a_day_of_every_second_week_is_that_day_again(text: str, first: str) -> None:
+    found = read(text, NOW, BERLIN)
+    assert (found.rule, on_the_wall(found.anchor), found.rest) == ("days 14", first, "x")
+
+
+@pytest.mark.parametrize("text", ["9999-12-31 23:59 x", "0001-01-01 1:00 x"])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_the_ends_of_the_calendar_break_nothing(text: str, zone: str) -> None:
+    with suppress(WhenError):
+        read(text, NOW, ZoneInfo(zone))
+
+
+@pytest.mark.parametrize(
+    ("text", "when"),
+    [("tomorrow afternoon rest", "2026-11-23 15:00"), ("tomorrow 1730 rest", "2026-11-23 09:00")],
+)
+def test_a_time_that_is_taken_suits_the_part_of_the_day_and_no_word_is_lost(
+    text: str, when: str
+) -> None:
+    found = read(text, NOW, BERLIN)
+    assert (on_the_wall(found.anchor), found.is_assumed) == (when, True)
+    assert found.rest in ("rest", "1730 rest")
 
 
 def test_a_day_without_a_time_is_said_to_be_assumed() -> None:

@@ -72,6 +72,9 @@ async def use_bad(house: House) -> str:
         ("objects", ""),
         ("pages", "Acted."),
         ("wrong", "its answer breaks the protocol"),
+        ("refuses", "The server refused this: The notes are locked."),
+        ("closed", "it does not list its tools (The server refused this: The notes are locked)."),
+        ("latin", "caf\N{REPLACEMENT CHARACTER}"),
     ],
 )
 async def test_a_bad_server_costs_its_own_tools_and_nothing_else(

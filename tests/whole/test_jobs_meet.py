@@ -66,6 +66,30 @@ async def test_what_is_set_for_later_outlives_the_conversation_that_retention_de
         assert len(told) == 2
 
 
+async def test_retention_leaves_a_job_the_branch_of_its_own(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = SETTINGS | {"session_retention_days": 5}
+    async with living(tmp_path, answer, settings) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        await house.says("More")
+        await house.says("/branches 1")
+        await house.says("/jobs add --branch 2 2026-12-20 10:00 Look")
+        for days in range(1, 26, 4):  # so that the clock is believed
+            clock.move_to(NOON + timedelta(days=days), tick=True)
+            await house.app.schedule.due()
+            await house.app.schedule.idle()
+        await tick_at(house, clock, datetime(2026, 12, 20, 10, 0, 1, tzinfo=UTC))
+        assert [text for text in unasked(house) if "All quiet" in text]
+        await house.says("/jobs delete 1")
+        for days in (29, 33, 37):
+            clock.move_to(NOON + timedelta(days=days), tick=True)
+            await house.app.schedule.due()
+            await house.app.schedule.idle()
+        assert "Watch" not in (await house.says("/branches")).text
+
+
 async def test_a_job_of_a_linked_chat_runs_in_the_shared_conversation_and_is_told_where_it_was_made(
     tmp_path: Path, clock: Coordinates
 ) -> None:
@@ -114,6 +138,41 @@ async def test_a_job_begins_afresh_after_new(tmp_path: Path, clock: Coordinates)
         (said,) = [one for one in all_said if one[-1].startswith("[Job")]
         assert not any("secret plan" in text for text in said)
         assert unasked(house)[0].startswith("All quiet.")
+
+
+async def test_a_job_whose_branch_is_gone_is_run_by_no_command_either(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, [Say("Hello."), Say("Two.")], SETTINGS) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        await house.says("In two")
+        await house.says("/jobs add --branch 2 every day 9:00 Look")
+        await house.says("/jobs pause 1")
+        await house.says("/forget chat yes")
+        for word in ("run", "resume"):
+            said = (await house.says(f"/jobs {word} 1")).text
+            assert said == "Job 1 can't run: its branch is gone. `/jobs delete 1` deletes it."
+        await house.app.idle()
+        assert len(house.server.requests) == 2
+
+
+async def test_a_run_that_waits_when_its_branch_is_deleted_runs_nowhere_else(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    gate = asyncio.Event()
+    async with living(tmp_path, [Say("Hello."), Say("Two.", gate=gate)], SETTINGS) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        await house.says("/jobs add --branch 2 every day 9:00 Look")
+        await house.writes("In two", id="two")
+        await house.says("/jobs run 1")
+        await house.says("/forget chat yes")
+        gate.set()
+        await house.app.idle()
+        assert len(house.server.requests) <= 2
+        assert "was deleted before its turn came" in unasked(house)[-1]
+        house.server.answers.clear()
 
 
 async def test_a_job_whose_branch_is_gone_rests_and_runs_nowhere_else(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from memory.record import conversations, ledger
 from memory.record.ledger import Bill, Spent
 from memory.record.store import Store
 from plugins.api import Account
-from tests.fakes.openai_server import Answer, Received, Say
+from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.house import House, living
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -90,6 +91,35 @@ async def test_a_limit_is_warned_of_at_70_and_90_percent_once_and_stops_at_100(
         assert "5 turns" in (await house.says("/context")).text
     async with living(tmp_path, echo) as house:
         assert "was not sent" in (await house.says("Seven")).text, "a restart forgets nothing"
+
+
+async def test_a_turn_under_way_ends_where_a_limit_is_reached(tmp_path: Path) -> None:
+    again = Say("Looking.", calls=(Call("current_time", "{}"),))
+    script = [Say("Yes."), *[again] * 9]
+    settings = {"model": "gpt-4"}  # where cached tokens cost the same
+    async with living(tmp_path, script, settings) as house:
+        await house.says("One")
+        await limit(house, "spend_limit_chat", 2.5)
+        said = await house.says("Look around")
+        assert said.text.startswith("(A spending limit (spend_limit_chat, $")
+        assert "lift the limit with /usage lift" in said.text
+        assert said.problem == "spent"
+        assert len(house.server.requests) == 3, "one request may go beyond it"
+        house.server.answers.clear()
+
+
+async def test_a_turn_under_way_heeds_a_limit_that_is_set_meanwhile(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    again = Say(calls=(Call("current_time", "{}"),), gate=gate)
+    settings = {"model": "gpt-4"}
+    async with living(tmp_path, [Say("Yes."), again, Say("More.")], settings) as house:
+        await house.says("One")
+        await house.writes("Look", id="look")
+        await limit(house, "spend_limit_total", 0.5)
+        gate.set()
+        assert "spend_limit_total" in (await house.reply_to("look")).reply.text
+        assert len(house.server.requests) == 2
+        house.server.answers.clear()
 
 
 async def test_an_owner_lifts_a_limit_until_the_month_ends_or_raises_it(tmp_path: Path) -> None:

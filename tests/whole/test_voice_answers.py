@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,13 @@ def test_code_tables_and_addresses_are_not_read(text: str, spoken: str) -> None:
 @given(st.text(max_size=300).map(lambda text: (text + " word. ") * 40))
 def test_no_more_is_read_than_a_request_takes(text: str) -> None:
     assert len(to_spoken(text)) <= LONGEST_SPEECH
+
+
+@pytest.mark.parametrize("text", ["[", "![", "[](", "\n   ", "```x\n", "*", "|", '."'])
+def test_an_answer_that_says_the_same_without_end_holds_up_nobody(text: str) -> None:
+    began = time.process_time()
+    to_spoken(text * 20_000)
+    assert time.process_time() - began < 2
 
 
 def test_a_long_answer_is_read_up_to_the_end_of_a_sentence() -> None:
