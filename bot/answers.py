@@ -130,8 +130,10 @@ class TurnAnswer:
         key, speaking = self._conversation.key, self._answers.speaking
         if speaking is None or not self._is_spoken:
             return ""
-        channel = self._received.address.channel
-        task = asyncio.create_task(speaking.speak(key, self._turn.number, last.text, channel))
+        address = self._received.address
+        user = self._answers.access.find_limited_user(address)
+        speech = speaking.speak(key, self._turn.number, last.text, address.channel, user)
+        task = asyncio.create_task(speech)
         with self._answers.tasks.running(key, task):
             await asyncio.wait({task})
         return "" if task.cancelled() else task.result()

@@ -83,13 +83,15 @@ class Speaking:
         is_asked = mouth.when == "always" or (mouth.when == "same" and was_spoken_to)
         return is_asked and mouth.voice is not None and bool(self._form_of(channel))
 
-    async def speak(self, key: ConversationKey, turn: int, text: str, channel: str) -> str:
-        """The path of a file in which an answer is read aloud; "" where it can't be. It raises
-        nothing: the text is there all the same."""
+    async def speak(
+        self, key: ConversationKey, turn: int, text: str, channel: str, user: str = ""
+    ) -> str:
+        """The path of a file in which an answer to this user ("": an owner) is read aloud; "" where
+        it can't be. It raises nothing: the text is there all the same."""
         mouth, form, spoken = self._mouth_for(key), self._form_of(channel), to_spoken(text)
         if mouth.voice is None or not spoken:
             return ""
-        if not mouth.voice.is_free and self._spending.is_enough(key):
+        if not mouth.voice.is_free and self._spending.is_enough(key, user):
             return ""
         try:
             sound, spent = await mouth.voice.speak(spoken, mouth.name, form)

@@ -70,6 +70,22 @@ async def test_where_speech_fails_there_is_the_text(tmp_path: Path) -> None:
         assert not [one for one in house.telegram.messages.values() if one.file]
 
 
+async def test_a_user_who_may_spend_no_more_is_not_read_to(tmp_path: Path) -> None:
+    limited = settings("always") | {"spend_limit_user": 1e-7}
+    async with at_telegram(tmp_path, [Say("Green.")], limited) as house:
+        house.model.voice.sound = OGG
+        bob = house.telegram.person("Bob", 8)
+        bob.says("Hello?")
+        stranger = await house.telegram.shown("/pair", 8)
+        code = stranger.text.split("/pair ")[1].split()[0]
+        house.ann.says(f"/pair {code}")
+        await house.telegram.shown("is let in")
+        bob.says("Which tea?")
+        await house.telegram.shown("Green.", 8)
+        await house.is_idle()
+        assert not house.model.voice.speeches
+
+
 async def test_stop_ends_the_reading_and_not_the_answer(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as house:
         house.model.voice.gate = asyncio.Event()
