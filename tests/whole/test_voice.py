@@ -192,9 +192,10 @@ async def test_one_that_comes_while_a_turn_runs_is_heard_in_every_mode(
 
 async def test_a_used_up_limit_is_not_spent_on_listening(tmp_path: Path) -> None:
     settings = VOICE | {"spend_limit_total": 0.0005, "model": "fake-model"}
-    async with living(tmp_path, [Say("Green.")], settings) as house:
+    async with living(tmp_path, [], settings) as house:
         house.server.voice.transcripts.append("Which tea?")
-        await house.says("", files=NOTE)
+        heard = (await house.says("", files=NOTE)).text
+        assert "was reached meanwhile, so no more was sent to the model" in heard
         told = (await house.says("", files=NOTE)).text
         assert "all chats together have spent" in told
         assert len(house.server.voice.uploads) == 1
