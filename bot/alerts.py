@@ -10,9 +10,9 @@ from bot.access import LOCAL, Access
 from bot.delivery import Delivery
 from bot.recent import RecentActivity
 from bot.sending import address_of
-from channels.kit.health import reason_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
+from channels.trouble import reason_of
 from memory.record import people
 from memory.record.mailbox import AddressColumns
 from memory.record.store import Store, StoreError

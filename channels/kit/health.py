@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from channels.base import Bot, ChannelHealth
 from channels.retry import LONGEST_WAIT, TROUBLE
+from channels.trouble import reason_of
 
 log = logging.getLogger(__name__)
 
@@ -80,13 +80,3 @@ class HealthRecord:
 
 def _nobody() -> None:
     """Nobody is told."""
-
-
-_TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
-"""What stands behind an address: for some platforms, a ticket that lets anybody in."""
-
-
-def reason_of(error: BaseException) -> str:
-    """What people are told of an error, in a line."""
-    said = _TICKET.sub("…", " ".join(str(error).split()))
-    return said[:300] or type(error).__name__

@@ -1,0 +1,14 @@
+"""What people are told of a channel that does not work."""
+
+from __future__ import annotations
+
+import re
+
+_TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
+"""What stands behind an address: for some platforms, a ticket that lets anybody in."""
+
+
+def reason_of(error: BaseException) -> str:
+    """An error, in a line."""
+    said = _TICKET.sub("…", " ".join(str(error).split()))
+    return said[:300] or type(error).__name__
