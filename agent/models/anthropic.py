@@ -21,7 +21,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.endpoint import Endpoint
-from agent.models.openai import adapt_request, is_about_pictures
+from agent.models.openai import is_about_pictures
 from agent.models.served import EndpointModel, encode
 from agent.pictures import blind
 from memory.messages import Beside
@@ -59,8 +59,7 @@ class AnthropicModel(EndpointModel):
 
     async def count(self, request: ModelRequest) -> int:
         """What the API counts of a request: that is free, but has a limit of its own."""
-        endpoint = self._endpoint
-        adapted = adapt_request(request, endpoint.temperature, endpoint.max_tokens)
+        adapted = self._adapt(request)
         body = to_body(to_neutral(self.name, adapted, self._endpoint.effort), request.beside)
         asked = {name: value for name, value in body.items() if name in _COUNTED}
         try:
@@ -74,8 +73,7 @@ class AnthropicModel(EndpointModel):
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming. What a model wants to be asked otherwise is so from then on; pictures
         and thoughts that it does not take are left out of this request."""
-        endpoint = self._endpoint
-        adapted = adapt_request(request, endpoint.temperature, endpoint.max_tokens)
+        adapted = self._adapt(request)
         body = to_neutral(self.name, adapted, self._endpoint.effort)
         while True:
             asked = self._as_wanted(body)

@@ -72,6 +72,13 @@ class ModelRequest:
     on_sent: OnSent = field(default=_unseen, compare=False)
     on_thought: Callable[[str], None] = field(default=_unthought, compare=False)
 
+    def within(self, temperature: float | None, max_tokens: int) -> ModelRequest:
+        """The same with what is set for all requests (None, 0: nothing is), where it says nothing
+        else; the shorter length holds."""
+        lengths = [length for length in (self.max_tokens, max_tokens) if length]
+        own = temperature if self.temperature is None else self.temperature
+        return replace(self, max_tokens=min(lengths, default=0), temperature=own)
+
 
 BOUNDED = "bounded"
 """How an answer ends of which more came than is kept."""

@@ -26,7 +26,7 @@ from agent.models.base import (
     OnDelta,
     uncalled,
 )
-from agent.models.openai import Endpoint, OpenAIModel, adapt_request
+from agent.models.openai import Endpoint, OpenAIModel
 
 NAME = "SmolLM2-135M-Instruct (embedded)"
 SHOWN = "SmolLM2 135M, for trying out"
@@ -139,7 +139,7 @@ class EmbeddedModel(Model):
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         model = await self.server.start()
-        adapted = adapt_request(request, self._temperature, self._max_tokens)
+        adapted = request.within(self._temperature, self._max_tokens)
         try:
             return await model.reply(adapted, on_delta)
         except ModelUnreachable:

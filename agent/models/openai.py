@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.models import listed, openai_request, responses_request
@@ -93,8 +93,7 @@ class OpenAIModel(EndpointModel):
         """Answer, streaming. A parameter that the endpoint refuses by name is left out for good; so
         is chat completions where a model is served by the Responses API alone. Where it refuses
         pictures, words stand for them in this request, and thoughts stay here."""
-        endpoint = self._endpoint
-        adapted = adapt_request(request, endpoint.temperature, endpoint.max_tokens)
+        adapted = self._adapt(request)
         whole = self._api.to_neutral(self._endpoint, self._provider, adapted)
         while True:
             body = self._api.leave_out(whole, self._unwanted)
@@ -134,16 +133,6 @@ class OpenAIModel(EndpointModel):
         from agent.models.openai_client import open_client  # noqa: PLC0415 - half a second
 
         return open_client(self._endpoint, by_responses=self._api is BY_RESPONSES)
-
-
-def adapt_request(
-    request: ModelRequest, temperature: float | None, max_tokens: int
-) -> ModelRequest:
-    """The request with what is set for all (None, 0: nothing is), where it says nothing else; the
-    shorter length holds."""
-    lengths = [length for length in (request.max_tokens, max_tokens) if length]
-    own = temperature if request.temperature is None else request.temperature
-    return replace(request, max_tokens=min(lengths, default=0), temperature=own)
 
 
 _PICTURES = re.compile(r"image|multi-?modal|vision|content\b.*\bstring", re.IGNORECASE)

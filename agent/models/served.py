@@ -94,6 +94,10 @@ class EndpointModel(Model):
             await self._client.close()
             self._client = None
 
+    def _adapt(self, request: ModelRequest) -> ModelRequest:
+        """The request as the endpoint wants its requests."""
+        return request.within(self._endpoint.temperature, self._endpoint.max_tokens)
+
     @abstractmethod
     def _open(self) -> SdkClient:
         """Import the SDK and make its client, in a thread. Raises ModelRefused."""

@@ -8,7 +8,6 @@ hears of it. Here a lost connection is an error, which the kit answers.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
 
 from channels.base import ChannelError
+from channels.kit.frames import load_frame
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +30,6 @@ SWITCHED_OFF = (
 )
 _HEARTBEAT = 10.0  # seconds between two pings
 _LARGEST = 4_000_000  # bytes of a frame
-
-
-def _load(text: str) -> Json:
-    """A message; an empty one for what is none, which is not worth the connection."""
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        log.warning("what came over Slack's socket can't be read and is left out")
-        return {}
-    return message
 
 
 class Socket:
@@ -90,7 +78,7 @@ class Socket:
             async for frame in socket:
                 if frame.type is not WSMsgType.TEXT:
                     continue
-                message = _load(frame.data)
+                message = load_frame(frame.data, "slack")
                 match message.get("type"):
                     case "hello":
                         connected()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -14,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 
-log = logging.getLogger(__name__)
+from channels.kit.frames import load_frame
 
 Json = dict[str, Any]
 
@@ -33,18 +31,6 @@ class WeComError(Exception):
         self.code = code
 
 
-def _load(text: str) -> Json:
-    """A frame; an empty one for what is none, which is not worth the connection."""
-    try:
-        frame = json.loads(text)
-    except (ValueError, RecursionError):
-        frame = None
-    if not isinstance(frame, dict):
-        log.warning("a frame of WeCom can't be read and is left out")
-        return {}
-    return frame
-
-
 class WeComWire:
     """A connection that is signed in. Raises WeComError, aiohttp.ClientError, ConnectionError and
     TimeoutError."""
@@ -60,7 +46,7 @@ class WeComWire:
             async for message in self._socket:
                 if message.type != aiohttp.WSMsgType.TEXT:
                     continue
-                frame = _load(message.data)
+                frame = load_frame(message.data, "wecom")
                 if "cmd" in frame:
                     yield frame
                 else:
