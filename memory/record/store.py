@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sqlite3
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
@@ -40,10 +42,14 @@ class _Job(Generic[T]):
     error: BaseException | None = None
 
     def run(self, database: Database) -> None:
+        # A cursor stays in this thread: whoever frees one that has rows left resets its statement,
+        # and where another statement of the connection has just failed, its failure may be lost.
         self.error = None
         try:
-            self.result = self.work(database)
+            result = self.work(database)
+            self.result = None if isinstance(result, sqlite3.Cursor) else result
         except Exception as error:  # noqa: BLE001 - it belongs to the awaiter, who sees it raised
+            traceback.clear_frames(error.__traceback__)
             self.error = error
 
     def settle(self, engine: DatabaseEngine) -> None:

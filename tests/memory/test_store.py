@@ -6,6 +6,7 @@ import asyncio
 import random
 import sqlite3
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -143,6 +144,32 @@ async def test_a_database_that_another_process_holds_ends_in_a_sentence(
     holder.close()
     await store.write(lambda db: overrides.save(db, "", "a", 1))
     assert await store.read(overrides.load) == {"": {"a": 1}}
+
+
+@pytest.mark.sqlite
+async def test_no_cursor_leaves_its_thread(store: Store) -> None:
+    """One that is freed elsewhere can take the error from a statement that fails meanwhile."""
+    asked = "SELECT 1 UNION SELECT 2"
+    for lane in (store.write, store.read):
+        assert await lane(lambda db: db.execute_sql(asked)) is None
+
+
+async def test_what_failed_holds_nothing_of_its_thread(store: Store) -> None:
+    held: list[weakref.ref[Held]] = []
+
+    class Held:
+        """Stands for a cursor, which can't be watched."""
+
+    def half(db: Database) -> None:
+        cursor = Held()
+        held.append(weakref.ref(cursor))
+        raise ValueError("in the middle")
+
+    for lane in (store.write, store.read):
+        with pytest.raises(ValueError, match="in the middle") as caught:
+            await lane(half)
+        assert caught.value.__traceback__ is not None
+        assert held.pop()() is None
 
 
 @pytest.mark.sqlite
