@@ -193,7 +193,7 @@ class Agent:
             tools,
             tool_choice if tools else "auto",
             beside=view.beside,
-            affinity=talk.affinity if talk else "",
+            affinity=talk.context.affinity if talk else "",
             on_lost=lost.append,
             on_thought=output.thought,
         )

@@ -18,11 +18,12 @@ from agent.models.base import (
     ModelReply,
     ModelRequest,
     ModelUnreachable,
-    OnLost,
     Usage,
 )
-from agent.models.catalogue import price_reply
-from memory.context.summary import SummaryRequest, SummaryResult, split_answer
+from agent.models.catalogue import input_price, price_reply
+from memory.context.continued import Beginning, pays
+from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
+from memory.context.terse import extract
 from memory.keys import ConversationKey
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,10 @@ class ModelSummarizer:
 
     `on_refused` hears of a refused key or account, of which nobody is told in the chat, `on_failed`
     of every summary that no model has written.
-    `unstructured` are the names of models that refused a JSON Schema: they are asked in words.
+    `answers` says whether that is the model that answers in the conversation, which has the turns
+    at hand; nobody else is shown the conversation's prompt. `unstructured` are the names of models
+    that refused a JSON Schema: they are asked in words; `uncached` of those that were asked in the
+    conversation, and whose provider had read it anew: they are not again.
     """
 
     model_of: Callable[[ConversationKey], Model]
@@ -50,7 +54,9 @@ class ModelSummarizer:
     count: Callable[[str, str], int]
     on_refused: Callable[[str], None] = lambda sentence: None
     on_failed: Callable[[], None] = lambda: None
+    answers: Callable[[ConversationKey], bool] = lambda key: False
     unstructured: set[str] = field(default_factory=set)
+    uncached: set[str] = field(default_factory=set)
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise, in one call where the window allows it; otherwise piece by piece: each piece's
@@ -59,7 +65,7 @@ class ModelSummarizer:
         await model.ready()
         work = _Work(self, model, request, self.window_of(request.key), model.name)
         try:
-            text = await work.run()
+            text = await work.go_on() or await work.run()
         except ModelError as error:
             log.warning("a summary failed: %s", error)
             self.on_failed()
@@ -83,20 +89,47 @@ class ModelSummarizer:
             self.unstructured.add(model.name)
         return reply
 
-    async def _reply(self, model: Model, request: SummaryRequest) -> ModelReply:
+    async def ask_behind(
+        self, model: Model, request: SummaryRequest, beginning: Beginning
+    ) -> ModelReply:
+        """The summary, asked for as the conversation's next message. Raises ModelError."""
+        reply = await self._reply(model, request, beginning)
+        usage = reply.usage
+        if reply.by is None and (usage is None or usage.cached < usage.prompt // 2):
+            log.info(
+                "%s has nothing of a conversation at hand; summaries are asked apart", model.name
+            )
+            self.uncached.add(model.name)
+        return reply
+
+    async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
+        """Whether the summary is cheaper there."""
+        is_at_hand = model.caches_by_itself and self.answers(request.key)
+        if not is_at_hand or model.name in self.uncached:
+            return False
+        texts = (behind(request.task), f"{request.task}\n{request.text}")
+        asked, apart = await self.tokens(texts, model)
+        price = await asyncio.to_thread(input_price, model.name, model.provider)
+        return pays(beginning, asked, apart, price)
+
+    async def _reply(
+        self, model: Model, request: SummaryRequest, beginning: Beginning | None = None
+    ) -> ModelReply:
         """Ask, and book what came of it, also where that is no summary."""
         paid: list[ModelReply] = []
+        asked = _request(request) if beginning is None else _request_behind(request, beginning)
         try:
-            paid.append(await model.reply(_request(request, paid.append), _discard))
+            asked = replace(asked, on_lost=paid.append)
+            paid.append(await model.reply(asked, _discard))
             return paid[-1]
         finally:
             for reply in paid:
-                usage = reply.usage or await self._estimate(model, request, reply)
+                usage = reply.usage or await self._estimate(model, asked, reply)
                 request.on_spent(price_reply("summary", model, reply, usage))
 
-    async def _estimate(self, model: Model, request: SummaryRequest, reply: ModelReply) -> Usage:
+    async def _estimate(self, model: Model, request: ModelRequest, reply: ModelReply) -> Usage:
         """What the meter counts, where the provider did not."""
-        asked = f"{request.task}\n{request.text}"
+        asked = "\n".join(str(message["content"]) for message in request.messages)
         prompt, completion = await self.tokens((asked, reply.written), model)
         return Usage(prompt, completion)
 
@@ -127,8 +160,26 @@ class _Work:
         """What is new, if the model has said it of every piece."""
         return "\n\n".join(self.diary) if all(self.diary) else ""
 
+    async def go_on(self) -> str:
+        """The summary, asked for in the conversation itself, where that is cheaper; "" where it is
+        not, or nothing came of it that is one. Raises ModelError."""
+        beginning = self.request.beginning
+        if beginning is None or not await self.by.pays(self.model, self.request, beginning):
+            return ""
+        try:
+            reply = await self.by.ask_behind(self.model, self.request, beginning)
+        except (AccountRefused, ModelUnreachable):
+            raise
+        except ModelError as error:
+            log.info("a summary is asked for apart from its conversation: %s", error)
+            return ""
+        if reply.tool_calls or not (text := self._take(reply)):
+            self.diary.clear()
+            return ""
+        return text
+
     async def run(self) -> str:
-        """The summary. Raises ModelError."""
+        """The summary, in a request of its own, or several. Raises ModelError."""
         so_far, texts = self.request.prior, self.request.parts
         around = (_in_words(self.request).task, so_far)
         task, before, *sizes = await self.by.tokens((*around, *texts), self.model)
@@ -162,11 +213,14 @@ class _Work:
 
     async def _ask(self, so_far: str, piece: Sequence[Part]) -> str:
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
-        reply = await self.by.ask(self.model, request)
-        self.model_name = reply.model
+        return self._take(await self.by.ask(self.model, request))
+
+    def _take(self, reply: ModelReply) -> str:
+        """The summary in a reply. Under `slim` the model may write its line behind it, as ever."""
+        self.model_name, (text, _) = reply.model, extract(reply.text)
         if not self.request.has_diary:
-            return reply.text.strip()
-        summary, diary = split_answer(reply.text)
+            return text.strip()
+        summary, diary = split_answer(text)
         self.diary.append(diary)
         return summary
 
@@ -199,7 +253,19 @@ def _in_words(request: SummaryRequest) -> SummaryRequest:
     return replace(request, task=f"{request.task}\n\n{wish}", schema=None)
 
 
-def _request(request: SummaryRequest, on_lost: OnLost) -> ModelRequest:
+def _request_behind(request: SummaryRequest, beginning: Beginning) -> ModelRequest:
+    """As the conversation's next request: all that makes its beginning another one is as ever."""
+    return ModelRequest(
+        messages=[*beginning.messages, {"role": "user", "content": behind(request.task)}],
+        tools=beginning.tools,
+        tool_choice="none" if beginning.tools else "auto",
+        max_tokens=request.max_tokens,
+        beside=beginning.beside,
+        affinity=beginning.affinity,
+    )
+
+
+def _request(request: SummaryRequest) -> ModelRequest:
     return ModelRequest(
         messages=[
             {"role": "system", "content": request.task},
@@ -208,5 +274,4 @@ def _request(request: SummaryRequest, on_lost: OnLost) -> ModelRequest:
         max_tokens=request.max_tokens,
         schema=request.schema,
         is_once=True,
-        on_lost=on_lost,
     )

@@ -24,7 +24,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
@@ -32,9 +32,11 @@ from typing import Any
 
 import memory.forecaster
 from benchmarks import figures
+from memory.context.continued import pays
+from memory.context.cut_cost import InputPrice
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
-from memory.context.summary import SummaryRequest, SummaryResult
+from memory.context.summary import SummaryRequest, SummaryResult, behind
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.conversations import Conversations
@@ -74,19 +76,28 @@ class Provider:
     breaks: int = 0
     _last: str = ""
 
+    @property
+    def caches_by_itself(self) -> bool:
+        """Anthropic keeps what it is told to keep, which is not where a summary would begin."""
+        return self.written_price == 1.0
+
     def ask(self, prompt: str) -> Spent:
         """A request of a turn, in order: only the one before is still cached. Returns what the
         provider reports of it."""
-        shared = _shared(prompt, self._last) // 4
-        cached = shared // STEP * STEP if shared >= FLOOR else 0
+        cached = self._cached_of(prompt)
         self.breaks += bool(self._last) and not prompt.startswith(self._last)
         self._bill(len(prompt) // 4, cached, self.written_price)
         self._last = prompt
         return Spent("answer", "benchmark", len(prompt) // 4, cached, 0, None)
 
     def aside(self, prompt: str) -> None:
-        """A request beside the turns, such as a summary: nothing of it is cached."""
-        self._bill(len(prompt) // 4, 0, 1.0)
+        """A request beside the turns, such as a summary. What it has in common with the last of
+        these is still cached; nothing of it is kept for the next."""
+        self._bill(len(prompt) // 4, self._cached_of(prompt), 1.0)
+
+    def _cached_of(self, prompt: str) -> int:
+        shared = _shared(prompt, self._last) // 4
+        return shared // STEP * STEP if shared >= FLOOR else 0
 
     def _bill(self, tokens: int, cached: int, fresh_price: float) -> None:
         self.requests += 1
@@ -121,9 +132,18 @@ class Bookkeeper:
     provider: Provider
     count: int = 0
 
+    def _prompt(self, request: SummaryRequest) -> str:
+        """As `agent/summarizer.py` has it: in the conversation, where that is cheaper."""
+        apart, asked = request.task + request.text, behind(request.task)
+        price = InputPrice(1.0, self.provider.cached_price)
+        begun = request.beginning if self.provider.caches_by_itself else None
+        if begun is None or not pays(begun, len(asked) // 4, len(apart) // 4, price):
+            return apart
+        return _prompt([*begun.messages, {"role": "user", "content": asked}])
+
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         self.count += 1
-        self.provider.aside(request.task + request.text)
+        self.provider.aside(self._prompt(request))
         return SummaryResult(_words(f"summary{self.count}", SUMMARY), "benchmark")
 
 
@@ -132,7 +152,7 @@ def _words(name: str, tokens: int) -> str:
     return f"{name} {'word ' * tokens}"[: tokens * 4]
 
 
-def _prompt(messages: list[dict[str, Any]]) -> str:
+def _prompt(messages: Sequence[Mapping[str, Any]]) -> str:
     return "".join(
         f"<{message['role']}>{message['content'] or message['tool_calls']}" for message in messages
     )

@@ -185,6 +185,7 @@ async def assemble(
         lambda text, model: round(meter.count(text) * conversations.models.ratio(model)),
         alerts.model_refused_unheard,
         recent.summary_failed,
+        lambda key: not config.settings(key).context.summary_brain.model,
     )
     distiller = ModelDistiller(
         config.model_for_distilling,

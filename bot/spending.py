@@ -356,6 +356,10 @@ class BudgetedModel:
         return self.model.is_free
 
     @property
+    def caches_by_itself(self) -> bool:
+        return self.model.caches_by_itself
+
+    @property
     def counts(self) -> bool:
         return self.model.counts
 

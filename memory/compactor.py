@@ -64,6 +64,7 @@ class Compactor:
             state.book,
             lambda: state.replayed.taken_away,
             self._show_cut,
+            state.as_sent,
         )
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)

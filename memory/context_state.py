@@ -11,6 +11,7 @@ from typing import Any
 
 from memory.calibration import Calibration
 from memory.context.change import Boundaries, ViewEvent
+from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
@@ -60,6 +61,7 @@ class ContextState:
         self.row = self.last_seq = self.newest = self.last_inbox = self.current = 0
         self.last_event = 0
         self.person = ""
+        self.affinity = ""  # of its requests, once it is restored
         self.bill = Bill()
         self.changing = asyncio.Lock()
         self.idle = asyncio.Event()
@@ -305,6 +307,13 @@ class ContextState:
         self.last_event = stored[0].id
         self._services.on_event(stored[0])
         return stored
+
+    def as_sent(self) -> AsSent | None:
+        """What the model was last sent, where its provider keeps what it reads."""
+        if not self.cached:
+            return None
+        prefix = self.prefix
+        return AsSent(self.view(prefix), prefix, self.affinity)
 
     @property
     def cached(self) -> int:

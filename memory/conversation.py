@@ -101,7 +101,6 @@ class Conversation:
     def __init__(self, services: MemoryServices, key: ConversationKey, shared: Shared) -> None:
         self.key = key
         self._services, self._shared = services, shared
-        self.affinity = ""  # of its requests, once it is restored
         self._writing_files = asyncio.Lock()
         self.calibration = Calibration(services.store, shared.models)
         self.context = ContextState(services, key, self.calibration)
@@ -136,9 +135,15 @@ class Conversation:
             told = last, summaries.newest_reference(db, row.id), proposals.load(db, row.id)
             return affinity, row, events, jobs, bill, caches, *told
 
-        self.affinity, row, events, jobs, bill, caches, *told = await self._services.store.write(
-            read
-        )
+        (
+            self.context.affinity,
+            row,
+            events,
+            jobs,
+            bill,
+            caches,
+            *told,
+        ) = await self._services.store.write(read)
         last, reference, pending = told
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)

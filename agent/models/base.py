@@ -188,6 +188,12 @@ class Model(Protocol):
         return None  # noqa: RET501 - a method that only has a docstring would be abstract
 
     @property
+    def caches_by_itself(self) -> bool:
+        """Whether a provider that caches has the beginning of any request at hand that it has read
+        lately, up to wherever another one begins with the same."""
+        return False
+
+    @property
     def counts(self) -> bool:
         """Whether it can say how long a request is without answering it."""
         return False

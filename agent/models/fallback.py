@@ -126,6 +126,10 @@ class FallbackModel(Model):
         return all(model.is_free for model in self.models)
 
     @property
+    def caches_by_itself(self) -> bool:
+        return self.models[0].caches_by_itself
+
+    @property
     def counts(self) -> bool:
         return self.models[0].counts and self._rests.of(self.models[0]) is None
 

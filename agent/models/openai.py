@@ -78,6 +78,10 @@ class OpenAIModel(EndpointModel):
     def window(self) -> int:
         return self._window
 
+    @property
+    def caches_by_itself(self) -> bool:
+        return True
+
     async def ready(self) -> None:
         """Ask a server that may know which window it runs the model with."""
         if self._inquiries:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from memory.context import summary_fields
+from memory.context.continued import Beginning
 from memory.context.limits import Limits
 from memory.context.lines import as_text, brief_logs, lines_of
 from memory.keys import ConversationKey
@@ -84,7 +85,10 @@ class SummaryRequest:
 
     `told` are the turns of which the daily memory tells already. With those or with a `prior` the
     answer has two parts, which `split_answer` parts: the summary, and what of it is new, for the
-    daily memory."""
+    daily memory.
+
+    `beginning` is what the model that answers was last sent, up to the end of the parts, which may
+    be cheaper to go on with than to send the parts. None: it is not at hand."""
 
     task: str
     parts: tuple[str, ...]
@@ -93,6 +97,7 @@ class SummaryRequest:
     schema: Mapping[str, Any] | None = None
     prior: str = ""
     told: tuple[int, ...] = ()
+    beginning: Beginning | None = None
     on_spent: Callable[[Spent], None] = field(default=lambda spent: None, compare=False)
 
     @property
@@ -166,6 +171,17 @@ def list_left_out(facts: Sequence[str]) -> SourcePart:
     return SourcePart(
         (), "\n".join(("Left out by an earlier summary:", *map("- {}".format, facts)))
     )
+
+
+_BEHIND = (
+    "This is no message of the person's, and nothing above wants an answer any more: it is about "
+    "to leave what you are shown.\n\n{}\n\nWrite the summary alone, and call no tool."
+)
+
+
+def behind(task: str) -> str:
+    """The task as the conversation's next message."""
+    return _BEHIND.format(task)
 
 
 def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any] | None:

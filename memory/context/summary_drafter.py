@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from memory.context import summary as words
 from memory.context.compaction import SummarySpec
+from memory.context.continued import Beginning
 from memory.context.limits import Limits
 from memory.context.receipt import Receipt
 from memory.context.summary import SummaryRequest, SummaryResult
@@ -44,16 +45,23 @@ class SummaryDrafter:
     ) -> None:
         self._services, self._key, self._book = services, key, book
 
-    async def draft(self, spec: SummarySpec, source: SummarySource, limits: Limits) -> SummaryDraft:
+    async def draft(
+        self,
+        spec: SummarySpec,
+        source: SummarySource,
+        limits: Limits,
+        beginning: Beginning | None = None,
+    ) -> SummaryDraft:
         """The better of two attempts, where the first has kept too little; an extract without a
-        model where its answer is empty, or longer than what it replaces."""
+        model where its answer is empty, or longer than what it replaces. The first may be asked for
+        behind the `beginning` of the conversation."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         longest = min(limits.summary_tokens, max(1, replaced - 1))
         extract = SummaryDraft(self._services.meter.clip(plain, longest))
-        first = await self._attempt(spec, parts, source, limits, replaced)
+        first = await self._attempt(spec, parts, source, limits, replaced, beginning)
         if first is None:
             return await self._with_receipt(extract, source)
         first = await self._with_receipt(first, source)
@@ -73,10 +81,12 @@ class SummaryDrafter:
         source: SummarySource,
         limits: Limits,
         replaced: int,
+        beginning: Beginning | None = None,
     ) -> SummaryDraft | None:
         """What a model writes; None where it is asked for nothing, or says nothing shorter than the
         tokens that it replaces."""
-        meter, result = self._services.meter, await self._ask_model(spec, parts, source, limits)
+        meter = self._services.meter
+        result = await self._ask_model(spec, parts, source, limits, beginning)
         said = words.check_answer(spec.style, result.text, limits)
         if not said or meter.count(said) >= replaced:
             return None
@@ -113,6 +123,7 @@ class SummaryDrafter:
         parts: Sequence[words.SourcePart],
         source: SummarySource,
         limits: Limits,
+        beginning: Beginning | None,
     ) -> SummaryResult:
         """A model's summary; an empty one where none is asked. One that continues another has room
         to say what is new."""
@@ -123,15 +134,17 @@ class SummaryDrafter:
         if not parts[-1].turns:
             task = f"{task}\n\n{words.LEFT_OUT}"
         most = limits.summary_tokens
+        schema = words.schema(spec.style, limits, is_continued or bool(told))
         spent: list[Spent] = []
         request = SummaryRequest(
             task,
             tuple(part.text for part in parts),
             most + most // 2 if is_continued or told else most,
             self._key,
-            words.schema(spec.style, limits, is_continued or bool(told)),
+            schema,
             source.prior.text if source.prior else "",
             told,
+            None if schema else beginning,  # in front of which a schema would stand
             spent.append,
         )
         try:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from memory.context import summary as words
 from memory.context.compaction import SummarySpec
+from memory.context.continued import AsSent, Beginning, find_beginning
 from memory.context.receipt import Receipt
 from memory.context.replay import TakenAway
 from memory.context.summary_drafter import SummaryDrafter
@@ -46,7 +47,8 @@ class SummaryWriter:
     """`on_spent` hears of every call to a model that a summary took; `taken_away` says what a
     person took away, which is in no summary and in no file; `written_ahead` is the summary that was
     prepared for a cut, if there is one; `reference` is the newest one to what left, where the
-    offloader has told none in the prompt; `on_written` hears that the summary of a job is there."""
+    offloader has told none in the prompt; `on_written` hears that the summary of a job is there;
+    `as_sent` is what the model was last sent, where its provider keeps what it reads."""
 
     def __init__(
         self,
@@ -55,9 +57,11 @@ class SummaryWriter:
         on_spent: Callable[[Spent], None],
         taken_away: Callable[[], TakenAway],
         on_written: Callable[[Job, Summary], Awaitable[None]],
+        as_sent: Callable[[], AsSent | None] = lambda: None,
     ) -> None:
         self._services, self._key, self._on_spent = services, key, on_spent
         self._taken_away, self._on_written = taken_away, on_written
+        self._as_sent = as_sent
         self._drafter = SummaryDrafter(services, key, self._book)
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
@@ -343,7 +347,7 @@ class SummaryWriter:
         """Have a summary written, and store it."""
         source = await self._source(spec)
         limits = self._services.limits_for(self._key).but(**dict(spec.once))
-        draft = await self._drafter.draft(spec, source, limits)
+        draft = await self._drafter.draft(spec, source, limits, self._find_beginning(spec, source))
         return await self._store(
             Summary(
                 turns=tuple(number for number in spec.turns if number not in draft.left_out),
@@ -359,6 +363,15 @@ class SummaryWriter:
             ),
             is_numbered=spec.style not in words.OUT_OF_CONTEXT,
         )
+
+    def _find_beginning(self, spec: SummarySpec, source: SummarySource) -> Beginning | None:
+        """Where the summary may be asked for in the conversation itself: of what came from outside
+        it is not, since the system prompt and the tools stand there, too."""
+        if source.is_untrusted or source.stood or (sent := self._as_sent()) is None:
+            return None
+        prior = source.prior.id if source.prior else 0
+        is_of_log = spec.style == "rollup"
+        return find_beginning(sent, source.turns, prior, datetime.now(UTC), of_log=is_of_log)
 
     async def receipt_of(self, summary: Summary, text: str) -> Receipt:
         """What a text keeps of what a summary stands for."""

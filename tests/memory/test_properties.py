@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import tempfile
 import time
 from collections.abc import Iterable
@@ -19,16 +20,18 @@ from memory.context.change import Change, ViewEvent
 from memory.context.emergency import NoRoom
 from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES
+from memory.context.summary import SummaryRequest
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.cut_approval import PATIENCE
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
+from memory.record.ledger import Spent
 from memory.record.search import Exactly
 from memory.request_log import SentBytes
 from memory.summary_editor import EditRefused
 from tests.fakes.openai_server import refusal
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.rooms import KEY, Lodge, Obedient
 
 WORDS = st.sampled_from(["yes", "no", "Wörter", "数字", "a longer sentence than most", "🙂"])
 TEXT = st.tuples(WORDS, st.integers(1, 120))
@@ -72,18 +75,39 @@ BRANCH = st.one_of(
 SHORT = st.tuples(
     st.just("say"), st.tuples(WORDS, st.integers(1, 20)), st.lists(RESULT, max_size=0)
 )
+REPLY = re.compile(r"reply \d+")
 BRANCHES = st.lists(st.one_of(SHORT, BRANCH, BRANCH), min_size=8, max_size=24)
+MANY_CUTS: list[tuple[Any, ...]] = [
+    ("max_turns", 4),
+    ("keep_recent", 4),
+    ("max_terse_entries", 8),
+    ("full_turns", 1),
+    ("fold_turns", 2),
+]
+SUMMARISED = st.lists(
+    st.one_of(
+        *[SHORT] * 8,
+        SAY,
+        st.tuples(st.sampled_from(["undo", "restart", "settle", "compact"])),
+        st.tuples(st.sampled_from(["pin", "unpin", "drop"]), TURNS),
+        st.tuples(st.sampled_from(["range", "expand"]), RANGE),
+        st.tuples(st.just("edit"), TEXT),
+    ),
+    min_size=14,
+    max_size=28,
+)
 CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)
 
 
 @dataclass
 class Witness:
     """Follows a conversation, and checks every request that it would send. `ends` says how much of
-    what was said each turn ends with."""
+    what was said each turn ends with; `cached` is what the provider reports of each request."""
 
     lodge: Lodge
     said: list[str] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    cached: int = 0
     last: tuple[int, list[dict[str, Any]]] | None = None
 
     async def says(self, conversation: Conversation, text: str, results: list[str]) -> None:
@@ -107,13 +131,15 @@ class Witness:
                 self.said.append(results[number])
                 fresh.append(results[number])
         self.said.append(f"reply {len(self.said)}")
-        await turn.record(Message("assistant", self.said[-1]))
+        spent = Spent("answer", "fake", 100, self.cached, 1, None)
+        await turn.record(Message("assistant", self.said[-1]), spent=spent if self.cached else None)
         self.ends.append(len(self.said))
         await what_was_sent_can_be_made_again(conversation, newest=1)
 
     def branch(self, turn: int) -> Witness:
         """Who follows a branch that begins after this turn."""
-        return Witness(self.lodge, self.said[: self.ends[turn - 1]], self.ends[:turn])
+        said, ends = self.said[: self.ends[turn - 1]], self.ends[:turn]
+        return Witness(self.lodge, said, ends, self.cached)
 
     async def check(
         self, conversation: Conversation, view: View, text: str, fresh: list[str]
@@ -315,11 +341,25 @@ def spoken(text: tuple[str, int]) -> str:
     return f"{word} " * count
 
 
-async def live(folder: Path, steps: list[tuple[Any, ...]], strategy: str = "trim") -> None:
-    lodge = Lodge(folder)
+def is_of_the_same(request: SummaryRequest) -> str:
+    """A summary in the conversation is asked of exactly what it would be of apart."""
+    if (beginning := request.beginning) is not None:
+        task = {"role": "user", "content": request.task}
+        assert not refusal({"model": "m", "messages": [*beginning.messages, task]})
+        there = "\n".join(str(message["content"]) for message in beginning.messages)
+        assert request.prior in there
+        there = there.replace(request.prior, "", 1)
+        assert REPLY.findall(there) == REPLY.findall("\n".join(request.parts))
+    return "They talked."
+
+
+async def live(
+    folder: Path, steps: list[tuple[Any, ...]], strategy: str = "trim", cached: int = 0
+) -> None:
+    lodge = Lodge(folder, summarizer=Obedient(is_of_the_same))
     lodge.limit(strategy=strategy)
     await lodge.open()
-    witnesses = {KEY: Witness(lodge)}
+    witnesses = {KEY: Witness(lodge, cached=cached)}
     try:
         for step in steps:
             before = await send_all(lodge, witnesses)
@@ -404,6 +444,15 @@ async def everything_is_there(conversation: Conversation, said: list[str]) -> No
 def test_no_request_is_broken_and_nothing_is_lost(steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(live(Path(folder), steps))
+
+
+@settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+@given(SUMMARISED, st.sampled_from(["trim", "slim", "summarize"]))
+def test_a_summary_in_the_conversation_is_of_what_it_would_be_of_apart(
+    steps: list[tuple[Any, ...]], strategy: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder), MANY_CUTS + steps, strategy, cached=50))
 
 
 @settings(max_examples=80, phases=(Phase.explicit, Phase.generate))

@@ -1,0 +1,109 @@
+"""Summaries that are asked for in the conversation itself.
+
+A provider that caches the beginning of requests has the turns that leave at hand: it has read them
+for the last answer. A summary that is asked for right behind them is billed for them at the price
+of cached tokens; apart from the conversation they would be read anew, at the full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Any
+
+from memory.context.cut_cost import InputPrice
+from memory.context.meter import PromptPrefix
+from memory.context.view import View
+from memory.messages import Beside
+from memory.turns import Turn
+
+KEPT_FOR = timedelta(minutes=5)
+"""How long what was read stays cached, at least (OpenAI: 5 to 10 minutes without a request)."""
+LEAST = 1_024
+"""Tokens that a request must have before OpenAI keeps any of it; others keep less."""
+USUAL_PRICE = InputPrice(1.0, 0.1)
+"""Where the model's is not known; a cached token costs most providers' customers a tenth."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsSent:
+    """What a conversation's model was last sent: the view, what was sent besides, and the mark by
+    which its provider recognises the conversation's requests."""
+
+    view: View
+    prefix: PromptPrefix
+    affinity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The beginning of the last request, up to the end of what a summary is made of, as it was
+    sent; `tokens` as the provider counts."""
+
+    messages: tuple[Mapping[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...]
+    beside: Beside
+    affinity: str
+    tokens: int
+
+
+def find_beginning(
+    sent: AsSent, turns: Sequence[Turn], prior: int, now: datetime, *, of_log: bool = False
+) -> Beginning | None:
+    """The beginning of the last request that holds these turns (`of_log`: their lines of the
+    activity log), and nothing behind them. None where there is none: the summary with the id
+    `prior` (0: none) is not what stands in front of them, they are not sent as they were said, or
+    pictures are among them, or the provider has probably forgotten it by now."""
+    view = sent.view
+    if not turns or view.boundaries.preface != prior or view.stand_ins or not _is_kept(view, now):
+        return None
+    cut = _up_to_lines(view, turns) if of_log else _up_to_turns(view, turns)
+    if cut is None:
+        return None
+    wire = tuple(cut.to_wire(sent.prefix))
+    tokens = view.scale.part(cut.raw_tokens)
+    return Beginning(wire, sent.prefix.tools, cut.beside, sent.affinity, tokens)
+
+
+def pays(beginning: Beginning, asked: int, apart: int, price: InputPrice | None) -> bool:
+    """Whether a summary is cheaper in the conversation, with a task of `asked` tokens behind the
+    beginning, than in a request of its own, of `apart` tokens."""
+    price = price or USUAL_PRICE
+    if beginning.tokens < LEAST:
+        return False
+    return price.cached * beginning.tokens + price.fresh * asked < price.fresh * apart
+
+
+def _is_kept(view: View, now: datetime) -> bool:
+    replies = (e.at for t in view.turns for e in t.entries if e.message.role == "assistant")
+    newest = max(replies, default=None)
+    return newest is not None and now - newest < KEPT_FOR
+
+
+def _up_to_turns(view: View, turns: Sequence[Turn]) -> View | None:
+    """The view up to the last of these turns, if it begins with them, as they were said: an
+    activity log stands in front of them, and stays."""
+    if view.log:
+        return None
+    shown = view.turns[: len(turns)]
+    whole = {turn.number: turn.entries for turn in view.whole}
+    for sent, turn in zip(shown, turns, strict=False):
+        if [e.seq for e in sent.entries] != [e.seq for e in turn.entries]:
+            return None
+        if sent.entries != whole.get(sent.number) or any(e.message.images for e in sent.entries):
+            return None
+    if len(shown) < len(turns):
+        return None
+    return replace(view, whole=shown, turns=shown, lines=(), current=0)
+
+
+def _up_to_lines(view: View, turns: Sequence[Turn]) -> View | None:
+    """The view up to the last line of these turns, if the activity log begins with them."""
+    numbers = {turn.number for turn in turns}
+    first = {line.turn for line in takewhile(lambda line: line.turn in numbers, view.log)}
+    if first != numbers:
+        return None
+    lines = tuple(line for line in view.lines if line.turn in numbers)
+    return replace(view, whole=(), turns=(), lines=lines, current=0)

@@ -1,0 +1,134 @@
+"""When a summary can be asked for in the conversation itself, and when that is cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory.context.change import Change
+from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays
+from memory.context.cut_cost import InputPrice
+from memory.messages import NOTHING_BESIDE, Image
+from memory.record.ledger import Spent
+from memory.turns import Turn
+from tests.memory.rooms import Lodge
+
+CACHED = Spent("answer", "fake", 2_000, 1_900, 5, None)
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path)
+    lodge.limit(max_turns=20)
+    await lodge.open()
+    for number in range(1, 7):
+        await lodge.says(f"question {number}", ["a result"] if number == 2 else [])
+    (await lodge.conversation()).context.book(CACHED)
+    yield lodge
+    await lodge.close()
+
+
+async def sent(lodge: Lodge) -> AsSent:
+    found = (await lodge.conversation()).context.as_sent()
+    assert found is not None
+    return found
+
+
+def find(sent: AsSent, turns: Sequence[Turn], prior: int = 0) -> Beginning | None:
+    return find_beginning(sent, turns, prior, datetime.now(UTC))
+
+
+async def test_it_ends_with_the_last_of_the_turns(lodge: Lodge) -> None:
+    now = await sent(lodge)
+    found = find(now, now.view.whole[:3])
+    assert found is not None
+    whole = now.view.to_wire(now.prefix)
+    assert list(found.messages) == whole[: len(found.messages)]
+    assert whole[len(found.messages)]["content"] == "question 4"
+    assert found.tools == lodge.frame.tools
+    assert 0 < found.tokens < now.view.tokens
+
+
+async def test_a_conversation_whose_provider_reports_no_cache_has_none(lodge: Lodge) -> None:
+    await lodge.restart()  # what it has cost is on disk, and there the calls had nothing cached
+    assert (await lodge.conversation()).context.as_sent() is None
+
+
+async def test_turns_that_are_not_the_first_have_none(lodge: Lodge) -> None:
+    now = await sent(lodge)
+    assert find(now, now.view.whole[1:3]) is None
+    assert find(now, ()) is None
+    assert find(now, (*now.view.whole, Turn(7, now.view.whole[0].entries))) is None
+
+
+async def test_turns_behind_another_summary_than_theirs_have_none(lodge: Lodge) -> None:
+    now = await sent(lodge)
+    assert find(now, now.view.whole[:3], prior=1) is None
+
+
+@pytest.mark.parametrize("kind", ["squeeze", "stub"])
+async def test_turns_that_are_not_sent_as_they_were_said_have_none(lodge: Lodge, kind: str) -> None:
+    conversation = await lodge.conversation()
+    turn = conversation.context.view().whole[1]
+    change = (
+        Change(squeeze=frozenset({2}))
+        if kind == "squeeze"
+        else Change(stub={turn.entries[2].seq: 5})
+    )
+    await conversation.editor.change("squeeze", change)
+    now = await sent(lodge)
+    assert find(now, now.view.whole[:3]) is None
+    assert find(now, now.view.whole[:1]) is not None
+
+
+async def test_turns_with_pictures_have_none(lodge: Lodge) -> None:
+    now = await sent(lodge)
+    first, *rest = now.view.whole
+    (asked, *answer) = first.entries
+    seen = replace(asked, message=replace(asked.message, images=(Image("f", "image/png"),)))
+    turns = (Turn(1, (seen, *answer)), *rest)
+    view = replace(now.view, whole=turns, turns=turns)
+    assert find(replace(now, view=view), turns[:3]) is None
+
+
+async def test_what_was_sent_long_ago_is_forgotten(lodge: Lodge) -> None:
+    now = await sent(lodge)
+    said = now.view.whole[-1].entries[-1].at
+    for after, is_there in ((KEPT_FOR - timedelta(seconds=1), True), (KEPT_FOR, False)):
+        found = find_beginning(now, now.view.whole[:3], 0, said + after)
+        assert (found is not None) == is_there
+
+
+async def test_an_activity_log_stays_and_is_not_summarised_with_the_turns(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    lodge.limit(strategy="slim", fold_turns=1, full_turns=2)
+    await lodge.says("question 7")
+    now = AsSent(conversation.context.view(lodge.frame), lodge.frame)
+    assert now.view.log
+    assert find(now, now.view.whole[:1]) is None
+    logged = await conversation.context.turns(now.view.logged)
+    moment = datetime.now(UTC)
+    found = find_beginning(now, logged[:2], 0, moment, of_log=True)
+    assert found is not None
+    log, understood = found.messages[-2:]
+    whole = now.view.to_wire(now.prefix)[-len(now.view.messages) - 2]
+    assert str(whole["content"]).startswith(str(log["content"]))
+    assert "t2" in log["content"]
+    assert "t3" not in log["content"]
+    assert understood["role"] == "assistant"
+    assert find_beginning(now, logged[1:3], 0, moment, of_log=True) is None
+    assert find_beginning(now, now.view.whole[:1], 0, moment, of_log=True) is None
+
+
+def test_it_is_asked_for_where_that_is_cheaper() -> None:
+    beginning = Beginning((), (), NOTHING_BESIDE, "", 5_000)
+    tenth, half = InputPrice(1.0, 0.1), InputPrice(1.0, 0.5)
+    assert pays(beginning, 100, 601, tenth)
+    assert not pays(beginning, 100, 600, tenth)
+    assert not pays(beginning, 100, 2_600, half)
+    assert pays(beginning, 100, 601, None), "the price is not known"
+    assert not pays(replace(beginning, tokens=LEAST - 1), 100, 10_000, tenth)
