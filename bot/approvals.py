@@ -133,8 +133,8 @@ class Approvals:
         return Reply(text, actions=_buttons(name))
 
     def list_waiting(self, key: ConversationKey) -> list[Reply]:
-        """The questions that wait in a chat, as they were asked: what a person sees is one chat, and
-        a branch that was left may wait for them."""
+        """The questions that wait in a chat, as they were asked: what a person sees is one chat,
+        and a branch that was left may wait for them."""
         waiting = (one for one in self._questions.values() if one.key.home == key.home)
         return [self._reply(one) for one in waiting]
 
