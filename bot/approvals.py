@@ -133,8 +133,10 @@ class Approvals:
         return Reply(text, actions=_buttons(name))
 
     def list_waiting(self, key: ConversationKey) -> list[Reply]:
-        """The questions that wait in a conversation, as they were asked."""
-        return [self._reply(one) for one in self._questions.values() if one.key == key]
+        """The questions that wait in a chat, as they were asked: what a person sees is one chat,
+        and a branch that was left may wait for them."""
+        waiting = (one for one in self._questions.values() if one.key.home == key.home)
+        return [self._reply(one) for one in waiting]
 
     def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
         """Take a person's answer, given at an address. Raises CommandError."""

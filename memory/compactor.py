@@ -116,6 +116,8 @@ class Compactor:
         summary, before = None, self._state.replayed
         if wait and plan.leaving:
             summary = await self.summaries.ahead(self.forecaster.spec(plan, actor))
+            if summary is None:
+                return Compacted(is_overtaken=True)
         async with self._state.changing:
             # What was only added at the end meanwhile leaves the plan as good as it was.
             if self._state.replayed is not before:
@@ -139,8 +141,12 @@ class Compactor:
 
     async def carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
         """Make a cut as it was put to the person, who has said yes, or nothing."""
-        if not proposal.summary and self._state.strategy.waits:
-            await self.summaries.ahead(proposal.spec)
+        if (
+            not proposal.summary
+            and self._state.strategy.waits
+            and await self.summaries.ahead(proposal.spec) is None
+        ):
+            return Compacted(is_overtaken=True)
         async with self._state.changing:
             if self.approval.current != proposal:
                 return Compacted(is_overtaken=True)

@@ -226,11 +226,14 @@ class ContextEditor:
         state.notify()
         return stored
 
-    async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent:
+    async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent | None:
         """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
-        and the running one can't be dropped."""
+        and the running one can't be dropped. None: they were dropped already, as by the same wish
+        that came twice at once; a second event would outlive the undo of the first."""
         state = self._state
         async with self._change():
+            if change.drop and change.drop <= state.boundaries.dropped:
+                return None
             there = frozenset(range(1, state.newest + 1))
             change = replace(
                 change,

@@ -123,7 +123,7 @@ class CutApproval:
             await self.drop()  # what nobody was asked about can't wait for an answer
             return
         await self._keep(replace(proposal, summary=summary.id, asked_at=self.clock()))
-        await self._services.on_cut(self._state.key, self._to_notice(proposal.plan, summary))
+        await self._services.on_cut(self._state.key, await self._to_notice(proposal.plan, summary))
 
     async def notice(self) -> CutNotice | None:
         """What waits, as the person was asked; None where nothing does, or is not asked yet."""
@@ -131,11 +131,13 @@ class CutApproval:
         if proposal is None or not proposal.summary:
             return None
         summary = await self._summaries.read(proposal.summary)
-        return None if summary is None else self._to_notice(proposal.plan, summary)
+        return None if summary is None else await self._to_notice(proposal.plan, summary)
 
-    def _to_notice(self, plan: Plan, summary: Summary) -> CutNotice:
+    async def _to_notice(self, plan: Plan, summary: Summary) -> CutNotice:
+        """The question, with the size that the context will have once the summary stands there."""
         view = self._state.view()
-        after = view.apply(plan.change).tokens
+        preface = self._state.preface_of(summary, await self._state.snapshot(view))
+        after = replace(view.apply(plan.change), preface=preface).tokens
         return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
 
     async def edit(self, proposal: Proposal, made: Summary) -> Summary:

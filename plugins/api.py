@@ -418,7 +418,7 @@ class ApprovalsPort(Protocol):
         ...
 
     def list_waiting(self, key: ConversationKey) -> Sequence[Reply]:
-        """The questions that wait in a conversation, as they were asked."""
+        """The questions that wait in a chat, as they were asked."""
         ...
 
 

@@ -29,7 +29,7 @@ from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
-from memory.tasks import BackgroundTasks, run_shielded
+from memory.tasks import BackgroundTasks, cancel_and_wait, run_shielded
 from memory.turns import Entry, Turn, format_turns
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ class SummaryWriter:
         self._drafter = SummaryDrafter(services, key, self._book)
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
+        self._awaited: asyncio.Task[Summary] | None = None
         self.load(0)
 
     def load(self, row: int, reference: str = "", shared: int = 0) -> None:
@@ -164,12 +165,20 @@ class SummaryWriter:
         row, write = self._row, self._services.store.write
         return await write(lambda db: summaries.insert_excerpt(db, row, summary, event))
 
-    async def ahead(self, spec: SummarySpec) -> Summary:
-        """Have the summary of a cut that is due written, and wait for it."""
+    async def ahead(self, spec: SummarySpec) -> Summary | None:
+        """Have the summary of a cut that is due written, and wait for it. None: it was given up
+        (`halt`)."""
         self._preparing = spec  # what was being prepared for another cut must not replace it
         async with self._one_at_a_time:
-            known = self.find_prepared(spec)
-            summary = known or await self._make(spec)
+            if (summary := self.find_prepared(spec)) is None:
+                self._awaited = asyncio.create_task(self._make(spec))
+                try:
+                    await asyncio.wait({self._awaited})
+                finally:
+                    await cancel_and_wait(self._awaited)
+                if self._awaited.cancelled():
+                    return None
+                summary = self._awaited.result()
             self.written_ahead = (spec, summary)
             return summary
 
@@ -202,8 +211,11 @@ class SummaryWriter:
         await self._tasks.close()
 
     async def halt(self) -> None:
-        """Stop, and let a summary end that a person waits for: nothing is written any more."""
+        """Stop, and give up a summary that a person waits for: nothing is written any more. All
+        that is said here waits meanwhile, so no model is waited for."""
         await self.close()
+        if self._awaited is not None:
+            self._awaited.cancel()
         async with self._one_at_a_time:
             return
 

@@ -21,6 +21,7 @@ from plugins.api import (
     command,
     hookimpl,
 )
+from plugins.builtin.context.state import say_gone
 from plugins.channels import describe_channels
 from plugins.processes import describe
 from plugins.recent import describe_failures, describe_recent
@@ -307,12 +308,14 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
 
 
 async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
-    """Stop what runs, and take the turns out of the view; returns what to say of the stop."""
+    """Stop what runs, and take the turns out of the view; returns what to say of the stop. Raises
+    CommandError where the same was asked for twice at once: the first has done it."""
     conversation = ask.conversation
     is_stopped = ask.bot.turns.stop(conversation.key)
     await conversation.context.idle.wait()
-    numbers = frozenset(turn.number for turn in turns)
-    await conversation.editor.change("drop", Change(drop=numbers), why)
+    numbers = tuple(turn.number for turn in turns)
+    if await conversation.editor.change("drop", Change(drop=frozenset(numbers)), why) is None:
+        raise CommandError(say_gone(numbers))
     return _("I stopped the running answer.") + " " if is_stopped else ""
 
 

@@ -71,6 +71,19 @@ async def test_a_command_runs_when_a_person_has_said_yes(tmp_path: Path) -> None
     assert (tmp_path / FILES / "note.txt").read_text() == "hello\n"
 
 
+async def test_what_a_branch_waits_for_is_shown_from_another_branch(tmp_path: Path) -> None:
+    script = [Say("Hi."), running_it("touch here"), Say("It is done.")]
+    async with living(tmp_path, script, SHELL) as house:
+        await house.says("Hello")
+        await house.writes("Make it", id="q")
+        asked = (await question(house)).reply
+        await house.says("/fork t1")
+        again = await house.says("/approve")
+        assert again.text == asked.text
+        await house.says(again.actions[0].command)
+        assert (await house.reply_to("q")).reply.text.startswith("It is done.")
+
+
 async def test_nothing_runs_when_a_person_says_no(tmp_path: Path) -> None:
     script = [running_it("touch here"), Say("As you like.")]
     async with living(tmp_path, script, SHELL) as house:

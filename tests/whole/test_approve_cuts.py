@@ -14,7 +14,7 @@ from channels.message import Reply
 from memory.context.summary import SummaryRequest
 from memory.cut_approval import PATIENCE
 from tests.docs.pages import ROOT
-from tests.fakes.openai_server import OpenAIServer
+from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.memory.rooms import Lodge
 from tests.whole.house import House, living
 from tests.whole.process import talking
@@ -106,6 +106,30 @@ async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
         assert "They talked about Lisbon." in asked(house)
         assert paid(house) == 1
         assert "you said yes" in (await house.says("/context history")).text
+
+
+@pytest.mark.parametrize("strategy", ["trim", "summarize"])
+async def test_the_question_counts_the_summary_that_will_stand_there(
+    tmp_path: Path, strategy: str
+) -> None:
+    def model(request: Received) -> Answer:
+        return Say("They talked. " * 150) if is_summary(request) else echo(request)
+
+    settings = {
+        "agent_max_context_turns": 3,
+        "context": {**ASK["context"], "strategy": strategy, "max_tokens": 9_000},
+    }
+    async with living(tmp_path, model, settings) as house:
+        for number in range(1, 20):
+            await house.says(f"question {number} {'word ' * 300}")
+            await settle(house)
+            if told(house):
+                break
+        question = await house.says("/context approve")
+        done = await house.says(question.actions[0].command)
+        assert question.data is not None
+        assert done.data is not None
+        assert question.data["tokens_after"] == done.data["tokens_after"]
 
 
 async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path) -> None:

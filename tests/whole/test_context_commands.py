@@ -641,6 +641,21 @@ async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) 
     assert contents == ["Hi", "Hello.", "/etc or **what**?"]
 
 
+@pytest.mark.parametrize("line", ["/retry", "/undo", "/context drop t2"])
+async def test_what_two_ask_for_at_once_is_done_once(tmp_path: Path, line: str) -> None:
+    """As from two tabs of the page: commands there don't wait for one another."""
+    async with living(tmp_path, lambda request: Say("Well.")) as house:
+        await house.says("One")
+        await house.says("Two")
+        bot, here = await house.bot(), Address("pipe", "main")
+        replies = await asyncio.gather(bot.command(here, line), bot.command(here, line))
+        assert sorted(reply.problem for reply in replies) == ["", "command_refused"]
+        assert any(reply.text.startswith("t2 is not in play") for reply in replies)
+        await house.app.turns.queues.idle()
+        assert len(list(house.server.requests)) == (3 if line == "/retry" else 2)
+        assert "t2 is back in play" in (await house.says("/context undo")).text
+
+
 async def test_retry_stops_the_running_turn_first(tmp_path: Path) -> None:
     async with living(tmp_path, [Hang("Well"), Say("Quick.")]) as house:
         await house.writes("A hard one", id="slow")

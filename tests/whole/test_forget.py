@@ -174,6 +174,23 @@ async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_pat
     assert found_in(tmp_path) == []
 
 
+async def test_a_summary_that_a_person_waits_for_is_given_up_and_nobody_waits_for_its_model(
+    tmp_path: Path,
+) -> None:
+    def script(request: Received) -> Answer:
+        return Hang() if is_summary(request) else echo(request)
+
+    async with living(tmp_path, script) as house:
+        await says_many(house, f"I live in {MARK}.", "Hm.", "So?")
+        await house.writes("/context compact", id="slow")
+        while not any(map(is_summary, house.server.requests)):
+            await house.server.reached.acquire()
+        await confirmed(house, "/forget t1")
+        assert "Nothing was done" in (await house.reply_to("slow")).reply.text
+        assert (await house.says("Well?")).text == "You said: Well?"
+    assert found_in(tmp_path) == []
+
+
 async def test_another_chat_keeps_all_that_is_its_own(tmp_path: Path) -> None:
     async with living(tmp_path, echo) as house:
         await house.says(f"I live in {MARK}.", chat="a/b")

@@ -162,6 +162,15 @@ def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
     return _(one if len(numbers) == 1 else many, turns=format_turns(numbers), **values)
 
 
+def say_gone(numbers: Sequence[int]) -> str:
+    """Why nothing is done to turns that are not in play."""
+    return say_of(
+        numbers,
+        "{turns} is not in play (see /context turns); nothing was changed.",
+        "{turns} are not in play (see /context turns); nothing was changed.",
+    )
+
+
 def name_states(states: Iterable[str]) -> str:
     """A turn's states in a line."""
     return ", ".join(map(_, states))

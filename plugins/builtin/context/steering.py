@@ -20,7 +20,7 @@ from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.overview import hold, list_touched
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
-from plugins.builtin.context.state import ids, say_of, split_turns, turns_of
+from plugins.builtin.context.state import ids, say_gone, say_of, split_turns, turns_of
 from plugins.wording import amount, clip, count, format_list, format_turns, literal
 
 REDO = Action("Redo", "/context redo")
@@ -415,7 +415,8 @@ async def drop(ask: Ask, rest: str) -> Reply:
                 current=view.current,
             )
         )
-    await ask.conversation.editor.change("drop", Change(drop=frozenset(numbers)))
+    if await ask.conversation.editor.change("drop", Change(drop=frozenset(numbers))) is None:
+        raise CommandError(say_gone(numbers))
     there = {turn.number for turn in view.turns}
     back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
     opened = (
@@ -468,13 +469,7 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
     there.update(*(stand_in.turns for stand_in in view.stand_ins))
     if gone := tuple(n for n in numbers if n not in there):
-        raise CommandError(
-            say_of(
-                gone,
-                "{turns} is not in play (see /context turns); nothing was changed.",
-                "{turns} are not in play (see /context turns); nothing was changed.",
-            )
-        )
+        raise CommandError(say_gone(gone))
     return numbers
 
 
