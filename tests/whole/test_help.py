@@ -29,6 +29,15 @@ async def test_help_fits_on_a_screen_and_names_every_command(tmp_path: Path) -> 
     assert unknown == f"There is no command /me. These are all of them:\n\n{reply.text}"
 
 
+async def test_who_mistypes_a_command_is_shown_one_that_may_have_been_meant(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        for typed, meant in (("contxt", "context"), ("compact", "context compact")):
+            said = (await house.says(f"/{typed}")).text
+            assert f"did you mean /{meant}?" in said
+        assert "did you mean /context export?" in (await house.says("/export markdown")).text
+        assert "did you mean" not in (await house.says("/quit")).text
+
+
 async def test_all_of_help_has_five_groups_and_every_command_once(tmp_path: Path) -> None:
     async with living(tmp_path) as house:
         text = (await house.says("/help all")).text
