@@ -21,9 +21,8 @@ from agent.models.providers import PROVIDERS
 TURN: JsonDict = {"holds": "from the next turn on"}
 """When a change takes effect; the next step is meant where nothing is said."""
 
-ModelName = Annotated[
-    str, StringConstraints(pattern=r"^[^\s\p{C}]+( [^\s\p{C}]+)*$", max_length=200)
-]
+_NAME = r"(-|-?[^\s\p{C}-][^\s\p{C}]*)"  # what begins with -- is a flag that is not known
+ModelName = Annotated[str, StringConstraints(pattern=f"^{_NAME}( {_NAME})*$", max_length=200)]
 
 
 FIXED: JsonDict = {"fixed": True, "holds": "from the next start on"}

@@ -42,9 +42,7 @@ TOO_FAST = (
     "You have reached the limit of messages in a minute (messages_per_minute). This one was not "
     "taken; send it again in a moment."
 )
-KNOCK = (
-    f"{CLOSED[:-1]}; to be let in, ask the owner to send it `/pair {{code}}` to it within an hour."
-)
+KNOCK = f"{CLOSED[:-1]}; to be let in, ask the owner to send `/pair {{code}}` to it within an hour."
 ASKED = (
     f"{CLOSED[:-1]}; you already have a code, and the owner can let you in with /pair and that "
     "code within an hour of when you got it."

@@ -171,7 +171,9 @@ def _in_words(reply: Reply) -> Reply:
 
 def describe_unknown(name: str, commands: Mapping[str, Command]) -> str:
     """What a person is told who mistyped a command."""
-    near = difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
+    parts = (f"{one.name} {sub.name}" for one in commands.values() for sub in one.subs)
+    near = [part for part in parts if part.endswith(f" {name}")]
+    near = near or difflib.get_close_matches(name, commands, n=1, cutoff=0.6)
     if near:
         return _(MEANT, name=name, near=near[0])
     return _(UNKNOWN, name=name)

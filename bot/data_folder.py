@@ -76,6 +76,11 @@ def lock_data_folder(data: Path) -> Iterator[None]:
                 f"Another Parley is running on the data folder {data}; stop it, or choose another "
                 "one with --data DIR."
             ) from None
+        except (FileExistsError, NotADirectoryError):
+            raise FolderError(
+                f"The data folder {data} can't be made: a file is in its place. Choose another one "
+                "with --data DIR."
+            ) from None
         except OSError as error:
             raise FolderError(
                 f"The data folder {data} can't be written ({error.strerror}); correct its "

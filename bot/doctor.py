@@ -217,6 +217,9 @@ def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding
 def check_data_folder(data: Path) -> Finding:
     """Whether the folder can be written, or made where it is not there yet."""
     place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
+    if not place.is_dir():
+        advice = "Choose another folder with --data DIR."
+        return Finding("data", False, f"{place} is a file, and no folder.", advice)
     try:
         with tempfile.TemporaryFile(dir=place):
             free = shutil.disk_usage(place).free

@@ -415,6 +415,9 @@ class OfferedTools:
 
     agent: Callable[[Conversation, Address], Agent]
 
+    def is_offered(self, ask: Ask, name: str) -> bool:
+        return self.agent(ask.conversation, ask.address).toolbox.may_have(name)
+
     def takes_text(self, ask: Ask, name: str) -> bool:
         agent = self.agent(ask.conversation, ask.address)
         return bool(agent.toolbox.find_text_argument(name))

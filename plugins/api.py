@@ -401,6 +401,10 @@ class ToolRun:
 
 
 class ToolsPort(Protocol):
+    def is_offered(self, ask: Ask, name: str) -> bool:
+        """Whether there is a tool of this name there, or a server's that may have it."""
+        ...
+
     def takes_text(self, ask: Ask, name: str) -> bool:
         """Whether a tool is offered there that needs a text and nothing else."""
         ...

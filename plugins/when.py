@@ -265,9 +265,11 @@ def _weekday(name: str) -> int:
 
 # --- days -----------------------------------------------------------------------------------------
 
-_DOTS = re.compile(r"(?<!\d)(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?(?!\d)")
+_DOTS = re.compile(r"(?<!\d)(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4})|(\d{2}))?(?!\d)")
 _YEAR_FIRST = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
-_SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})(?:/(\d{4}))?(?!\d)")
+_SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})(?:/(\d{4}|\d{2}))?(?!\d)")
+_LOOSE = re.compile(r"(\d{1,2})([-–_ .,])(\d{1,2})(?:\2(\d{4}|\d{2}))?")
+"""A day in digits alone, which dateparser takes for an American's."""
 _MONTH_ZH = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(\d{1,2})[日号號]")
 _DAYS_ZH = re.compile(rf"{_HAN_NUMBER}(?=(?:天|周|个?星期)之?[后後])")
 _THIS_ZH = re.compile(r"[本这這]个?(?=周|星期)")
@@ -288,12 +290,24 @@ _HAN = 0x2E7F
 
 
 def _read_day(text: str, now: float, zone: ZoneInfo) -> When | None:
+    doubt: WhenError | None = None
     for end in _ends(text):
-        found = _read_moment(text[:end], now, zone)
-        if found is None or _is_said_without(text[:end], found, now, zone):
+        try:
+            found = _read_moment(text[:end], now, zone)
+            if found is None or _is_said_without(text[:end], found, now, zone):
+                continue
+        except WhenError as error:
+            doubt = (
+                doubt or error
+            )  # or what looks like a day belongs to the text: "9:00 mix 1/2 cup"
             continue
         wall, is_assumed = found
-        return When("", in_zone(wall, zone), _after(text, end), is_assumed)
+        rest = _after(text, end)
+        if doubt and any(day.match(rest) for day in (_DOTS, _YEAR_FIRST, _SLASHES)):
+            raise doubt
+        return When("", in_zone(wall, zone), rest, is_assumed)
+    if doubt:
+        raise doubt
     return None
 
 
@@ -354,12 +368,14 @@ def _read_date(text: str, here: datetime) -> date | None:
         return monday + timedelta("一二三四五六日天".index(found[1]) % 7 if found[1] != "天" else 6)
     text = _YEAR_FIRST.sub(lambda m: _iso(m[1], m[3], m[4], here), text)
     text = _MONTH_ZH.sub(lambda m: _iso(m[1], m[2], m[3], here), text)
-    text = _DOTS.sub(lambda m: _iso(m[3], m[2], m[1], here), text)
-    text = _SLASHES.sub(lambda m: _iso(m[3], *_in_order(m), here), text)
+    text = _DOTS.sub(lambda m: _iso(m[3] or m[4], m[2], m[1], here), text)
+    text = _SLASHES.sub(lambda m: _iso(m[3], *_in_order(m[0], m[1], m[2], m[3], here), here), text)
     text = _DAYS_ZH.sub(lambda m: str(_count(m[0])), _THIS_ZH.sub("", text))
     text = " ".join(_FILLING.sub(" ", text).split())
     if _BARE.fullmatch(text) or _CLOCK_WORD.search(text):
         return None
+    if loose := _LOOSE.fullmatch(text):
+        text = _iso(loose[4], *_in_order(text, loose[1], loose[3], loose[4], here), here)
     found_date: Any = _parser(here).get_date_data(text)  # its types are older than it
     named, parts = found_date.date_obj, found_date.parts
     if named is None or found_date.period not in ("day", "week", "time"):
@@ -374,7 +390,9 @@ def _read_date(text: str, here: datetime) -> date | None:
 
 def _iso(year: str | None, month: str, day: str, here: datetime) -> str:
     """A day as dateparser can't misread it; one without a year is the next."""
-    years = [int(year)] if year else range(here.year, here.year + _NEXT_LEAP)
+    years = range(here.year, here.year + _NEXT_LEAP)
+    if year:
+        years = range(_whole(year), _whole(year) + 1)
     for one in years:
         try:
             named = date(one, int(month), int(day))
@@ -385,20 +403,25 @@ def _iso(year: str | None, month: str, day: str, here: datetime) -> str:
     raise WhenError(_("There is no day {day} in month {month}.", day=day, month=month))
 
 
-def _in_order(found: re.Match[str]) -> tuple[str, str]:
-    """Month and day of a date with slashes, which one half of the world reads the other way."""
-    first, second = found[1], found[2]
-    if int(first) <= 12 and int(second) <= 12 and first != second:
-        year = found[3] or "2027"
+def _whole(year: str) -> int:
+    """A year that may have been written with its last two digits."""
+    return int(year) + (2000 if len(year) == 2 else 0)
+
+
+def _in_order(
+    written: str, first: str, second: str, year: str | None, here: datetime
+) -> tuple[str, str]:
+    """Month and day of a date in digits, which one half of the world reads the other way."""
+    if int(first) <= 12 and int(second) <= 12 and int(first) != int(second):
         raise WhenError(
             _(
                 "{date} could be day {first} of month {second}, or the other way around. Write "
                 "{one} or {other}.",
-                date=found[0],
+                date=written,
                 first=first,
                 second=second,
-                one=f"{year}-{int(second):02}-{int(first):02}",
-                other=f"{year}-{int(first):02}-{int(second):02}",
+                one=_iso(year, second, first, here).strip(),
+                other=_iso(year, first, second, here).strip(),
             )
         )
     return (second, first) if int(first) > 12 else (first, second)

@@ -72,6 +72,10 @@ class Toolbox:
         """Whether there is a tool of this name."""
         return name in self._own
 
+    def may_have(self, name: str) -> bool:
+        """Whether there is a tool of this name, or may be one of a server's."""
+        return self.has(name) or self._is_remote(name)
+
     def find_text_argument(self, name: str) -> str:
         """The argument of a tool that a single text is for: the first that it needs, where that is
         a text and all; "" where there is no such tool."""

@@ -159,12 +159,14 @@ def _own(settings: list[SettingInfo]) -> Reply:
 
 
 def parse(text: str) -> tuple[str, str, frozenset[str]]:
-    """Key, value as typed, and flags; flags stand at the end."""
+    """Key, value as typed, and flags; flags stand before the value or behind it."""
     key, _space, rest = text.strip().partition(" ")
     words = rest.split(" ")
     flags = set()
     while words and words[-1] in (HERE, UNSET, ""):
         flags.add(words.pop())
+    while words and words[0] in (HERE, UNSET, ""):
+        flags.add(words.pop(0))
     if key.startswith("--"):
         raise CommandError(_("/config needs a setting's name before {key}.", key=key))
     value = " ".join(words).strip().removeprefix("=").strip()

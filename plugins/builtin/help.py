@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from channels.language import _
 from plugins.api import Action, Ask, Command, Reply, command, hookimpl
@@ -19,6 +19,11 @@ GROUPS: Mapping[str, Sequence[str]] = {
 }
 """The commands by what they are for, the most used first. All others are of `THE_BOT`."""
 THE_BOT = "The bot and its people"
+FIRST = (
+    *("context", "config", "model", "usage", "undo", "retry", "edit", "new", "stop"),
+    *("remember", "memory", "forget", "remind"),
+)
+"""What `/help` explains at once; of all others it says the names."""
 
 STRATEGIES: Mapping[str, tuple[str, str]] = {
     "trim": (
@@ -56,11 +61,14 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
 @command(
     "help",
     "List all commands, or explain one",
-    "[COMMAND | strategies]",
-    [("strategies", "what can happen to older turns, and which way to use when")],
+    "[COMMAND | all | strategies]",
+    [
+        ("all", "all commands, each with what it does"),
+        ("strategies", "what can happen to older turns, and which way to use when"),
+    ],
 )
 async def help_(ask: Ask) -> Reply:
-    """All commands in groups, or one of them whole."""
+    """The commands in groups, on one screen or whole; or one of them."""
     wanted = ask.text.strip().lstrip("/").lower()
     commands = ask.bot.commands
     if wanted in commands:
@@ -73,21 +81,32 @@ async def help_(ask: Ask) -> Reply:
     if found := subs.get(rest.strip()):
         one = {"name": f"{name} {found.name}", "summary": _(found.summary)}
         return Reply(f"`/{name} {found.name}`: {_(found.summary)}", {"commands": [one]})
-    unknown = ""
-    if wanted:
-        unknown = _("There is no command /{name}. These are all of them:", name=wanted) + "\n\n"
-    groups = "\n\n".join(
-        f"**{_(group)}**\n\n{_list([commands[name] for name in names])}"
-        for group, names in grouped(commands).items()
-    )
-    more = _(
-        "Anything else goes to the model; `//text` sends it a text that "
-        "begins with a slash. `/help COMMAND` explains a command, `/help strategies` what can "
-        "happen to older turns."
-    )
+    shown = _every(commands) if wanted == "all" else _first(commands)
+    said = [*shown, _more()]
+    if wanted not in ("", "all"):
+        said.insert(0, _("There is no command /{name}. These are all of them:", name=wanted))
     return Reply(
-        f"{unknown}{groups}\n\n{more}",
-        {"commands": [_data(commands[name]) for name in sorted(commands)]},
+        "\n\n".join(said), {"commands": [_data(commands[name]) for name in sorted(commands)]}
+    )
+
+
+def _every(commands: Mapping[str, Command]) -> Iterator[str]:
+    for group, names in grouped(commands).items():
+        yield f"**{_(group)}**\n\n{_list([commands[name] for name in names])}"
+
+
+def _first(commands: Mapping[str, Command]) -> Iterator[str]:
+    """What one needs first, and then the names of all, so that a screen holds it."""
+    yield _list([commands[name] for name in FIRST if name in commands])
+    for group, names in grouped(commands).items():
+        yield f"**{_(group)}**: {', '.join(f'/{name}' for name in names)}"
+
+
+def _more() -> str:
+    return _(
+        "Anything else goes to the model; `//text` sends it a text that begins with a slash. "
+        "`/help all` says what each command does, `/help COMMAND` explains one, `/help strategies` "
+        "what can happen to older turns."
     )
 
 

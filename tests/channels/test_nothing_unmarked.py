@@ -18,7 +18,7 @@ from tests.whole.house import living
 
 LINES = """
 /start|/help|/help context|/help strategies|/help nonsense|/nonsense|/status|/whoami|/new|/new now
-Hello|Hello again|More|And more|/context|/context detail|/context turns|/context preview
+/help all|Hello|Hello again|More|And more|/context|/context detail|/context turns|/context preview
 /context history|/context pin t1|/context pin t1|/context unpin t2|/context advise|/context drop t2
 /context undo|/context redo|/context undo e99|/context undo x|/context request|/context requests
 /context diff|/context request r99|/context summary|/context summary s9|/context summary edit

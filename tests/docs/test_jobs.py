@@ -21,7 +21,8 @@ LINES = example("jobs.md", "text").splitlines()
 @pytest.mark.parametrize("line", LINES)
 async def test_an_example_is_understood(tmp_path: Path, line: str) -> None:
     with time_machine.travel(datetime(2026, 11, 23, 12, tzinfo=UTC), tick=True):
-        async with living(tmp_path, settings={"timezone": "Europe/Berlin"}) as house:
+        settings = {"timezone": "Europe/Berlin", "tools": {"web_fetch": True}}
+        async with living(tmp_path, settings=settings) as house:
             answer = (await house.says(line)).text
             assert " 1 is set: " in answer
             assert "(Europe/Berlin)" in answer

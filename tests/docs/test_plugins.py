@@ -25,7 +25,7 @@ async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) ->
     async with living(tmp_path, [Say(calls=(call,)), Say("Three.")]) as house:
         reply = await house.says("/roll 2d1")
         assert (reply.text, reply.data) == ("1 + 1 = 2", {"dice": [1, 1]})
-        assert "Roll dice" in (await house.says("/help")).text
+        assert "Roll dice" in (await house.says("/help all")).text
         assert "needs dice like 2d6" in (await house.says("/roll a stone")).text
         assert (await house.says("Roll three!")).text == "Three."
         assert house.sent_to_model()[-1]["content"] == "1 + 1 + 1 = 3"

@@ -80,7 +80,7 @@ async def test_one_file_adds_a_command_and_a_tool(tmp_path: Path) -> None:
     script = [Say(calls=(Call("throw", '{"sides": 20}', "a"),)), Say("A three!")]
     async with living(tmp_path, script) as house:
         assert (await house.says("/roll 8")).text == "You rolled a 4 of 8."
-        assert "Roll a die" in (await house.says("/help")).text
+        assert "Roll a die" in (await house.says("/help all")).text
         assert "/roll" in (await house.says("/rol")).text
         assert (await house.says("Throw!")).text == "A three!"
         schemas = house.server.requests[0].body["tools"]

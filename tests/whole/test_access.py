@@ -71,6 +71,16 @@ async def befriended(house: House, user: str, how: str = "") -> Reply:
 # Codes
 
 
+async def test_what_a_stranger_hears_says_what_the_owner_is_to_do(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        heard = (await house.says("Hi", "bob", "bob")).text
+    assert re.fullmatch(
+        r"This bot answers only people whom its owner has let in; to be let in, ask the owner to "
+        r"send `/pair \w{4}-\w{4}` to it within an hour\.",
+        heard,
+    )
+
+
 async def test_a_stranger_is_told_in_one_sentence_how_to_be_let_in_and_gets_nothing_else(
     tmp_path: Path,
 ) -> None:

@@ -64,6 +64,16 @@ async def request_of(house: House, text: str) -> list[dict[str, Any]]:
 # --- looking ---
 
 
+async def test_who_wants_to_clear_some_turns_does_not_lose_all_of_them(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("One."), Say("Two.")]) as house:
+        await house.says("a")
+        await house.says("b")
+        refusal = (await house.says("/context clear t1")).text
+        assert "so nothing was changed" in refusal
+        assert "/context drop" in refusal
+        assert "Cleared: t1 to t2" in (await house.says("/context clear")).text
+
+
 async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path: Path) -> None:
     async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
         await talk(house, 4)

@@ -29,6 +29,25 @@ async def test_deleting_the_lock_lets_no_second_bot_in(tmp_path: Path) -> None:
         assert (await first.says("Still there?"))["text"] == "Yes."
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "notes.txt/data"])
+def test_a_file_in_the_place_of_the_data_folder_is_said_to_be_one(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("Milk")
+    (tmp_path / "config.json").write_text("{}")
+    data = str(tmp_path / name)
+    told = run_command(tmp_path, "--data", data)
+    assert (told.returncode, told.stderr) == (
+        1,
+        f"The data folder {data} can't be made: a file is in its place. Choose another one with "
+        "--data DIR.\n",
+    )
+    assert (
+        "notes.txt is a file, and no folder."
+        in run_command(tmp_path, "--data", data, "doctor").stdout
+    )
+
+
 async def test_who_was_killed_holds_nothing(tmp_path: Path) -> None:
     async with OpenAIServer(echo) as endpoint:
         async with talking(tmp_path, endpoint) as bot:

@@ -6,15 +6,41 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from channels.terminal.display import command_reply
 from memory.settings import ContextSettings
-from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT, grouped
+from plugins.builtin.help import FIRST, GROUPS, STRATEGIES, THE_BOT, grouped
 from plugins.docs import builtin
 from tests.whole.house import living
 
 
-async def test_help_has_four_groups_and_every_command_once(tmp_path: Path) -> None:
+async def test_help_fits_on_a_screen_and_names_every_command(tmp_path: Path) -> None:
     async with living(tmp_path) as house:
-        text = (await house.says("/help")).text
+        reply = await house.says("/help")
+        unknown = (await house.says("/help me")).text
+    assert command_reply(reply.text, 80).count("\n") < 42, "a screen has 45 lines"
+    explained = re.findall(r"^\| /(\w+) \|", reply.text, re.MULTILINE)
+    assert explained == [*FIRST]
+    named = re.findall(r"^\*\*(.+)\*\*: (.+)$", reply.text, re.MULTILINE)
+    assert [group for group, _names in named] == [*GROUPS, THE_BOT]
+    every = sorted(command.name for command in builtin())
+    assert sorted(name for _group, names in named for name in names[1:].split(", /")) == every
+    assert reply.data is not None
+    assert [command["name"] for command in reply.data["commands"]] == every
+    assert unknown == f"There is no command /me. These are all of them:\n\n{reply.text}"
+
+
+async def test_who_mistypes_a_command_is_shown_one_that_may_have_been_meant(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        for typed, meant in (("contxt", "context"), ("compact", "context compact")):
+            said = (await house.says(f"/{typed}")).text
+            assert f"did you mean /{meant}?" in said
+        assert "did you mean /context export?" in (await house.says("/export markdown")).text
+        assert "did you mean" not in (await house.says("/quit")).text
+
+
+async def test_all_of_help_has_five_groups_and_every_command_once(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        text = (await house.says("/help all")).text
     groups = re.findall(r"^\*\*(.+)\*\*$", text, re.MULTILINE)
     assert groups == [*GROUPS, THE_BOT]
     names = re.findall(r"^\| /(\w+) \|", text, re.MULTILINE)

@@ -268,6 +268,19 @@ async def test_nobody_attends_a_job_so_a_tool_that_asks_is_denied_unless_granted
         assert not any("May I?" in text for text in unasked(house))
 
 
+async def test_a_tool_that_is_not_there_is_not_allowed_beforehand(tmp_path: Path) -> None:
+    settings = SETTINGS | {"tools": {"web_fetch": True}}
+    async with living(tmp_path, settings=settings) as house:
+        for wrong in ("webfetch", "web_fetch,shell"):
+            refusal = (await house.says(f"/jobs add --allow {wrong} tomorrow 9:00 Read it")).text
+            assert "is offered here, so it can't be allowed" in refusal
+        assert (await house.says("/jobs")).text.startswith("Nothing is set here")
+        made = await house.says('/jobs add --allow "web_fetch, read_file" tomorrow 9:00 Read it')
+        assert "may use web_fetch, read_file without asking" in made.text
+        site = await house.says("/jobs add --allow https://example.org tomorrow 9:00 Read it")
+        assert "may use https://example.org without asking" in site.text
+
+
 async def test_what_the_model_sets_is_told_beside_the_answer_and_listed(
     tmp_path: Path, clock: Coordinates
 ) -> None:

@@ -49,7 +49,7 @@ async def test_a_killed_bot_tells_a_reminder_once_and_goes_on_with_a_job(tmp_pat
 async def test_a_backup_that_a_script_restores_lets_jobs_rest_and_says_so(tmp_path: Path) -> None:
     saved = str(tmp_path / "saved.tar.gz")
     async with OpenAIServer([]) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
+        async with talking(tmp_path, endpoint, {"tools": {"web_fetch": True}}) as bot:
             await bot.says("/jobs add --allow web_fetch tomorrow 9:00 Look")
             await bot.says("/remind tomorrow 9:00 Call Mom")
             assert await bot.ended() == 0

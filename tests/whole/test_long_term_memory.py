@@ -49,6 +49,15 @@ async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path:
         assert "Written through" in why.text
 
 
+async def test_no_other_version_is_taken_back_than_the_one_that_is_named(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        await house.says("/remember I eat no meat")
+        await house.says("/remember I like tea")
+        for line in ("/memory undo v1", "/memory redo v1"):
+            assert "so nothing was changed" in (await house.says(line)).text
+        assert "tea" in (await house.says("/memory list")).text
+
+
 async def test_what_is_distilled_waits_for_a_yes(tmp_path: Path) -> None:
     day = write(tmp_path, "Ann lives in Lisbon. They chatted about the weather.", job=1)
     script = distilled_to([add("Ann lives in Lisbon.", important=True)])

@@ -182,6 +182,18 @@ async def test_what_changes_the_beginning_of_the_prompt_is_a_recorded_event(tmp_
         assert "nothing to undo" in (await house.says("/context undo")).text
 
 
+async def test_flags_before_the_value_of_a_setting_are_no_part_of_it(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        said = (await house.says("/config system_prompt --here Be brief.")).text
+        assert "is now **Be brief.** in this conversation" in said
+        assert "(from: default" in (await house.says("/config system_prompt", chat="other")).text
+        both = (await house.says("/config system_prompt --unset Be brief.")).text
+        assert "takes a value or --unset, not both" in both
+        for line in ("/model --unset", "/config model gpt-4o --her", "/regenerate --unset"):
+            assert "must be a model's name" in (await house.says(line)).text
+        assert (await house.says("/model")).text.startswith("gpt-4o-mini ")
+
+
 async def test_a_change_while_the_bot_was_down_is_recorded_too(tmp_path: Path) -> None:
     async with living(tmp_path, echo) as house:
         await house.says("Hello.")

@@ -226,7 +226,14 @@ async def free(ask: Ask, rest: str) -> Reply:
 
 async def clear(ask: Ask, rest: str) -> Reply:
     """`/context clear`"""
-    del rest
+    if rest.strip():
+        raise CommandError(
+            _(
+                "/context clear does not take “{rest}”, so nothing was changed. Send it by itself "
+                "to take all turns out; /context drop t3-t5 takes out some.",
+                rest=literal(clip(rest)),
+            )
+        )
     had_summary = ask.conversation.context.view().preface is not None
     cleared = await ask.conversation.editor.clear()
     data = {

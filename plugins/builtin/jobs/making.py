@@ -58,7 +58,7 @@ def zone_of(ask: Ask) -> ZoneInfo:
 def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
     for name, value in options.items():
         if name == "allow":
-            new = replace(new, grants=tuple(value.split(",")))
+            new = replace(new, grants=_tools_of(value))
         elif name == "if":
             new = replace(new, condition=value)
         elif name == "budget" and _is_amount(value):
@@ -74,6 +74,11 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
                 )
             )
     return new
+
+
+def _tools_of(value: str) -> tuple[str, ...]:
+    """The tools in a list with commas."""
+    return tuple(filter(None, (name.strip() for name in value.split(","))))
 
 
 def _is_amount(text: str) -> bool:
@@ -150,6 +155,15 @@ async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
                 name=literal(clip(tool)),
             )
         )
+    for name in _tools_of(options.get("allow", "")):
+        if "://" not in name and not ask.bot.tools.is_offered(ask, name):
+            raise CommandError(
+                _(
+                    "No tool {name} is offered here, so it can't be allowed. /context lists those "
+                    "that are.",
+                    name=literal(clip(name)),
+                )
+            )
     is_grant = bool({"allow", "if"} & {*options})
     if is_grant and not ask.person.is_owner and not ask.address.is_private:
         raise CommandError(_("In a group only an owner may allow a job's tools beforehand."))

@@ -27,7 +27,7 @@ from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.builtin.memory.changes import count_changes, list_reasons, to_block, to_data
 from plugins.builtin.memory.days import day_of
 from plugins.builtin.memory.origins import origins
-from plugins.wording import count, literal, money
+from plugins.wording import clip, count, literal, money
 
 DIFF = Action("Show the changes", "/memory diff")
 EDIT = Action("Edit", "/memory edit")
@@ -389,9 +389,22 @@ def _version_data(version: Version) -> dict[str, Any]:
     }
 
 
+def _refuse_more(name: str, rest: str) -> None:
+    """A version that is named, for example, is not the one that would be taken back."""
+    if rest.strip():
+        raise CommandError(
+            _(
+                "/memory {name} does not take “{rest}”, so nothing was changed. Send it by itself; "
+                "/memory history lists the versions.",
+                name=name,
+                rest=literal(clip(rest)),
+            )
+        )
+
+
 async def undo(ask: Ask, rest: str) -> Reply:
     """`/memory undo`: the version before the newest is in force again."""
-    del rest
+    _refuse_more("undo", rest)
     done = await ask.conversation.long_term.undo()
     if done is None:
         raise CommandError(_("There is nothing to take back; /memory history lists the versions."))
@@ -407,7 +420,7 @@ async def undo(ask: Ask, rest: str) -> Reply:
 
 async def redo(ask: Ask, rest: str) -> Reply:
     """`/memory redo`: what was taken back last holds again."""
-    del rest
+    _refuse_more("redo", rest)
     version = await ask.conversation.long_term.redo()
     if version is None:
         raise CommandError(
