@@ -37,6 +37,11 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.own_python import go_on_with_packages
+
+if __name__ == "__main__":
+    go_on_with_packages(Path(__file__).parent)
+
 from agent.models import embedded
 from agent.models.selection import AUTO, Models
 from bot import ask, doctor, event_loop, first_steps, key_commands, maintenance, monitoring

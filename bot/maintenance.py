@@ -23,6 +23,7 @@ from bot.backup import SavedDatabase, backup
 from bot.data_folder import DATABASE, FolderError, find_database, lock_data_folder
 from bot.restore import SET_ASIDE, Contents, restore
 from bot.settings import SettingError, SettingsStore, load_layers
+from memory.keys import BRANCH, home_of
 from memory.record.engines import engine_for
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
@@ -320,8 +321,10 @@ def _jobs(contents: Contents) -> list[str]:
 
 
 def _format_setting(scope: str, key: str, value: str) -> str:
-    where = f" in {_plain(scope)}" if scope else ""
-    return f"  {_plain(key)} = {_plain(value)}{where}"
+    home = home_of(scope)
+    branch = scope.removeprefix(home).removeprefix(BRANCH)
+    where = f" in {home}, branch {branch}" if branch else f" in {home}" if home else ""
+    return f"  {_plain(key)} = {_plain(value)}{_plain(where)}"
 
 
 def _few(lines: list[str]) -> list[str]:

@@ -217,11 +217,12 @@ class ChosenModels:
         provider = own[0].provider
         windows = {one.name: one.window for one in listed}
         names = dict.fromkeys((*(one.name for one in own), *sorted(windows)))
+        known = {one.name: one.window for one in own}
         free = {one.name for one in own if one.is_free}
         options = [
             ModelOption(
                 name,
-                windows.get(name) or window_of(name, provider),
+                windows.get(name) or known.get(name) or window_of(name, provider),
                 None if name in free else price(name, provider),
             )
             for name in names

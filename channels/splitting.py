@@ -25,6 +25,7 @@ _FENCE = re.compile(r"([ \t>]*+)(`{3,}+|~{3,}+)(.*)")
 _RULER = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
 _EMPTY_LINES = re.compile(r"\n*+")
 _JOINER = "\u200d"
+_FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]++")
 
 
 MOST_CELLS = 20_000
@@ -143,7 +144,8 @@ def _cut(
         head = text[:end].rstrip() + frame.closing
         if 4 * len(frame.opening) < end and length(head) <= longest:
             return head, end, frame.opening
-    return text[:most], most, ""  # what is open is as long as a message: it stands as it is
+    end = _find_boundary(text, most)
+    return text[:end], end, ""  # what is open is as long as a message: it stands as it is
 
 
 def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
@@ -160,13 +162,25 @@ def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
 
 def _find_boundary(text: str, end: int) -> int:
     """The nearest place up to `end` that tears no accent from its letter, and no emoji apart."""
-    for place in range(end, max(1, end - 16), -1):
-        if text[place - 1] != _JOINER and not _clings(text[place : place + 1]):
+    for place in range(end, max(1, end - 16) - 1, -1):
+        is_whole = text[place - 1] != _JOINER and not _clings(text[place : place + 1])
+        if is_whole and not _halves_flag(text, place):
             return place
     return end
 
 
 def _clings(sign: str) -> bool:
-    """Whether a sign belongs to the one before it: accents, joiners, skin tones."""
+    """Whether a sign belongs to the one before it: accents, joiners, skin tones, tags of a flag."""
     is_tone = "\U0001f3fb" <= sign <= "\U0001f3ff"
-    return sign == _JOINER or is_tone or (sign != "" and unicodedata.category(sign)[0] == "M")
+    is_tag = "\U000e0020" <= sign <= "\U000e007f"
+    is_mark = sign != "" and unicodedata.category(sign)[0] == "M"
+    return sign == _JOINER or is_tone or is_tag or is_mark
+
+
+def _halves_flag(text: str, place: int) -> bool:
+    """Whether a split there would part the two letters of a flag. In a row of flags only counting
+    from its beginning tells which two belong together."""
+    if not _FLAG_LETTERS.match(text, place):
+        return False
+    row = _FLAG_LETTERS.match(text[:place][::-1])
+    return row is not None and len(row[0]) % 2 == 1

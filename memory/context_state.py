@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from operator import is_
 from typing import Any
 
@@ -221,8 +222,8 @@ class ContextState:
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Entries that are on disk stand at the end."""
-        self.whole = _with(self.whole, entries)
-        self._shown = _with(self._shown, entries)
+        self.whole = with_entries(self.whole, entries)
+        self._shown = with_entries(self._shown, entries)
         if self.strategy.preface == "exchange":
             fresh = {entry.turn for entry in entries}
             turns = (turn for turn in self.whole if turn.number in fresh)
@@ -410,11 +411,12 @@ class ContextState:
         return Preface(whole, self._services.meter.count(wrap_summary(whole)), is_untrusted)
 
 
-def _with(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:
+def with_entries(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:
     """The turns with entries added at the end."""
-    for entry in entries:
-        if turns and turns[-1].number == entry.turn:
-            turns = (*turns[:-1], turns[-1].plus(entry))
+    grown = list(turns)
+    for number, added in groupby(entries, key=lambda entry: entry.turn):
+        if grown and grown[-1].number == number:
+            grown[-1] = grown[-1].plus(*added)
         else:
-            turns = (*turns, Turn(entry.turn, (entry,)))
-    return turns
+            grown.append(Turn(number, tuple(added)))
+    return tuple(grown)

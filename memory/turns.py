@@ -85,8 +85,9 @@ class Turn:
         """Whether a result in it came from outside, or it was written with such text in view."""
         return any(entry.message.has_outside for entry in self.entries)
 
-    def plus(self, entry: Entry) -> Turn:
-        return Turn(self.number, (*self.entries, entry))
+    def plus(self, *entries: Entry) -> Turn:
+        """It with entries added: all at once, since each time the whole of it is put in order."""
+        return Turn(self.number, (*self.entries, *entries))
 
 
 def in_order_of_calls(entries: Sequence[Entry]) -> tuple[Entry, ...]:

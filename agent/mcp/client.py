@@ -49,7 +49,7 @@ from agent.mcp.catalogue import (
     ListedTool,
     read_tool,
 )
-from agent.mcp.pipes import Program, run_program, shorten_lists
+from agent.mcp.pipes import Program, run_program, tidy
 from agent.mcp.rate import LONGEST, Health, Rate
 from agent.mcp.settings import McpServer
 from agent.tools import ToolError
@@ -362,7 +362,7 @@ async def _throttled(transport: Transport) -> AsyncGenerator[TransportStreams, N
                 async for message in read:
                     await rate.wait(0)
                     if isinstance(message, SessionMessage):
-                        message = shorten_lists(message)
+                        message = tidy(message)
                     await into.send(message)
 
         tasks.start_soon(pass_on)

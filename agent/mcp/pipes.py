@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -29,6 +30,8 @@ from agent.mcp.rate import LONGEST, MOST_ITEMS, Health, Rate
 _GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
 _SAID = 2_000  # bytes of what it said last that are kept
 _LARGE = 100_000  # bytes from which a message is read in a thread
+_KINDS = frozenset(("text", "image", "audio", "resource_link", "resource"))
+"""The kinds of pieces that the result of a tool may have."""
 _NEEDED = ("TMPDIR", "LANG", "LC_ALL", "XDG_RUNTIME_DIR", "PYTHONUTF8")
 
 
@@ -114,21 +117,31 @@ async def _parse(line: bytes) -> SessionMessage | None:
     parse, text = jsonrpc_message_adapter.validate_json, line.decode("utf-8", "replace")
     try:
         if len(line) < _LARGE:
-            return SessionMessage(parse(text, by_name=False))
-        return shorten_lists(SessionMessage(await asyncio.to_thread(parse, text, by_name=False)))
+            return tidy(SessionMessage(parse(text, by_name=False)))
+        return tidy(SessionMessage(await asyncio.to_thread(parse, text, by_name=False)))
     except ValueError:
         return None
 
 
-def shorten_lists(message: SessionMessage) -> SessionMessage:
+def tidy(message: SessionMessage) -> SessionMessage:
     """The same, without what a list in it has beyond what is ever used: the SDK would look at each
-    item while everybody waits."""
+    item while everybody waits. A piece of a result that this version of the protocol does not have
+    becomes a note, since for the SDK it would break the whole answer."""
     if isinstance(message.message, JSONRPCResponse):
         result = message.message.result
         for name, value in result.items():
             if isinstance(value, list) and len(value) > MOST_ITEMS:
                 result[name] = value[:MOST_ITEMS]
+        if isinstance(content := result.get("content"), list):
+            result["content"] = [_as_known(block) for block in content]
     return message
+
+
+def _as_known(block: Any) -> Any:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(kind, str) or kind in _KINDS:
+        return block
+    return {"type": "text", "text": f"[a part of the kind {kind[:40]!r} is left out]"}
 
 
 async def _write(

@@ -44,7 +44,7 @@ def blocks(markdown: str) -> list[Json]:
     """The blocks of one message. What Slack would show nothing of is shown as it stands, and so is
     what does not fit once it is read as Markdown."""
     elements = _elements(markdown)
-    if not elements or _size(elements) > LONGEST >= len(markdown):
+    if not shown(elements) or _size(elements) > LONGEST >= len(markdown):
         return plain_blocks(markdown)
     return [{"type": "rich_text", "elements": elements}]
 

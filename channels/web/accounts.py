@@ -21,7 +21,6 @@ from channels.web.shapes import (
     Nothing,
     State,
     Visitor,
-    failure,
 )
 from channels.web.throttle import Throttle
 
@@ -239,7 +238,7 @@ def _browser(request: Request) -> str:
 def _locked_out(seconds: float) -> Response:
     refused = refuse_locked_out(seconds)
     said = in_their_language(refused.sentence)
-    return as_json(failure(said, refused.kind), 429, refused.headers)
+    return as_json(refused.failure(said), 429, refused.headers)
 
 
 def _with_cookie(request: Request, secret: str) -> Response:

@@ -36,6 +36,9 @@ NO_PART = (
 NO_PICTURE = (
     "A picture is a data: URL in base64, or an http address that the model's endpoint can reach."
 )
+NO_TOOLS = (
+    "A tool must be called (`tool_choice`), but there are no `tools`; send some, or leave it out."
+)
 NOT_SENDABLE = (
     "A number is too large or none (NaN), or the request is nested too deeply to be passed on."
 )
@@ -243,6 +246,9 @@ def refuse_what_is_not_done(wanted: ChatRequest) -> None:
         raise Problem(400, NO_LOGPROBS, "unsupported_value", "logprobs")
     if wanted.modalities and "audio" in wanted.modalities:
         raise Problem(400, NO_AUDIO, "unsupported_value", "modalities")
+    must_call = wanted.tool_choice == "required" or isinstance(wanted.tool_choice, dict)
+    if must_call and not (wanted.tools or wanted.functions):
+        raise Problem(400, NO_TOOLS, "invalid_value", "tool_choice")
 
 
 def completion_request(wanted: ChatRequest) -> CompletionRequest:

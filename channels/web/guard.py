@@ -17,10 +17,11 @@ import hmac
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -30,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from channels.base import KeyHolder, Login, LoginsPort
 from channels.language import asked_in
 from channels.web.operations import in_their_language
-from channels.web.shapes import failure
+from channels.web.shapes import failure, kind_of
 from channels.web.throttle import Throttle
 
 log = logging.getLogger(__name__)
@@ -87,14 +88,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-_KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    429: "rate_limit_error",
-    500: "server_error",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Refused:
     """Why a request is not let in; `seconds` is when it may be tried again."""
@@ -103,9 +96,10 @@ class Refused:
     sentence: str
     seconds: int = 0
 
-    @property
-    def kind(self) -> str:
-        return _KINDS.get(self.status, "forbidden")
+    def failure(self, said: str) -> Mapping[str, Any]:
+        """It as OpenAI's protocol has it, with the sentence in somebody's language."""
+        code = "invalid_api_key" if self.status == 401 else None
+        return failure(said, kind_of(self.status), code)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -194,7 +188,16 @@ def is_same(one: str, other: str) -> bool:
 def bearer_of(headers: Headers) -> str | None:
     """The token in the header Authorization."""
     bearer = headers.get("authorization", "")
-    return bearer[7:].strip() if bearer[:7].lower() == "bearer " else None
+    return _as_meant(bearer[7:].strip()) if bearer[:7].lower() == "bearer " else None
+
+
+def _as_meant(value: str) -> str:
+    """A header's text as it was sent: most programs send letters beyond ASCII as UTF-8, while HTTP
+    reads them as Latin-1, which is what the others send."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
 
 
 def _cookie(headers: Headers) -> str:
@@ -324,4 +327,4 @@ class AuthMiddleware:
 
 def _make_refusal(refused: Refused) -> ASGIApp:
     said = in_their_language(refused.sentence)
-    return JSONResponse(failure(said, refused.kind), refused.status, refused.headers)
+    return JSONResponse(refused.failure(said), refused.status, refused.headers)

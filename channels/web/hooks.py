@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from channels.base import Bot
 from channels.message import HookCall, NotCompleted
+from channels.web.guard import bearer_of
 from channels.web.operations import Operation, Parameter, Problem, as_json, make_problem, read_body
 from channels.web.shapes import NAME, HookState
 
@@ -30,11 +31,10 @@ def hook_operations(bot: Bot) -> Sequence[Operation]:
     async def call_hook(request: Request) -> Response:
         headers = request.headers
         content = await read_body(request, LARGEST, "send what the job needs to know")
-        given = headers.get("authorization", "")
         call = HookCall(
             request.path_params["name"],
             content,
-            given[7:].strip() if given[:7].lower() == "bearer " else "",
+            bearer_of(headers) or "",
             headers.get(SIGNATURE, ""),
             next((headers[name][:500] for name in DELIVERIES if headers.get(name)), ""),
         )

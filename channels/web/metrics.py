@@ -29,7 +29,6 @@ from channels.web.guard import (
     refuse_locked_out,
 )
 from channels.web.operations import in_their_language
-from channels.web.shapes import failure
 from channels.web.throttle import Throttle
 
 PATH = "/metrics"
@@ -82,7 +81,7 @@ class MetricsPage:
 
 def _refuse(refused: Refused) -> Response:
     said = in_their_language(refused.sentence)
-    return JSONResponse(failure(said, refused.kind), refused.status, refused.headers)
+    return JSONResponse(refused.failure(said), refused.status, refused.headers)
 
 
 def why_closed(page: MetricsPage, host: str = "") -> str:

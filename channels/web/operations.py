@@ -16,7 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from channels.language import ENGLISH, asked_in, choose, explain, speaking
-from channels.web.shapes import Failure, failure
+from channels.web.misfits import explain_misfit
+from channels.web.shapes import Failure, failure, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -64,18 +65,14 @@ class Problem(Exception):
     @property
     def data(self) -> Mapping[str, Any]:
         """The error as OpenAI's protocol has it."""
-        kind = "server_error" if self.status >= 500 else _KINDS.get(self.status, _USUAL)
-        return failure(in_their_language(str(self)), kind, self.code, self.param)
+        said = in_their_language(str(self))
+        return failure(said, kind_of(self.status), self.code, self.param)
 
     def response(self) -> Response:
         response = as_json(self.data, self.status)
         if self.status in (429, 503):
             response.headers["Retry-After"] = str(self.retry_after or SOON)
         return response
-
-
-_USUAL = "invalid_request_error"
-_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 def make_problem(problem: str, sentence: str, retry_after: int = 0) -> Problem:
@@ -198,9 +195,7 @@ def _parse(content: bytes, shape: type[_Shape]) -> _Shape:
     try:
         return shape.model_validate_json(content or b"{}")
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise Problem(400, f"{where or 'The body'}: {first['msg']}.") from None
+        raise Problem(400, explain_misfit(error)) from None
 
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:

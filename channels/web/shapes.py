@@ -368,6 +368,14 @@ def _own_words(said: Said) -> str:
     return said.text.removesuffix(f"({said.notice})").rstrip() if said.notice else said.text
 
 
+def kind_of(status: int) -> str:
+    """What OpenAI's protocol calls an error of this status; a wrong key is an invalid request, told
+    apart by its code."""
+    if status >= 500:
+        return "server_error"
+    return {403: "permission_error", 429: "rate_limit_error"}.get(status, "invalid_request_error")
+
+
 def failure(
     message: str, kind: str, code: str | None = None, param: str | None = None
 ) -> Mapping[str, Any]:

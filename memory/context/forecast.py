@@ -116,7 +116,8 @@ def _find_next(
 
 def _with_turns(view: View, count: int, sizes: Sizes) -> View:
     """The view as it will be when `count` more turns of these sizes have begun; the last of them
-    has its question only, as when a turn begins."""
+    has its question only, as when a turn begins. The one that runs now is over by then."""
+    view = _with_running_over(view, sizes)
     last = view.turns[-1] if view.turns else None
     number = max(view.newest, last.number if last else 0)
     seq = _last_seq(view)
@@ -133,6 +134,22 @@ def _with_turns(view: View, count: int, sizes: Sizes) -> View:
         turns=view.turns + coming,
         lines=view.lines + lines if view.rendering == "exchange" else (),
         current=number + count,
+    )
+
+
+def _with_running_over(view: View, sizes: Sizes) -> View:
+    if not view.turns or view.turns[-1].number != view.current:
+        return view
+    running, last = view.turns[-1], view.turns[-1].entries[-1]
+    left = max(sizes[1] - running.tokens, 0)
+    over = running.plus(Entry(last.seq + 1, running.number, Message("assistant"), left, _SOMETIME))
+    line = LogLine(over.number, "", _LINE, brief_tokens=_LINE)
+    return replace(
+        view,
+        whole=tuple(over if turn.number == over.number else turn for turn in view.whole),
+        turns=(*view.turns[:-1], over),
+        lines=(*view.lines, line) if view.rendering == "exchange" else (),
+        current=0,
     )
 
 

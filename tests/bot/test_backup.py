@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from bot import restore as restoring
 from bot.backup import MANIFEST, BackupError, Saved, SavedDatabase, backup
 from bot.restore import SET_ASIDE, Contents, Restored
+from main import main
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
 
@@ -521,6 +522,25 @@ def test_names_that_clash_or_that_no_backup_has_get_a_sentence(
 
     assert sentence.endswith(".")
     assert not (tmp_path / "data").exists()
+
+
+def test_what_was_set_in_a_branch_is_told_by_its_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = forged(
+        tmp_path,
+        "INSERT INTO override VALUES ('pipe/main//2', 'model', '\"embedded\"', 1)",
+        "INSERT INTO override VALUES ('pipe/main', 'language', '\"de\"', 1)",
+        "INSERT INTO override VALUES ('', 'timezone', '\"UTC\"', 1)",
+    )
+    source = whole(tmp_path / "a.tar.gz", {NAME: content})
+    (tmp_path / "config.json").write_text("{}")
+    here = ["--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data")]
+    assert main([*here, "restore", str(source), "--with-code"]) == 0
+    told = capsys.readouterr().out
+    assert 'model = "embedded" in pipe/main, branch 2\n' in told
+    assert 'language = "de" in pipe/main\n' in told
+    assert 'timezone = "UTC"\n' in told
 
 
 def test_settings_that_say_where_words_and_tokens_go_are_powers(tmp_path: Path) -> None:

@@ -102,6 +102,9 @@ def test_links_are_links_and_what_leads_nowhere_says_where() -> None:
 def test_text_of_which_nothing_would_be_seen_is_shown_as_it_stands() -> None:
     assert visible(blocks("```\n```")) == "```\n```"
     assert visible(blocks("\u200b")) == "\u200b"
+    for blank in ("&nbsp;", "` `", "&nbsp;\n\n&#32;"):
+        assert visible(blocks(blank)) == blank
+        assert content(Post(blank))["text"].strip()
 
 
 _WORDS = st.text("abcäé你 .,", min_size=1, max_size=12).filter(str.strip)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,3 +85,21 @@ def test_a_split_comes_before_code_that_fits_into_the_next_piece() -> None:
     first, second = split(text, 100)
     assert "```" not in first
     assert second.startswith("```py")
+
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
+TANNED = "\U0001f469\U0001f3fd\u200d\U0001f4bb"
+ENGLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+GERMANY = "\U0001f1e9\U0001f1ea"
+KEYCAP = "1\ufe0f\u20e3"
+
+
+@given(
+    st.lists(st.sampled_from([FAMILY, TANNED, ENGLAND, GERMANY, KEYCAP, "a"]), max_size=60),
+    st.integers(14, 60),
+)
+def test_what_is_one_sign_to_the_eye_is_never_torn(signs: list[str], longest: int) -> None:
+    pieces = list(split("".join(signs), longest))
+    seen = [sign for piece in pieces for sign in regex.findall(r"\X", piece)]
+    assert seen == signs
+    assert all(len(piece) <= longest for piece in pieces)

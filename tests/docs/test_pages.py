@@ -82,6 +82,13 @@ def test_every_page_can_be_reached_from_the_first() -> None:
     assert {page.resolve() for page in PAGES} <= reached
 
 
+def test_the_list_of_all_pages_has_all() -> None:
+    docs = ROOT / "docs"
+    listed = prose(docs / "README.md").partition("## All pages")[2]
+    there = {page.name for page in docs.glob("*.md")} - {"README.md"}
+    assert there <= {target.partition("#")[0] for target in LINK.findall(listed)}
+
+
 def test_the_page_of_the_terminal_has_every_key() -> None:
     page = (ROOT / "docs" / "terminal.md").read_text("utf-8")
     assert all(f"| {key} | {what} |\n" in page for key, what in KEYS)

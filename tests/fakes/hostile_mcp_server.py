@@ -161,6 +161,7 @@ RESULTS: Mapping[str, Callable[[], Any]] = {
     "large": lambda: [{"type": "text", "text": "x" * 3_000_000}],
     "objects": lambda: [{"type": "text", "text": ""}] * 100_000,
     "lies": lambda: {"content": 5},
+    "newer": lambda: [{"type": "hologram", "data": "x"}, {"type": "text", "text": "Acted."}],
     "asks": ask,
     "roots": ask_for_roots,
 }

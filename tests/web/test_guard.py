@@ -25,7 +25,26 @@ async def test_without_the_token_nothing_is_told(tmp_path: Path, header: str) ->
     async with serving(tmp_path, token=TOKEN) as site:
         for path in (LIST, "/v1/models"):
             status, body = await site.get(path, headers={"Authorization": header})
-            assert (status, body["error"]["type"]) == (401, "authentication_error")
+            assert status == 401
+            said = body["error"]["type"], body["error"]["code"]
+            assert said == ("invalid_request_error", "invalid_api_key")  # as OpenAI has it
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+async def test_a_token_may_have_letters_of_any_language(tmp_path: Path, encoding: str) -> None:
+    token = "ein langer zufälliger Schlüssel"
+    lines = f"GET {LIST} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+    async with serving(tmp_path, token=token) as site:
+        raw = f"{lines}Connection: close\r\n\r\n".encode(encoding)
+        assert (await asked_raw(site.url, raw)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_what_is_not_allowed_is_called_the_same_wherever_it_is_refused(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as site:
+        _, body = await site.get(LIST, headers={"Origin": "http://evil.example"})
+    assert body["error"]["type"] == "permission_error"
 
 
 async def test_with_the_token_all_is_open(tmp_path: Path) -> None:

@@ -334,18 +334,18 @@ async def test_a_body_that_is_much_too_long_is_not_even_read(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ({}, "text: Field required"),
-        ({"text": 5}, "text: Input should be a valid string"),
-        ({"text": "Hi", "colour": "red"}, "colour: Extra inputs are not permitted"),
-        ({"text": "Hi", "id": "a b"}, "id: String should match"),
-        ([1], "The body: Input should be an object"),
+        ({}, "text is missing."),
+        ({"text": 5}, "text must be text."),
+        ({"text": "Hi", "colour": "red"}, "colour is not known here."),
+        ({"text": "Hi", "id": "a b"}, "id has characters that it may not have, or too many."),
+        ([1], "The body must be an object."),
     ],
 )
 async def test_a_body_that_does_not_fit_is_said_to(tmp_path: Path, body: object, says: str) -> None:
     async with serving(tmp_path) as site:
         status, answer = await site.post("/api/sessions/main/messages", body)
     assert status == 400
-    assert answer["error"]["message"].startswith(says)
+    assert answer["error"]["message"] == says
 
 
 @pytest.mark.parametrize("name", ["a%20b", "x" * 101, "%3Cscript%3E", "%00"])

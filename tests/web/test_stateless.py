@@ -539,10 +539,49 @@ async def test_in_a_conversation_that_the_bot_keeps_an_error_has_its_status_too(
 
 async def test_where_there_are_no_tools_nothing_is_said_about_them(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site:
-        asking = {"tool_choice": "required", "parallel_tool_calls": False}
+        asking = {"tool_choice": "auto", "parallel_tool_calls": False}
         await asked(site, user("Hi"), tools=[], **asking)
         body = site.server.requests[-1].body
     assert not {"tools", *asking} & set(body)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}])
+async def test_a_call_of_a_tool_that_is_not_there_can_not_be_had(
+    tmp_path: Path, choice: Any
+) -> None:
+    async with serving(tmp_path) as site:
+        others: list[Json] = [{}, {"tools": []}, named("trip")["extra_body"]]
+        for more in others:
+            body = {"messages": [user("Hi")], "tool_choice": choice, **more}
+            status, answer = await site.post("/v1/chat/completions", body)
+            assert (status, answer["error"]["param"]) == (400, "tool_choice")
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ({"temperature": 7}, "temperature must be at most 2.0."),
+        ({"stream": "maybe"}, "stream must be true or false."),
+        ({"stop": 5}, "stop must be text or a list."),
+        ({"max_tokens": 1.5}, "max_tokens must be a whole number."),
+        ({"messages": []}, "messages must not be empty."),
+        ({"messages": [user(5)]}, "messages.0.content must be text or a list."),
+        ({"messages": [user([{"type": 5}])]}, "messages.0.content.0.type must be text."),
+        (
+            {"messages": [{"role": "boss", "content": "Hi"}]},
+            "messages.0.role must be 'system', 'developer', 'user', 'assistant', 'tool' or "
+            "'function'.",
+        ),
+        ({"tools": [{"function": {"name": ""}}]}, "tools.0.function.name must not be empty."),
+    ],
+)
+async def test_what_does_not_fit_is_said_in_a_plain_sentence(
+    tmp_path: Path, field: Json, says: str
+) -> None:
+    async with serving(tmp_path) as site:
+        body = {"messages": [user("Hi")], **field}
+        status, answer = await site.post("/v1/chat/completions", body)
+    assert (status, answer["error"]["message"]) == (400, says)
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,12 @@ async def test_the_models_that_may_answer_are_listed_with_their_windows_and_pric
         assert told.data["may_set"] == {"everywhere": True, "here": True}
 
 
+async def test_the_small_model_is_listed_with_its_window(tmp_path: Path) -> None:
+    async with living(tmp_path, (), {"model": "embedded"}) as house:
+        told = await house.says("/model list")
+    assert "(embedded)** | 2k |" in told.text
+
+
 async def test_where_no_models_can_be_listed_that_is_said(tmp_path: Path) -> None:
     nowhere = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k"}
     async with living(tmp_path, (), {}, nowhere) as house:

@@ -91,6 +91,26 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     assert sum(reply.data["parts"].values()) == reply.data["tokens"]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "comes"),
+    [
+        ("trim", "when t7 begins, at this pace. t1 to t3 leave"),
+        ("slim", "when t5 begins, at this pace. t1 becomes a line of the log"),
+    ],
+)
+async def test_the_turn_that_runs_now_is_over_when_the_next_cut_comes(
+    tmp_path: Path, strategy: str, comes: str
+) -> None:
+    settings = {"agent_max_context_turns": 6, "context": {"strategy": strategy}}
+    async with living(tmp_path, [Hang("Half")], settings) as house:
+        running = asyncio.create_task(house.says("Hello?"))
+        await house.server.reached.acquire()
+        reply = await house.says("/context")
+        await house.says("/stop")
+        await running
+    assert f"Next cut: {comes}" in reply.text
+
+
 async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: Path) -> None:
     async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
         await talk(house, 8)

@@ -70,6 +70,7 @@ async def use_bad(house: House) -> str:
         ("stranger", "Acted."),
         ("large", "xxx"),
         ("objects", ""),
+        ("newer", "[a part of the kind 'hologram' is left out]\nActed."),
         ("pages", "Acted."),
         ("wrong", "its answer breaks the protocol"),
         ("refuses", "The server refused this: The notes are locked."),

@@ -125,9 +125,12 @@ async def test_a_look_that_fails_is_told_after_three_and_the_job_rests_after_ten
 
 async def test_a_condition_needs_a_tool_that_is_there_and_takes_a_text(tmp_path: Path) -> None:
     async with living(tmp_path, settings=SETTINGS) as house:
-        for condition in ("web_fetch:http://x.example", "nothing:x", "write_file:x", ":", "x"):
+        for condition in ("nothing:x", "write_file:x", ":", "x"):
             said = (await house.says(f"/jobs add --if {condition} every hour Look")).text
             assert "No tool" in said, condition
+        for tool in ("web_fetch", "shell"):
+            said = (await house.says(f"/jobs add --if {tool}:x every hour Look")).text
+            assert f"switches it on with `/config tools.{tool} true`" in said
         assert await house.app.store.read(jobs.list_all) == []
 
 

@@ -17,6 +17,8 @@ from plugins.when import EXAMPLES, When, WhenError, read
 from plugins.wording import clip, literal
 
 _OPTION = re.compile(r"--(\w+)\s+(?:\"([^\"]*)\"|(\S+))\s*")
+_SWITCHED = frozenset({"shell", "web_fetch", "web_search"})
+"""Tools that are not there until an owner switches them on."""
 
 
 async def read_when(text: str, zone: ZoneInfo) -> When:
@@ -132,7 +134,7 @@ async def add_hook(ask: Ask, text: str) -> Reply:
 
 async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
     """The options that a text begins with, and the rest of it. Raises CommandError."""
-    options = {}
+    options, here = {}, ask.conversation.key.id
     while found := _OPTION.match(text):
         options[found[1].lower()] = found[2] or found[3] or ""
         text = text[found.end() :]
@@ -146,6 +148,14 @@ async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
                 )
             )
     tool = options.get("if", "").partition(":")[0]
+    if tool in _SWITCHED and not ask.bot.settings.describe(f"tools.{tool}", here).value:
+        raise CommandError(
+            _(
+                "The tool `{name}` is not offered here; an owner switches it on with `/config "
+                "tools.{name} true`.",
+                name=tool,
+            )
+        )
     if "if" in options and not ask.bot.tools.takes_text(ask, tool):
         raise CommandError(
             _(

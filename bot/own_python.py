@@ -1,0 +1,26 @@
+"""The Python that has Parley's packages. This needs none of them: any Python gets so far."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+_NEEDED = "peewee"
+"""A package without which nothing runs."""
+_MISSING = (
+    "Parley's packages are not installed: run `make run`, or `pip install -r requirements.txt`."
+)
+
+
+def go_on_with_packages(root: Path) -> None:
+    """Where this Python lacks the packages, start anew with the one in .venv, for which `make run`
+    has installed them; where that lacks them, too, say what to do and end."""
+    if find_spec(_NEEDED) is not None:
+        return
+    venv = root.resolve() / ".venv"
+    python = venv / "bin" / "python"
+    if not python.exists() or Path(sys.prefix).resolve() == venv.resolve():
+        sys.exit(_MISSING)
+    os.execv(python, [str(python), *sys.argv])
