@@ -38,6 +38,7 @@ _BOUNDS = {
     "string_too_long": "may have at most {max_length:,} characters",
     "string_pattern_mismatch": "has characters that it may not have, or too many",
     "literal_error": "must be {expected}",
+    "base64_decode": "must be base64",
     "missing": "is missing",
     "extra_forbidden": "is not known here",
 }
