@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _FILLED = 0.9  # of the room for a piece: tokenizers differ, and the meter is one of them
 _LEAST = 200  # tokens that a piece may have in any window
+_MOST_MISSES = 3  # in a row, after which a provider is taken to keep nothing for summaries
 _AROUND = 50  # tokens of what stands around task and text
 
 Part = tuple[int, str, int]
@@ -45,8 +47,8 @@ class ModelSummarizer:
     of every summary that no model has written.
     `answers` says whether that is the model that answers in the conversation, which has the turns
     at hand; nobody else is shown the conversation's prompt. `unstructured` are the names of models
-    that refused a JSON Schema: they are asked in words; `uncached` of those that were asked in the
-    conversation, and whose provider had read it anew: they are not again.
+    that refused a JSON Schema: they are asked in words; `misses` says how often in a row one was
+    asked in the conversation, and its provider had nothing of that at hand.
     """
 
     model_of: Callable[[ConversationKey], Model]
@@ -56,7 +58,7 @@ class ModelSummarizer:
     on_failed: Callable[[], None] = lambda: None
     answers: Callable[[ConversationKey], bool] = lambda key: False
     unstructured: set[str] = field(default_factory=set)
-    uncached: set[str] = field(default_factory=set)
+    misses: Counter[str] = field(default_factory=Counter)
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise, in one call where the window allows it; otherwise piece by piece: each piece's
@@ -96,16 +98,16 @@ class ModelSummarizer:
         reply = await self._reply(model, request, beginning)
         usage = reply.usage
         if reply.by is None and (usage is None or usage.cached < usage.prompt // 2):
-            log.info(
-                "%s has nothing of a conversation at hand; summaries are asked apart", model.name
-            )
-            self.uncached.add(model.name)
+            log.info("%s had the conversation not at hand for a summary", model.name)
+            self.misses[model.name] += 1
+        elif reply.by is None:
+            self.misses[model.name] = 0
         return reply
 
     async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
         """Whether the summary is cheaper there."""
         is_at_hand = model.caches_by_itself and self.answers(request.key)
-        if not is_at_hand or model.name in self.uncached:
+        if not is_at_hand or self.misses[model.name] == _MOST_MISSES:
             return False
         texts = (behind(request.task), f"{request.task}\n{request.text}")
         asked, apart = await self.tokens(texts, model)
