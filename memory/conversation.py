@@ -421,7 +421,7 @@ class Conversation:
         async with AsyncExitStack() as stack:
             for one in (self, *sharing):
                 await stack.enter_async_context(one.context.changing)
-                await one.compactor.summaries.halt()
+                await stack.enter_async_context(one.compactor.summaries.halted())
             try:
                 gone = await self.count_stored(turns)
                 which = self._sections(gone, turns)
@@ -449,10 +449,10 @@ class Conversation:
         async with self.context.changing:
             if await self._services.store.read(lambda db: summaries.list_open_jobs(db, row)):
                 return False
-            await self.compactor.summaries.halt()
-            await self.long_term.pass_over()
-            await self._delete(None, await self.count_stored(), is_told=True)
-            await self._load()
+            async with self.compactor.summaries.halted():
+                await self.long_term.pass_over()
+                await self._delete(None, await self.count_stored(), is_told=True)
+                await self._load()
         return True
 
     async def _keep_excerpts(self, shared: int) -> None:

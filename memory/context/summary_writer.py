@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,12 +67,14 @@ class SummaryWriter:
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
         self._awaited: asyncio.Task[Summary] | None = None
+        self._loads = 0
         self.load(0)
 
     def load(self, row: int, reference: str = "", shared: int = 0) -> None:
         """Begin with what is on disk of the conversation in this row; nothing is under way. Events
         up to `shared` are those of the conversation that it was branched off, too."""
         self._row, self.reference, self._shared = row, reference, shared
+        self._loads += 1
         self._by_event: dict[int, int] = {}
         self.written_ahead: Prepared | None = None
         self._preparing: SummarySpec | None = None
@@ -167,9 +170,12 @@ class SummaryWriter:
 
     async def ahead(self, spec: SummarySpec) -> Summary | None:
         """Have the summary of a cut that is due written, and wait for it. None: it was given up
-        (`halt`)."""
+        (`halted`)."""
         self._preparing = spec  # what was being prepared for another cut must not replace it
+        loads = self._loads
         async with self._one_at_a_time:
+            if self._loads != loads:  # what it would tell of may be deleted
+                return None
             if (summary := self.find_prepared(spec)) is None:
                 self._awaited = asyncio.create_task(self._make(spec))
                 try:
@@ -210,14 +216,16 @@ class SummaryWriter:
         """Stop; jobs that are not done are on disk, and are done at the next start."""
         await self._tasks.close()
 
-    async def halt(self) -> None:
-        """Stop, and give up a summary that a person waits for: nothing is written any more. All
-        that is said here waits meanwhile, so no model is waited for."""
+    @asynccontextmanager
+    async def halted(self) -> AsyncIterator[None]:
+        """Stop, and give up a summary that a person waits for: nothing is written until this is
+        over, and nothing that was wanted before, if there was a `load`. All that is said here waits
+        meanwhile, so no model is waited for."""
         await self.close()
         if self._awaited is not None:
             self._awaited.cancel()
         async with self._one_at_a_time:
-            return
+            yield
 
     def _note(self, event: int, summary: int) -> None:
         self._by_event[event] = summary
@@ -228,10 +236,12 @@ class SummaryWriter:
     # --- doing it --------------------------------------------------------------------------
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._tasks.start(self._in_turn(work), f"summaries {self._key.id}")
+        self._tasks.start(self._in_turn(work, self._loads), f"summaries {self._key.id}")
 
-    async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _in_turn(self, work: Callable[[], Awaitable[None]], loads: int) -> None:
         async with self._one_at_a_time:
+            if self._loads != loads:
+                return
             try:
                 await work()
             except Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,31 @@ def nothing_is_left_of(turns: frozenset[int], folder: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
     left = [(n, p.name) for p in files for n in turns if mark(n).encode() in p.read_bytes()]
     assert left == []
+
+
+async def test_a_summary_that_is_asked_for_while_turns_are_deleted_has_nothing_of_them(
+    tmp_path: Path,
+) -> None:
+    lodge = Lodge(tmp_path, summarizer=Obedient(repeating))
+    await lodge.open()
+    for number in range(1, 5):
+        await lodge.says(f"{mark(number)} is said " * 9)
+    conversation, go_on = await lodge.conversation(), threading.Event()
+    held = asyncio.create_task(lodge.store.write(lambda db: go_on.wait(60)))
+    forgetting = asyncio.create_task(conversation.forget({1}))
+    await asyncio.sleep(0.1)  # it is about to delete, and waits for its transaction
+    compacting = asyncio.create_task(conversation.compactor.compact_for_person())
+    await asyncio.sleep(0.1)
+    go_on.set()
+    await asyncio.gather(held, forgetting)
+    compacted = await compacting
+    await lodge.settle()
+    await lodge.store.scrub()
+    await lodge.close()
+    nothing_is_left_of(frozenset({1}), tmp_path)
+    assert lodge.summarizer.requests == []
+    assert compacted is not None
+    assert compacted.is_overtaken
 
 
 @settings(max_examples=60)
