@@ -260,7 +260,8 @@ def _queues_of(is_meant: Scope) -> Callable[[Hashable], bool]:
 
 @dataclass(slots=True)
 class SharedChanges:
-    """Who hears that settings or people were changed, which other processes hold in memory, too."""
+    """Who hears that settings, people or what may be spent were changed, which other processes hold
+    in memory, too."""
 
     on_change: Callable[[], None] = lambda: None
 

@@ -1,7 +1,8 @@
 """What a tool may only do when a person says yes: asked in the chat, answered by a command.
 
 Questions live in memory: a turn that goes on after a restart comes to its call again, and asks
-anew.
+anew. Where several processes share the conversations, an answer may come to one that does not have
+the question; its name says which one has (`suits`, `pass_on`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Permission
@@ -41,9 +43,29 @@ class _Question:
     askers: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What a person says, at an address, to the question of this name."""
+
+    name: str
+    person: Person
+    address: Address
+    is_allowed: bool
+
+
+Verdict = Literal["taken", "refused", "unknown"]
+"""What comes of an answer: it counts, this person may not give it, or nothing waits for it."""
+
+
+async def _nobody_else(answer: GivenAnswer) -> Verdict:
+    """No other process has questions."""
+    return "unknown"
+
+
 class Approvals:
     """Asks, waits, and takes the answers. `is_asked` says whether a conversation is asked at all,
-    `lead` which chat's conversation an address goes on in."""
+    `lead` which chat's conversation an address goes on in. `suits` says whether a question of a
+    conversation, by its id, may have a name, and `pass_on` gives an answer to who has it."""
 
     def __init__(
         self,
@@ -54,6 +76,8 @@ class Approvals:
     ) -> None:
         self._delivery, self._is_asked, self._patience = delivery, is_asked, patience
         self._lead = lead
+        self.suits: Callable[[str, str], bool] = lambda conversation, name: True
+        self.pass_on: Callable[[GivenAnswer], Awaitable[Verdict]] = _nobody_else
         self._questions: dict[str, _Question] = {}
         self._allowed: set[tuple[str, str]] = set()
         self._waited: defaultdict[str, float] = defaultdict(float)
@@ -91,7 +115,7 @@ class Approvals:
                 wanted.covers,
             ):
                 return known
-        question = _Question(self._new_name(), key, address, wanted)
+        question = _Question(self._new_name(key), key, address, wanted)
         self._questions[question.name] = question
         with self._delivery.speaking_to(address, key.id):
             asked = self._reply(question)
@@ -105,10 +129,10 @@ class Approvals:
             raise
         return question
 
-    def _new_name(self) -> str:
+    def _new_name(self, key: ConversationKey) -> str:
         while True:
             name = "".join(secrets.choice(ALPHABET) for _ in range(_NAME_LENGTH))
-            if name not in self._questions:
+            if name not in self._questions and self.suits(key.id, name):
                 return name
 
     def _reply(self, question: _Question) -> Reply:
@@ -138,10 +162,13 @@ class Approvals:
         waiting = (one for one in self._questions.values() if one.key.home == key.home)
         return [self._reply(one) for one in waiting]
 
-    def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
+    async def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
         """Take a person's answer, given at an address. Raises CommandError."""
-        question = self._questions.get(name.strip().upper())
-        if question is None or question.answer.done():
+        answer = GivenAnswer(name.strip().upper(), person, address, is_allowed)
+        verdict = self.take(answer)
+        if verdict == "unknown":
+            verdict = await self.pass_on(answer)
+        if verdict == "unknown":
             raise CommandError(
                 _(
                     "No question is waiting under the name {name!r}: it was answered or stopped, "
@@ -149,6 +176,15 @@ class Approvals:
                     name=name.strip()[:20],
                 )
             )
+        if verdict == "refused":
+            raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
+
+    def take(self, answer: GivenAnswer) -> Verdict:
+        """Take an answer to a question that waits here."""
+        question = self._questions.get(answer.name)
+        if question is None or question.answer.done():
+            return "unknown"
+        person, address, is_allowed = answer.person, answer.address, answer.is_allowed
         is_here = (address.channel, address.chat) == (
             question.address.channel,
             question.address.chat,
@@ -156,10 +192,11 @@ class Approvals:
         is_asker = is_here and address.is_private and not question.wanted.is_for_owner
         may = person.is_owner or is_asker or (is_here and not is_allowed)
         if not may:
-            raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
+            return "refused"
         if is_allowed and question.wanted.covers:
             self._allowed.add((question.key.id, question.wanted.covers))
         question.answer.set_result(is_allowed)
+        return "taken"
 
     def count_waited(self, key: ConversationKey) -> float:
         """Seconds for which turns of a conversation have waited for a person, since the start."""

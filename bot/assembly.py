@@ -253,6 +253,7 @@ async def assemble(
         shared.on_change()
 
     access.on_change, links.on_change = on_access_change, lambda: shared.on_change()
+    spending.on_lift = lambda: shared.on_change()
 
     def on_setting_change(key: str) -> None:
         shared.on_change()

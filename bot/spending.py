@@ -107,7 +107,8 @@ def describe_spent(account: Account) -> str:
 
 class Spending:
     """The month's accounts. `limits` and `zone` are asked each time; `clock` gives seconds since
-    1970; `is_free` says whether a conversation's model costs nothing."""
+    1970; `is_free` says whether a conversation's model costs nothing; `on_lift` hears that limits
+    rest."""
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class Spending:
         self._month = ""
         self._bills: defaultdict[str, Bill] = defaultdict(Bill)
         self._notes: set[tuple[str, str]] = set()
+        self.on_lift: Callable[[], None] = lambda: None
 
     async def take_up(self) -> None:
         """Read what was spent and said so far this month."""
@@ -211,6 +213,7 @@ class Spending:
         lifted = [account for account in self.accounts(key, user) if account.is_used_up]
         for account in lifted:
             await self._note(account.scope, LIFTED)
+        self.on_lift()
         return lifted
 
     def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:

@@ -416,7 +416,7 @@ class ToolsPort(Protocol):
 
 
 class ApprovalsPort(Protocol):
-    def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
+    async def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
         """Answer the question of this name, as a person at an address; what is refused raises
         CommandError."""
         ...

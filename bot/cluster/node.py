@@ -342,7 +342,7 @@ class Node:
         self.broker.tell_soon(CHANGES, b"{}")
 
     async def _refresh(self) -> None:
-        """Settings or people were changed by another process, or may have been."""
+        """Settings, people or limits were changed by another process, or may have been."""
         try:
             changed = await self.app.store.read(overrides.load)
             self.app.config.book.adopt_anew(changed)
@@ -350,6 +350,7 @@ class Node:
             await self.app.access.take_up()
             await self.app.links.take_up()
             self.on_links()
+            await self.app.spending.take_up()
             self.app.bot.logins.wake()
         except StoreError as error:
             log.warning("what others have changed could not be read: %s", error)

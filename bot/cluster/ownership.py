@@ -313,6 +313,8 @@ class Ownership:
 
     async def _move(self) -> None:
         places = allot(self._names, self.members)
+        if not places:  # nobody else is there, and this process has said farewell
+            return
         for name, place in places.items():
             one = self._owned[name]
             is_due = self._belongs_here(place) and not self.is_polite

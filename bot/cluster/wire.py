@@ -5,10 +5,11 @@ Nothing is taken at its word: what does not fit raises ValueError.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -40,8 +41,20 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def dump(value: object) -> bytes:
-    """A value, or a mapping of values, as it goes over the wire."""
-    return orjson.dumps(value, default=str)
+    """A value, or a mapping of values, as it goes over the wire. Broken Unicode, which platforms
+    let through, is mended on the way, as it is when a message is taken in (`clean_text`)."""
+    try:
+        return orjson.dumps(value, default=str)
+    except TypeError:
+        broken = json.dumps(value, default=_plainly, ensure_ascii=False)
+        return broken.encode("utf-8", "replace")
+
+
+def _plainly(value: Any) -> Any:
+    """What orjson writes by itself, for the slower writer."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def parse(body: bytes) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from importlib import import_module
 
 from agent.models import catalogue
 from bot.app import App
+from bot.approvals import GivenAnswer, Verdict
 from bot.cluster import wire
-from bot.cluster.base import GiveBack, OwnerCall
+from bot.cluster.base import BrokerError, GiveBack, OwnerCall
 from bot.cluster.node import Node
 from bot.cluster.ownership import BEAT, LOST, Ownership
 from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
@@ -31,6 +32,7 @@ from memory.record import cluster
 from memory.record.cluster import NOBODY, FencedError
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait, hear
+from plugins.api import CommandError
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ WATCHED = 30.0
 """Seconds for which somebody watches a conversation without saying so again."""
 REFRESH = 30.0
 """Seconds after which what others have spent is read anew."""
+PATIENCE = 30.0
+"""Seconds for which another owner's answer is waited for."""
 INTERRUPTED = (
     "The bot was interrupted while it carried this out. Check whether it took effect (/context "
     "shows it), and send it again if not."
@@ -76,6 +80,9 @@ class Worker:
         self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names, lost_after)
         self.node.hear = self._hear
         self.app.conversations.is_ours = self._is_ours
+        approvals = self.app.config.approvals
+        approvals.suits = lambda identity, name: slice_of(name) == slice_of(identity)
+        approvals.pass_on = self._pass_on
         self.app.bus.followers = lambda home: ()  # gateways know who watches, and by which chat
         self.app.bus.keep_running()  # they may ask for a turn when it has begun
 
@@ -253,6 +260,7 @@ class Worker:
             "instruct": self._instruct,
             "begin_with": self._begin_with,
             "call_hook": self._call_hook,
+            "answer": self._answer,
             "complete": self._complete,
             "watch": self._watch,
         }
@@ -286,6 +294,28 @@ class Worker:
     async def _call_hook(self, part: dict[str, object], call: OwnerCall) -> bytes:
         proven = wire.build(ProvenCall, part["call"])
         return wire.dump({"value": await self.app.bot.hooks.take(proven)})
+
+    async def _answer(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        verdict = self.app.config.approvals.take(wire.build(GivenAnswer, part["answer"]))
+        return wire.dump({"value": verdict})
+
+    async def _pass_on(self, answer: GivenAnswer) -> Verdict:
+        """Give an answer to the owner of the conversation in which it was asked for. Raises
+        CommandError."""
+        number = slice_of(answer.name)
+        if number in self._owned:
+            return "unknown"
+        body = wire.dump({"do": "answer", "answer": answer})
+        calling = self.node.broker.call(name_of_slice(number), body, PATIENCE)
+        try:
+            async with aclosing(calling) as pieces:
+                async for piece in pieces:
+                    said = wire.parse(piece)
+                    wire.raise_error(said)
+        except (BrokerError, StoreError, wire.RemoteError) as error:
+            raise CommandError(str(error)) from None
+        verdict: Verdict = said["value"]
+        return verdict
 
     # --- what streams -------------------------------------------------------------------------
 

@@ -123,19 +123,21 @@ def _in_blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 PREFIX = "/api/pictures/"
 MOST = 1_000
 
-_shown: OrderedDict[str, Path] = OrderedDict()
+_shown: OrderedDict[tuple[str, str], Path] = OrderedDict()
 
 
-def publish(path: str) -> str:
-    """The address of a picture file that a reply names. Only such a file can be fetched."""
+def publish(path: str, user: str) -> str:
+    """The address of a picture file that a reply names. Only such a file can be fetched, and only
+    by the user of the page that it was shown to ("": the owner): an address is the same at every
+    gateway, so that it can be worked out from what a file is called."""
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
-    _shown[name] = Path(path)
+    _shown[user, name] = Path(path)
     if len(_shown) > MOST:
         _shown.popitem(last=False)
     return PREFIX + name
 
 
-def picture(name: str) -> Path | None:
-    """The file behind a name, if it was shown lately and is still there."""
-    path = _shown.get(name)
+def picture(name: str, user: str) -> Path | None:
+    """The file behind a name, if it was shown to this user lately and is still there."""
+    path = _shown.get((user, name))
     return path if path is not None and path.is_file() else None

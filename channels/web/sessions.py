@@ -261,10 +261,11 @@ class Sessions:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise Problem(404, "A command's name has letters only; commands/help lists them all.")
         text = (await body(request, CommandText, WORDS)).text
-        return as_json(command_reply(await self.bot.command(address, f"/{name} {text}")))
+        reply = await self.bot.command(address, f"/{name} {text}")
+        return as_json(command_reply(reply, _user(request)))
 
     async def show_picture(self, request: Request) -> Response:
-        path = picture(request.path_params["name"])
+        path = picture(request.path_params["name"], _user(request))
         if path is None:
             raise Problem(404, "This picture is no longer here; ask for it again.")
         return FileResponse(path)

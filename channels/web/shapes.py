@@ -292,14 +292,14 @@ def as_json(flat: DataclassInstance) -> dict[str, Any]:
     return {field.name: getattr(flat, field.name) for field in fields(flat)}
 
 
-def command_reply(reply: Reply) -> dict[str, Any]:
-    """A `CommandReply`."""
+def command_reply(reply: Reply, user: str) -> dict[str, Any]:
+    """A `CommandReply` for a user of the page ("": the owner)."""
     return {
         "text": reply.text,
         "html": html(reply.text),
         "data": reply.data,
         "actions": [as_json(action) for action in reply.actions],
-        "images": [publish(path) for path in reply.images],
+        "images": [publish(path, user) for path in reply.images],
         "form": asdict(reply.form) if reply.form else None,
         "problem": reply.problem,
     }
@@ -310,7 +310,7 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
     return {
         "id": outbound.reply_to,
         "turn": outbound.turn,
-        **command_reply(outbound.reply),
+        **command_reply(outbound.reply, outbound.address.user),
         "usage": as_json(usage),
         "resent": outbound.is_resent,
     }

@@ -347,14 +347,14 @@ async def approve(ask: Ask) -> Reply:
     """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
     if not ask.words:
         return _show_waiting(ask)
-    _answer(ask, "approve", is_allowed=True)
+    await _answer(ask, "approve", is_allowed=True)
     return Reply(_("Allowed."), {"is_allowed": True})
 
 
 @command("deny", "Refuse what the bot asked permission for", "NAME")
 async def deny(ask: Ask) -> Reply:
     """`/deny K7QM`: whoever may talk there."""
-    _answer(ask, "deny", is_allowed=False)
+    await _answer(ask, "deny", is_allowed=False)
     return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
 
 
@@ -366,10 +366,10 @@ def _show_waiting(ask: Ask) -> Reply:
     return Reply("\n\n".join(question.text for question in questions), actions=actions)
 
 
-def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
+async def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
     if len(ask.words) != 1:
         raise CommandError(_("/{name} needs the name from the question, like K7QM.", name=name))
-    ask.bot.approvals.answer(ask.words[0], ask.person, ask.address, is_allowed)
+    await ask.bot.approvals.answer(ask.words[0], ask.person, ask.address, is_allowed)
 
 
 @hookimpl

@@ -148,6 +148,22 @@ async def test_a_request_in_openais_protocol_streams_through_a_gateway(
                 [event async for event in events]
 
 
+async def test_broken_unicode_reaches_the_owner_mended(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with living(tmp_path, broker, [Say("Hello!"), Say("Read.")]) as cluster:
+        house = Hands("pipe")
+        await cluster.add_gateway(house)
+        assert (await house.says("half \ud83d of it")).text == "Hello!"
+        file = Attachment("caf\udce9.txt", "text/plain", b"what a file says")
+        assert (await house.says("Look", files=(file,))).text == "Read."
+        bot = await house.bot()
+        said = await bot.transcript(Address("pipe", "main"))
+        assert said[0].text == "half ? of it"
+        found = await bot.command(Address("pipe", "main"), "/context search half\udce9")
+        assert "half?" in found.text
+
+
 async def test_a_file_that_came_to_a_gateway_reaches_the_worker_and_leaves_no_trace_on_its_way(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:

@@ -180,6 +180,14 @@ async def test_what_is_owned_is_shared_evenly_as_processes_come_and_go(cluster: 
     assert len(gained) <= 8 + 4 + 6 + 6 + 6, "nothing moves to and fro"
 
 
+async def test_the_last_one_says_farewell_and_hears_it_itself(cluster: Cluster) -> None:
+    one = await cluster.add("one")
+    await cluster.shares(8)
+    one.ownership.unsee("one")
+    await one.ownership._move()
+    assert len(one.ownership.held) == 8
+
+
 async def test_nothing_is_owned_by_two(cluster: Cluster) -> None:
     for me in ("one", "two", "three"):
         await cluster.add(me)

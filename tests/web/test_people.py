@@ -94,6 +94,22 @@ async def test_nobody_reads_conversations_of_others_by_naming_their_channel(
         assert "his" not in str(listed)
 
 
+async def test_a_picture_is_fetched_only_by_whom_it_was_shown_to(tmp_path: Path) -> None:
+    """Its address follows from where the file is, which is no secret: `/context map` says it."""
+    async with page(tmp_path) as site, browser(site) as ann:
+        await joins(site, ann)
+        (address,) = (await as_owner(site, "/context map"))["images"]
+        (hers,) = (await ann.commands("/context map"))["images"]
+        for one, headers, status in (
+            (address, OWNER, 200),
+            (address, {}, 404),
+            (hers, {}, 200),
+            (hers, OWNER, 404),
+        ):
+            async with ann.http.get(f"{site.url}{one}", headers=headers) as response:
+                assert response.status == status
+
+
 async def test_a_user_is_no_owner_on_the_page_and_an_owner_is(tmp_path: Path) -> None:
     async with page(tmp_path) as site, browser(site) as ann, browser(site) as bob:
         await joins(site, ann)
