@@ -307,14 +307,15 @@ class Worker:
             return "unknown"
         body = wire.dump({"do": "answer", "answer": answer})
         calling = self.node.broker.call(name_of_slice(number), body, PATIENCE)
+        verdict: Verdict = "unknown"
         try:
             async with aclosing(calling) as pieces:
                 async for piece in pieces:
                     said = wire.parse(piece)
                     wire.raise_error(said)
+                    verdict = said["value"]
         except (BrokerError, StoreError, wire.RemoteError) as error:
             raise CommandError(str(error)) from None
-        verdict: Verdict = said["value"]
         return verdict
 
     # --- what streams -------------------------------------------------------------------------
