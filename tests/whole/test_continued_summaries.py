@@ -236,3 +236,36 @@ async def test_a_pinned_turn_stays_and_is_in_no_summary(tmp_path: Path) -> None:
     assert asked
     assert not any("Question 1" in str(body["messages"]) for body in asked)
     assert "Question 1" in str(shown)
+
+
+@pytest.mark.parametrize(
+    "change", ["/model another-model", "/config system_prompt You are Parley, a pirate."]
+)
+async def test_what_no_model_was_sent_like_that_is_summarised_apart(
+    tmp_path: Path, change: str
+) -> None:
+    """Another model's provider has read nothing, and behind another prompt nothing is cached."""
+    async with living(tmp_path, talker, models=("gpt-4o-mini", "another-model")) as house:
+        await talk(house, 4)
+        await house.says(change)
+        await house.says("/context compact")
+        await talk(house, 3, first=5)
+        await house.says("/context compact")
+        asked = asked_for_summaries(house)
+    assert [is_behind(body) for body in asked] == [False, True]
+
+
+async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:
+    def answer(request: Received) -> Answer:
+        is_down = "Question 4" in str(request.body["messages"])
+        if is_down and request.body["model"] == "gpt-4o-mini":
+            return Fail(503, {"message": "overloaded"})
+        return talker(request)
+
+    settings = {"fallback_models": ["another-model"]}
+    models = ("gpt-4o-mini", "another-model")
+    async with living(tmp_path, answer, settings, models=models) as house:
+        await talk(house, 5)
+        await house.says("/context compact")
+        asked = asked_for_summaries(house)
+    assert [(body["model"], is_behind(body)) for body in asked] == [("another-model", False)]
