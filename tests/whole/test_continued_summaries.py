@@ -137,7 +137,14 @@ def refuses(request: Received) -> Answer:
     return talker(request)
 
 
-@pytest.mark.parametrize("answer", [calls_a_tool, says_nothing, refuses])
+def fails(request: Received) -> Answer:
+    """As a server does whose template does not fit."""
+    if is_behind(request.body):
+        return Fail(500, {"message": "no template for this"}, {"x-should-retry": "false"})
+    return talker(request)
+
+
+@pytest.mark.parametrize("answer", [calls_a_tool, says_nothing, refuses, fails])
 async def test_what_gives_no_summary_is_asked_for_apart(
     tmp_path: Path, answer: Callable[[Received], Answer]
 ) -> None:
@@ -148,7 +155,7 @@ async def test_what_gives_no_summary_is_asked_for_apart(
         shown = house.sent_to_model()
     assert [is_behind(body) for body in asked] == [True, False]
     assert NOTES in str(shown[1]["content"])
-    assert len(paid) == (1 if answer is refuses else 2), "what was answered is paid"
+    assert len(paid) == (1 if answer in (refuses, fails) else 2), "what was answered is paid"
 
 
 async def test_what_came_from_outside_is_summarised_without_the_prompt(tmp_path: Path) -> None:
