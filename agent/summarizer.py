@@ -48,7 +48,8 @@ class ModelSummarizer:
     `answers` says whether that is the model that answers in the conversation, which has the turns
     at hand; nobody else is shown the conversation's prompt. `unstructured` are the names of models
     that refused a JSON Schema: they are asked in words; `misses` says how often in a row one was
-    asked in the conversation, and its provider had nothing of that at hand.
+    asked in the conversation in vain: it called a tool or refused that, or its provider had nothing
+    of it at hand.
     """
 
     model_of: Callable[[ConversationKey], Model]
@@ -82,8 +83,7 @@ class ModelSummarizer:
             try:
                 return await self._reply(model, request)
             except (ModelRefused, ModelAnswerBroken, ModelUnreachable) as error:
-                is_hopeless = isinstance(error, ModelUnreachable) and error.status < 500
-                if is_hopeless or isinstance(error, AccountRefused):
+                if _is_hopeless(error):
                     raise
                 log.info("%s is asked without a schema: %s", model.name, error)
         reply = await self._reply(model, _in_words(request))
@@ -97,8 +97,9 @@ class ModelSummarizer:
         """The summary, asked for as the conversation's next message. Raises ModelError."""
         reply = await self._reply(model, request, beginning)
         usage = reply.usage
-        if reply.by is None and (usage is None or usage.cached < usage.prompt // 2):
-            log.info("%s had the conversation not at hand for a summary", model.name)
+        is_miss = usage is None or usage.cached < usage.prompt // 2
+        if reply.by is None and (is_miss or reply.tool_calls):
+            log.info("%s was asked for a summary in the conversation in vain", model.name)
             self.misses[model.name] += 1
         elif reply.by is None:
             self.misses[model.name] = 0
@@ -107,7 +108,7 @@ class ModelSummarizer:
     async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
         """Whether the summary is cheaper there."""
         is_at_hand = model.caches_by_itself and self.answers(request.key)
-        if not is_at_hand or self.misses[model.name] == _MOST_MISSES:
+        if not is_at_hand or self.misses[model.name] >= _MOST_MISSES:
             return False
         texts = (behind(request.task), f"{request.task}\n{request.text}")
         asked, apart = await self.tokens(texts, model)
@@ -126,14 +127,21 @@ class ModelSummarizer:
             return paid[-1]
         finally:
             for reply in paid:
-                usage = reply.usage or await self._estimate(model, asked, reply)
+                usage = reply.usage or await self._estimate(model, asked, reply, beginning)
                 request.on_spent(price_reply("summary", model, reply, usage))
 
-    async def _estimate(self, model: Model, request: ModelRequest, reply: ModelReply) -> Usage:
+    async def _estimate(
+        self,
+        model: Model,
+        request: ModelRequest,
+        reply: ModelReply,
+        beginning: Beginning | None,
+    ) -> Usage:
         """What the meter counts, where the provider did not."""
-        asked = "\n".join(str(message["content"]) for message in request.messages)
+        own = request.messages if beginning is None else request.messages[-1:]
+        asked = "\n".join(str(message["content"]) for message in own)
         prompt, completion = await self.tokens((asked, reply.written), model)
-        return Usage(prompt, completion)
+        return Usage(prompt + (beginning.tokens if beginning else 0), completion)
 
     async def tokens(self, texts: Sequence[str], model: Model) -> list[int]:
         """Tokens of each text for a model."""
@@ -170,9 +178,10 @@ class _Work:
             return ""
         try:
             reply = await self.by.ask_behind(self.model, self.request, beginning)
-        except (AccountRefused, ModelUnreachable):
-            raise
         except ModelError as error:
+            if _is_hopeless(error):
+                raise
+            self.by.misses[self.model.name] += isinstance(error, ModelRefused)
             log.info("a summary is asked for apart from its conversation: %s", error)
             return ""
         if reply.tool_calls or not (text := self._take(reply)):
@@ -241,6 +250,12 @@ def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
         left -= parts[count][2]
         count += 1
     return list(parts[:count]), list(parts[count:])
+
+
+def _is_hopeless(error: ModelError) -> bool:
+    """Whether a model that failed like this would fail however it were asked."""
+    is_out_of_reach = isinstance(error, ModelUnreachable) and error.status < 500
+    return is_out_of_reach or isinstance(error, AccountRefused)
 
 
 def _discard(piece: str) -> None:

@@ -249,6 +249,7 @@ async def _turn(
         result.bare += 1
     reply, line = _words(f"reply{number}", tau * 2 // 3), _words(f"did{number}", LINE)
     terse = line if conversation.context.limits.strategy == "slim" else ""
+    await turn.calibrate(view, view.tokens, conversation.context.limits.model)
     await turn.record(Message("assistant", reply, terse=terse), spent=spent)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from memory.context.change import Boundaries
 from memory.context.limits import Limits
-from memory.context.meter import calibrate, is_absurd
+from memory.context.meter import PrefixTokens, calibrate, is_absurd
 from memory.context.view import Scale, View
 from memory.record import ledger
 from memory.record.store import Store
@@ -60,12 +60,14 @@ class KnownModels:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The last request that the provider counted: its tokens by the provider, and raw."""
+    """The last request that the provider counted: its tokens by the provider, and raw; `prefix` is
+    the very object that the meter has for what stood before the conversation."""
 
     reported: int
     raw: int
     model: str
     boundaries: Boundaries
+    prefix: PrefixTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class Calibration:
         self.cuts.newest.pop(model, None)
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(reported)
         self._refused.pop(model, None)
-        self.anchor = Anchor(reported, raw, model, view.boundaries)
+        self.anchor = Anchor(reported, raw, model, view.boundaries, view.prefix)
         if raw >= _SMALL and not has_pictures:
             await self._set_ratio(calibrate(self.models.ratio(model), reported, raw), model)
         return True

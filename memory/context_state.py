@@ -310,11 +310,15 @@ class ContextState:
         return stored
 
     def as_sent(self) -> AsSent | None:
-        """What the model was last sent, where its provider keeps what it reads."""
-        if not self.cached:
+        """What the model was last sent, where its provider keeps what it reads. None, too, where
+        that was another model or behind another prompt, or is not known since a restart."""
+        anchor, prefix = self._calibration.anchor, self.prefix
+        if anchor is None or not self.bill.cached:
             return None
-        prefix = self.prefix
-        return AsSent(self.view(prefix), prefix, self.affinity)
+        view = self.view(prefix)
+        if anchor.model != self.limits.model or anchor.prefix is not view.prefix:
+            return None
+        return AsSent(view, prefix, self.affinity)
 
     @property
     def cached(self) -> int:

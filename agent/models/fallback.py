@@ -127,7 +127,7 @@ class FallbackModel(Model):
 
     @property
     def caches_by_itself(self) -> bool:
-        return self.models[0].caches_by_itself
+        return self.models[0].caches_by_itself and self._rests.of(self.models[0]) is None
 
     @property
     def counts(self) -> bool:

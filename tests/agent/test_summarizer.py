@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 
-from agent.models.base import ContextOverflow, ModelRefused, ModelRequest
+import pytest
+
+from agent.models.base import ContextOverflow, ModelRefused, ModelRequest, Usage
 from agent.summarizer import ModelSummarizer
-from memory.context.summary import SummaryRequest
+from memory.context.continued import Beginning
+from memory.context.summary import SummaryRequest, behind
 from memory.context.summary_fields import SCHEMA
 from memory.keys import ConversationKey
+from memory.messages import NOTHING_BESIDE, ToolCall
 from memory.record.ledger import Spent
 from tests.fakes.scripted_model import ScriptedModel
 
@@ -155,3 +161,65 @@ async def test_a_model_that_takes_nothing_is_not_asked_for_ever() -> None:
     assert (await summarizer(model).summarize(request)).text == ""
     assert not spent
     assert len(model.requests) == 7
+
+
+# --- in the conversation ---
+
+SAID = ({"role": "system", "content": "You are a bot."}, {"role": "user", "content": "Hi"})
+BEGINNING = Beginning(SAID, (), NOTHING_BESIDE, "", 2_000)
+LONG = SummaryRequest("Sum up.", turns(30), 100, KEY, beginning=BEGINNING)
+
+
+class Keeper(ScriptedModel):
+    """A model whose provider may have at hand what it has read."""
+
+    @property
+    def caches_by_itself(self) -> bool:
+        return True
+
+
+def in_conversation(model: ScriptedModel) -> ModelSummarizer:
+    return replace(summarizer(model), answers=lambda key: True)
+
+
+def behind_it(model: ScriptedModel) -> list[bool]:
+    return [request.messages[0] == SAID[0] for request in model.requests]
+
+
+async def test_two_that_miss_at_once_are_two_misses() -> None:
+    both = asyncio.Barrier(2)
+
+    async def answer(request: ModelRequest) -> str:
+        if len(model.requests) in (3, 4):
+            await both.wait()
+        return "Summed up."
+
+    model = Keeper(answer)
+    asked = in_conversation(model)
+    await asked.summarize(LONG)
+    await asked.summarize(LONG)
+    await asyncio.gather(asked.summarize(LONG), asked.summarize(LONG))
+    await asked.summarize(LONG)
+    assert behind_it(model) == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize("vain", [(ToolCall("c1", "look", "{}"),), ModelRefused("no")])
+async def test_one_that_never_gives_a_summary_there_is_asked_apart_from_then_on(
+    vain: tuple[ToolCall, ...] | ModelRefused,
+) -> None:
+    def answer(request: ModelRequest) -> str | tuple[ToolCall, ...] | ModelRefused:
+        return vain if request.messages[0] == SAID[0] else "Summed up."
+
+    model = Keeper(answer, usage=lambda request, text: Usage(2_000, 10, cached=1_900))
+    asked = in_conversation(model)
+    for _ in range(4):
+        assert (await asked.summarize(LONG)).text == "Summed up."
+    assert behind_it(model) == [True, False, True, False, True, False, False]
+
+
+async def test_where_nothing_is_reported_the_beginning_is_booked_whole() -> None:
+    model = Keeper(["Summed up."], usage=lambda request, text: None)
+    spent: list[Spent] = []
+    await in_conversation(model).summarize(replace(LONG, on_spent=spent.append))
+    task = len(behind("Sum up.").split())
+    assert [(one.prompt, one.is_reported) for one in spent] == [(2_000 + task, False)]

@@ -12,6 +12,7 @@ import pytest
 from memory.context.change import Change
 from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays
 from memory.context.cut_cost import InputPrice
+from memory.context.meter import PromptPrefix
 from memory.messages import NOTHING_BESIDE, Image
 from memory.record.ledger import Spent
 from memory.turns import Turn
@@ -27,9 +28,16 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
     await lodge.open()
     for number in range(1, 7):
         await lodge.says(f"question {number}", ["a result"] if number == 2 else [])
+    await report(lodge)
     (await lodge.conversation()).context.book(CACHED)
     yield lodge
     await lodge.close()
+
+
+async def report(lodge: Lodge, model: str = "") -> None:
+    """The provider has counted what would be sent now."""
+    conversation = await lodge.conversation()
+    await conversation.calibration.learn(conversation.context.view(), 2_000, model)
 
 
 async def sent(lodge: Lodge) -> AsSent:
@@ -55,6 +63,23 @@ async def test_it_ends_with_the_last_of_the_turns(lodge: Lodge) -> None:
 
 async def test_a_conversation_whose_provider_reports_no_cache_has_none(lodge: Lodge) -> None:
     await lodge.restart()  # what it has cost is on disk, and there the calls had nothing cached
+    await report(lodge)
+    assert (await lodge.conversation()).context.as_sent() is None
+
+
+async def test_one_that_another_model_was_sent_last_has_none(lodge: Lodge) -> None:
+    await report(lodge, "another")
+    assert (await lodge.conversation()).context.as_sent() is None
+
+
+async def test_one_that_stood_behind_another_prompt_has_none(lodge: Lodge) -> None:
+    lodge.frame = PromptPrefix("You are another test.", lodge.frame.tools)
+    assert (await lodge.conversation()).context.as_sent() is None
+
+
+async def test_one_of_which_nobody_knows_what_was_sent_last_has_none(lodge: Lodge) -> None:
+    await lodge.restart()
+    (await lodge.conversation()).context.book(CACHED)
     assert (await lodge.conversation()).context.as_sent() is None
 
 

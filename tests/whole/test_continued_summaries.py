@@ -137,7 +137,14 @@ def refuses(request: Received) -> Answer:
     return talker(request)
 
 
-@pytest.mark.parametrize("answer", [calls_a_tool, says_nothing, refuses])
+def fails(request: Received) -> Answer:
+    """As a server does whose template does not fit."""
+    if is_behind(request.body):
+        return Fail(500, {"message": "no template for this"}, {"x-should-retry": "false"})
+    return talker(request)
+
+
+@pytest.mark.parametrize("answer", [calls_a_tool, says_nothing, refuses, fails])
 async def test_what_gives_no_summary_is_asked_for_apart(
     tmp_path: Path, answer: Callable[[Received], Answer]
 ) -> None:
@@ -148,7 +155,7 @@ async def test_what_gives_no_summary_is_asked_for_apart(
         shown = house.sent_to_model()
     assert [is_behind(body) for body in asked] == [True, False]
     assert NOTES in str(shown[1]["content"])
-    assert len(paid) == (1 if answer is refuses else 2), "what was answered is paid"
+    assert len(paid) == (1 if answer in (refuses, fails) else 2), "what was answered is paid"
 
 
 async def test_what_came_from_outside_is_summarised_without_the_prompt(tmp_path: Path) -> None:
@@ -236,3 +243,36 @@ async def test_a_pinned_turn_stays_and_is_in_no_summary(tmp_path: Path) -> None:
     assert asked
     assert not any("Question 1" in str(body["messages"]) for body in asked)
     assert "Question 1" in str(shown)
+
+
+@pytest.mark.parametrize(
+    "change", ["/model another-model", "/config system_prompt You are Parley, a pirate."]
+)
+async def test_what_no_model_was_sent_like_that_is_summarised_apart(
+    tmp_path: Path, change: str
+) -> None:
+    """Another model's provider has read nothing, and behind another prompt nothing is cached."""
+    async with living(tmp_path, talker, models=("gpt-4o-mini", "another-model")) as house:
+        await talk(house, 4)
+        await house.says(change)
+        await house.says("/context compact")
+        await talk(house, 3, first=5)
+        await house.says("/context compact")
+        asked = asked_for_summaries(house)
+    assert [is_behind(body) for body in asked] == [False, True]
+
+
+async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:
+    def answer(request: Received) -> Answer:
+        is_down = "Question 4" in str(request.body["messages"])
+        if is_down and request.body["model"] == "gpt-4o-mini":
+            return Fail(503, {"message": "overloaded"})
+        return talker(request)
+
+    settings = {"fallback_models": ["another-model"]}
+    models = ("gpt-4o-mini", "another-model")
+    async with living(tmp_path, answer, settings, models=models) as house:
+        await talk(house, 5)
+        await house.says("/context compact")
+        asked = asked_for_summaries(house)
+    assert [(body["model"], is_behind(body)) for body in asked] == [("another-model", False)]
