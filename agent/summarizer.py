@@ -106,7 +106,7 @@ class ModelSummarizer:
         return reply
 
     async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
-        """Whether the summary is cheaper there."""
+        """Whether the summary is much cheaper there."""
         is_at_hand = model.caches_by_itself and self.answers(request.key)
         if not is_at_hand or self.misses[model.name] >= _MOST_MISSES:
             return False
@@ -171,7 +171,7 @@ class _Work:
         return "\n\n".join(self.diary) if all(self.diary) else ""
 
     async def go_on(self) -> str:
-        """The summary, asked for in the conversation itself, where that is cheaper; "" where it is
+        """The summary, asked for in the conversation itself, where that pays; "" where it does
         not, or nothing came of it that is one. Raises ModelError."""
         beginning = self.request.beginning
         if beginning is None or not await self.by.pays(self.model, self.request, beginning):

@@ -23,8 +23,7 @@ KEPT_FOR = timedelta(minutes=5)
 """How long what was read stays cached, at least (OpenAI: 5 to 10 minutes without a request)."""
 LEAST = 1_024
 """Tokens that a request must have before OpenAI keeps any of it; others keep less."""
-USUAL_PRICE = InputPrice(1.0, 0.1)
-"""Where the model's is not known; a cached token costs most providers' customers a tenth."""
+_HALF = 0.5  # of what it costs apart, which is the surer way
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +67,12 @@ def find_beginning(
 
 
 def pays(beginning: Beginning, asked: int, apart: int, price: InputPrice | None) -> bool:
-    """Whether a summary is cheaper in the conversation, with a task of `asked` tokens behind the
-    beginning, than in a request of its own, of `apart` tokens."""
-    price = price or USUAL_PRICE
-    if beginning.tokens < LEAST:
+    """Whether a summary is at most half as dear in the conversation, with a task of `asked` tokens
+    behind the beginning, as in a request of its own, of `apart` tokens. Where the price is not
+    known, nobody knows that."""
+    if price is None or beginning.tokens < LEAST:
         return False
-    return price.cached * beginning.tokens + price.fresh * asked < price.fresh * apart
+    return price.cached * beginning.tokens + price.fresh * asked <= _HALF * price.fresh * apart
 
 
 def _is_kept(view: View, now: datetime) -> bool:

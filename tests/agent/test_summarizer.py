@@ -167,6 +167,8 @@ async def test_a_model_that_takes_nothing_is_not_asked_for_ever() -> None:
 
 SAID = ({"role": "system", "content": "You are a bot."}, {"role": "user", "content": "Hi"})
 BEGINNING = Beginning(SAID, (), NOTHING_BESIDE, "", 2_000)
+NAMED = "gpt-4.1-mini"
+"""A model of which a cached token costs a quarter."""
 LONG = SummaryRequest("Sum up.", turns(30), 100, KEY, beginning=BEGINNING)
 
 
@@ -194,7 +196,7 @@ async def test_two_that_miss_at_once_are_two_misses() -> None:
             await both.wait()
         return "Summed up."
 
-    model = Keeper(answer)
+    model = Keeper(answer, name=NAMED)
     asked = in_conversation(model)
     await asked.summarize(LONG)
     await asked.summarize(LONG)
@@ -210,7 +212,7 @@ async def test_one_that_never_gives_a_summary_there_is_asked_apart_from_then_on(
     def answer(request: ModelRequest) -> str | tuple[ToolCall, ...] | ModelRefused:
         return vain if request.messages[0] == SAID[0] else "Summed up."
 
-    model = Keeper(answer, usage=lambda request, text: Usage(2_000, 10, cached=1_900))
+    model = Keeper(answer, name=NAMED, usage=lambda request, text: Usage(2_000, 10, cached=1_900))
     asked = in_conversation(model)
     for _ in range(4):
         assert (await asked.summarize(LONG)).text == "Summed up."
@@ -218,7 +220,7 @@ async def test_one_that_never_gives_a_summary_there_is_asked_apart_from_then_on(
 
 
 async def test_where_nothing_is_reported_the_beginning_is_booked_whole() -> None:
-    model = Keeper(["Summed up."], usage=lambda request, text: None)
+    model = Keeper(["Summed up."], name=NAMED, usage=lambda request, text: None)
     spent: list[Spent] = []
     await in_conversation(model).summarize(replace(LONG, on_spent=spent.append))
     task = len(behind("Sum up.").split())

@@ -149,11 +149,11 @@ async def test_an_activity_log_stays_and_is_not_summarised_with_the_turns(lodge:
     assert find_beginning(now, now.view.whole[:1], 0, moment, of_log=True) is None
 
 
-def test_it_is_asked_for_where_that_is_cheaper() -> None:
+def test_it_is_asked_for_where_that_is_at_most_half_as_dear() -> None:
     beginning = Beginning((), (), NOTHING_BESIDE, "", 5_000)
     tenth, half = InputPrice(1.0, 0.1), InputPrice(1.0, 0.5)
-    assert pays(beginning, 100, 601, tenth)
-    assert not pays(beginning, 100, 600, tenth)
-    assert not pays(beginning, 100, 2_600, half)
-    assert pays(beginning, 100, 601, None), "the price is not known"
+    assert pays(beginning, 100, 1_200, tenth)
+    assert not pays(beginning, 100, 1_199, tenth)
+    assert not pays(beginning, 100, 5_100, half)
+    assert not pays(beginning, 100, 10_000, None), "the price is not known"
     assert not pays(replace(beginning, tokens=LEAST - 1), 100, 10_000, tenth)

@@ -14,8 +14,10 @@ from tests.fakes import openai_server
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.whole.house import House, living
 
-SIX = {"agent_max_context_turns": 6}
-REPLY = "A long answer. " * 160
+MODEL = {"model": "gpt-4.1-mini"}
+"""A cached token costs a quarter of the price."""
+SIX = {**MODEL, "agent_max_context_turns": 6}
+REPLY = "A long answer. " * 500
 NOTES = "They talked about numbers."
 
 Body = Mapping[str, Any]
@@ -108,7 +110,7 @@ async def test_the_lines_of_the_log_are_rolled_up_behind_them(tmp_path: Path) ->
         return Say(NOTES if is_summary(request.body) else f"{REPLY}\n<terse>{line}</terse>")
 
     own = {"strategy": "slim", "max_terse_entries": 24, "full_turns": 1}
-    async with living(tmp_path, answer, {"context": own}) as house:
+    async with living(tmp_path, answer, {**MODEL, "context": own}) as house:
         await talk(house, 34)
         asked = asked_for_summaries(house)
         paid = await paid_for_summaries(house)
@@ -246,13 +248,13 @@ async def test_a_pinned_turn_stays_and_is_in_no_summary(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["/model another-model", "/config system_prompt You are Parley, a pirate."]
+    "change", ["/model gpt-4.1-nano", "/config system_prompt You are Parley, a pirate."]
 )
 async def test_what_no_model_was_sent_like_that_is_summarised_apart(
     tmp_path: Path, change: str
 ) -> None:
     """Another model's provider has read nothing, and behind another prompt nothing is cached."""
-    async with living(tmp_path, talker, models=("gpt-4o-mini", "another-model")) as house:
+    async with living(tmp_path, talker, MODEL, models=("gpt-4.1-mini", "gpt-4.1-nano")) as house:
         await talk(house, 4)
         await house.says(change)
         await house.says("/context compact")
@@ -265,14 +267,14 @@ async def test_what_no_model_was_sent_like_that_is_summarised_apart(
 async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:
     def answer(request: Received) -> Answer:
         is_down = "Question 4" in str(request.body["messages"])
-        if is_down and request.body["model"] == "gpt-4o-mini":
+        if is_down and request.body["model"] == "gpt-4.1-mini":
             return Fail(503, {"message": "overloaded"})
         return talker(request)
 
-    settings = {"fallback_models": ["another-model"]}
-    models = ("gpt-4o-mini", "another-model")
+    settings = {**MODEL, "fallback_models": ["gpt-4.1-nano"]}
+    models = ("gpt-4.1-mini", "gpt-4.1-nano")
     async with living(tmp_path, answer, settings, models=models) as house:
         await talk(house, 5)
         await house.says("/context compact")
         asked = asked_for_summaries(house)
-    assert [(body["model"], is_behind(body)) for body in asked] == [("another-model", False)]
+    assert [(body["model"], is_behind(body)) for body in asked] == [("gpt-4.1-nano", False)]
