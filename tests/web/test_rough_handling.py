@@ -167,6 +167,30 @@ async def test_turns_that_come_late_stand_in_no_other_conversation(
         await expect(tab.page.locator("#log .question")).to_have_text(["two"])
 
 
+async def test_older_turns_that_come_late_stand_in_no_other_conversation(
+    tmp_path: Path, browser: Browser
+) -> None:
+    late = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await late.wait()
+        await route.continue_()
+
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        for session in ["two", *["one"] * 31]:
+            await site.says(session, session)
+        await tab.opens(site.url, "one")
+        await tab.page.route("**/sessions/one/messages?**", hold)
+        async with tab.page.expect_request("**/sessions/one/messages?**"):
+            await tab.presses("Show older turns", "#log")
+        await tab.page.click("#list li[data-session=two] .session")
+        await tab.sees("#log .turn:has-text('re: two')")
+        async with tab.page.expect_response("**/sessions/one/messages?**"):
+            late.set()
+        await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+        await expect(tab.page.locator("#log .question")).to_have_text(["two"])
+
+
 async def test_a_question_that_is_being_edited_outlives_a_cut_connection(
     tmp_path: Path, browser: Browser
 ) -> None:
