@@ -17,7 +17,7 @@ from channels.web.operations import as_json
 PAGE = Path(__file__).parent / "page"
 _MARKED = re.compile(r"\bt\(\s*\"((?:[^\"\\]|\\.)+)\"")
 _TEXT = re.compile(r">([^<>]*[A-Za-z]{2}[^<>]*)<")
-_ATTRIBUTE = re.compile(r"\b(?:aria-label|placeholder|title)=\"([^\"]+)\"")
+_ATTRIBUTE = re.compile(r"\b(?:aria-label|placeholder|title|data-away)=\"([^\"]+)\"")
 _NAMES = frozenset({"Parley"})
 
 

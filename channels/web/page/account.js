@@ -24,7 +24,7 @@ function filled({ question, fields, action, words }) {
   dialog.showModal();
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
-      resolve(dialog.returnValue ? Object.fromEntries(new FormData(form)) : null);
+      resolve(dialog.returnValue && form.isConnected ? Object.fromEntries(new FormData(form)) : null);
     }, { once: true });
   });
 }

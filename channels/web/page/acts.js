@@ -3,6 +3,7 @@
 import { icon } from "./icons.js";
 import { amount, h, money } from "./dom.js";
 import { nameOfState, t } from "./language.js";
+import { copied } from "./text.js";
 
 /** A button with an icon; its name is read aloud and shown. Pressed twice, it does one thing. */
 export function iconButton(name, title, does, extra = {}) {
@@ -21,7 +22,7 @@ export function iconButton(name, title, does, extra = {}) {
 /** The row under a turn. `page` says what is done: act(line), edit(turn), model(turn), quote(turn). */
 export function acts(turn, answer, page) {
   const copy = iconButton("copy", t("Copy the answer"), async () => {
-    await navigator.clipboard.writeText(answer);
+    await copied(answer);
     copy.classList.add("done");
     copy.title = t("Copied");
     setTimeout(() => { copy.classList.remove("done"); copy.title = t("Copy the answer"); }, 1500);

@@ -1,6 +1,7 @@
 // What is about this browser: the page as an application of its own, notifications, the keyboard.
 import { byId, h } from "./dom.js";
 import { t } from "./language.js";
+import { recall, remember } from "./storage.js";
 
 const LONGEST = 140; // characters of an answer in a notification
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
@@ -13,7 +14,7 @@ export const shortcuts = (page) => [
   { keys: [main, "."], key: ".", isMain: true, does: t("Stop the answer"), act: page.stop },
   { keys: ["Alt", "↑"], key: "ArrowUp", isAlt: true, does: t("Conversation above"), act: () => page.step(-1) },
   { keys: ["Alt", "↓"], key: "ArrowDown", isAlt: true, does: t("Conversation below"), act: () => page.step(1) },
-  { keys: ["/"], key: "/", does: t("Write a message"), act: page.write },
+  { keys: ["/"], key: "/", isShift: null, does: t("Write a message"), act: page.write },
   { keys: ["?"], key: "?", isShift: null, does: t("This list"), act: () => sheet(page) },
 ];
 
@@ -67,7 +68,7 @@ export function drawnBrowser(page) {
       wished.checked = false;
       why.textContent = t("Your browser refuses notifications from this page; its own settings can allow them.");
     }
-    localStorage.setItem("notify", wished.checked ? "yes" : "");
+    remember("notify", wished.checked ? "yes" : "");
   });
   const version = h("span", { class: "value" });
   const ask = async (event) => { if (event.target.open && !version.textContent) version.textContent = await page.version(); };
@@ -77,7 +78,7 @@ export function drawnBrowser(page) {
     h("li", {}, h("span", {}, "Parley"), version)));
 }
 
-const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notify") === "yes";
+const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && recall("notify") === "yes";
 
 /** Say that an answer is there, where nobody looks at the page. */
 export async function announce(title, text, address = location.href) {

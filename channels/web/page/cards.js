@@ -28,14 +28,19 @@ export function card(line, reply, run, ask) {
   async function press({ label, command, asks_first: asksFirst }) {
     if (asksFirst && await asked({ question: t("{label}: really?", { label }), action: label }) === null) return;
     const isAnswer = ANSWERS.test(command);
-    for (const button of buttons) button.disabled = isAnswer;
+    const same = buttons.filter((_, at) => lastWord(reply.actions[at].command) === lastWord(command)); // of one question of several
+    for (const button of same) button.disabled = isAnswer;
     const answer = await run(command, { isQuiet: isAnswer });
     if (!isAnswer) return;
-    if (answer) choices.replaceWith(h("p", { class: "faint" }, `${label}: ${plain(answer.text)}`));
-    else for (const button of buttons) button.disabled = false;
+    if (answer) {
+      same.pop().replaceWith(h("p", { class: "faint" }, `${label}: ${plain(answer.text)}`));
+      for (const button of same) button.remove();
+    } else for (const button of same) button.disabled = false;
   }
   return element;
 }
+
+const lastWord = (line) => line.split(" ").at(-1);
 
 /** The first sentence or so of a text in Markdown, plain. */
 export const plain = (text) => text.split("\n")[0].replaceAll(/[*`]/g, "");

@@ -42,13 +42,36 @@ export class Chat {
     const { messages, event } = await api.messages(session);
     if (session !== this.#session) return event;
     this.#known.clear(); // in another branch the same name is another turn
+    const written = this.#beingWritten();
     this.#log.replaceChildren(...this.#drawn(messages));
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting(this.#page));
     this.mark(this.#page.known());
     this.#page.loaded();
     this.#toEnd(true);
+    written();
     return event;
+  }
+
+  /** Take what somebody writes in the log at this moment; returns what puts it back. */
+  #beingWritten() {
+    const focus = document.activeElement;
+    const question = this.#log.querySelector(".turn > .field:not([inert])");
+    const turn = question?.parentElement.dataset.turn;
+    const cards = this.#log.querySelectorAll(":scope > .card:has(textarea:enabled)");
+    return () => {
+      const asked = question && this.#question(turn);
+      if (asked) {
+        asked.hidden = true;
+        asked.after(question);
+      }
+      for (const one of cards) this.#put(one);
+      if (focus?.matches("textarea") && this.#log.contains(focus)) focus.focus();
+    };
+  }
+
+  #question(turn) {
+    return this.#log.querySelector(`[data-turn=${turn}] .question`);
   }
 
   #drawn(messages) {
@@ -67,13 +90,13 @@ export class Chat {
   /** Write a question anew, where it stands. */
   #edit = async (turn) => {
     const reply = await this.#page.ask(`/edit ${turn}`);
-    const asked = this.#log.querySelector(`[data-turn=${turn}] .question`);
+    const asked = this.#question(turn);
     if (!reply?.form || !asked) return reply && this.notice(plain(reply.text));
     this.#log.querySelector(".turn > .field")?.remove();
     for (const other of this.#log.querySelectorAll(".question[hidden]")) other.hidden = false;
     asked.hidden = true;
     const ask = async (line) => { const told = await this.#act(line); return told?.data && told; }; // what was written stays if it is refused
-    asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left: () => { asked.hidden = false; } }));
+    asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left: () => { this.#question(turn).hidden = false; } }));
     return asked.nextSibling.querySelector("textarea").focus();
   };
 
@@ -85,7 +108,7 @@ export class Chat {
   };
 
   #model = async (turn) => {
-    const model = await this.#page.chooseModel();
+    const model = await this.#page.chooseModel().catch((error) => this.notice(error.message));
     return model && this.#act(`/regenerate ${turn} ${model}`);
   };
 
@@ -107,7 +130,9 @@ export class Chat {
   }
 
   async #showOlder(before, limit) {
-    const { messages } = await api.messages(this.#session, { before, limit });
+    const session = this.#session;
+    const { messages } = await api.messages(session, { before, limit });
+    if (session !== this.#session) return;
     const height = this.#log.scrollHeight;
     // In a box of their own, or each of a thousand turns is looked at when one scrolls.
     this.#older.replaceWith(h("div", { class: "batch" }, ...this.#drawn(messages)));
@@ -157,9 +182,11 @@ export class Chat {
     const isAtEnd = this.#isAtEnd();
     let article = this.#find(id);
     if (!article) {
-      this.#log.querySelector(`.turn:not([data-id])[data-open]`)?.remove();
+      const begun = this.#log.querySelector(`.turn:not([data-id])[data-open]`);
+      begun?.remove();
       article = h("article", { class: "turn pending", "data-id": id }, question(text));
       this.#put(article);
+      if (begun) this.#showWaiting();
     }
     article.className = "turn pending";
     if (this.#draft?.id !== id) this.#draft = new Draft(id);
@@ -171,13 +198,22 @@ export class Chat {
     this.#toEnd(isAtEnd);
   }
 
+  /** Show again what a tool has asked in a turn that ran before it was opened here. */
+  async #showWaiting() {
+    const session = this.#session;
+    const reply = await api.command(session, "/approve").catch(() => null); // it may be typed, too
+    if (reply && !reply.problem && session === this.#session) this.reply("", reply);
+  }
+
   /** An answer is whole: its turn is drawn as the transcript has it. */
   async done(answer) {
     const isAtEnd = this.#isAtEnd();
+    const session = this.#session;
     const article = this.#find(answer.id);
     if (answer.turn) {
       const before = Number(answer.turn.slice(1)) + 1;
-      const { messages } = await api.messages(this.#session, { before, limit: 1 });
+      const { messages } = await api.messages(session, { before, limit: 1 });
+      if (session !== this.#session) return;
       const turns = this.#drawn(messages);
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));

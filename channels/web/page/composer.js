@@ -4,6 +4,8 @@ import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
 import { t } from "./language.js";
 
+const COMPOSED = 229; // the key that ended a composition, in Safari, where it is over by then
+
 export class Composer {
   #page;
   #text = byId("text");
@@ -267,6 +269,7 @@ export class Composer {
   }
 
   #key(event) {
+    if (event.isComposing || event.keyCode === COMPOSED) return;
     const isOpen = !this.#options.hidden;
     if (isOpen && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
       event.preventDefault();
@@ -276,7 +279,7 @@ export class Composer {
       this.#fill(this.#options.children[Math.max(0, this.#chosen)].dataset.line);
     } else if (isOpen && event.key === "Escape") {
       this.#offer([]);
-    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    } else if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       this.#send();
     }

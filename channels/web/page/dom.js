@@ -48,8 +48,8 @@ export function asked({ question, label, value, action = "OK", secret = false })
   dialog.showModal();
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
-      const said = dialog.returnValue && (field ? field.value : "yes");
-      resolve(said || (field && dialog.returnValue ? "" : null));
+      const isYes = dialog.returnValue && form.isConnected; // or something else was answered in its place
+      resolve(isYes ? field?.value ?? "yes" : null);
     }, { once: true });
   });
 }

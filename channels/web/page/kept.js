@@ -1,6 +1,7 @@
 // What this browser keeps of what was typed until the bot has it: drafts, their files, and messages
 // on their way. Texts are written at once, so that no closing of a tab is faster; files are too
 // large for that place.
+import { recall, remember, remembered } from "./storage.js";
 
 const memory = { files: new Map(), outbox: new Map() }; // where a browser keeps no database
 
@@ -44,14 +45,9 @@ const everything = async (name) => {
 const place = (session) => `draft/${session}`;
 
 /** The text that was typed in a session and not sent. */
-export const draft = (session) => localStorage.getItem(place(session)) ?? "";
+export const draft = (session) => recall(place(session)) ?? "";
 
-export function keepDraft(session, text) {
-  try {
-    if (text) localStorage.setItem(place(session), text);
-    else localStorage.removeItem(place(session));
-  } catch { /* it is full; the tab has it */ }
-}
+export const keepDraft = (session, text) => remember(place(session), text || null);
 
 /** The files that were put to it. */
 export async function files(session) {
@@ -68,8 +64,8 @@ export const dropMessage = (id) => drop("outbox", id);
 
 /** Nothing that somebody else has typed is shown to this person; true where there was something. */
 export async function belongTo(user) {
-  const before = localStorage.getItem("user");
-  localStorage.setItem("user", user);
+  const before = recall("user");
+  remember("user", user);
   if (before === null || before === user) return false;
   await clear();
   return true;
@@ -77,7 +73,7 @@ export async function belongTo(user) {
 
 /** Whoever signs out leaves nothing behind. */
 export async function clear() {
-  for (const name of Object.keys(localStorage)) if (name === "session" || name.startsWith("draft/")) localStorage.removeItem(name);
+  for (const name of remembered()) if (name === "session" || name.startsWith("draft/")) remember(name, null);
   for (const name of ["files", "outbox"]) {
     memory[name].clear();
     await within(name, "readwrite", (store) => store.clear(), () => {}).catch(() => {});

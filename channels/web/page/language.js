@@ -1,7 +1,9 @@
 // The page's own words in the language of the person, as far as the bot has said which that is, else of
 // the browser; what has no translation is English.
 // What people and the bot say is never looked up: `t` is for the page's words alone.
-const theirs = localStorage.getItem("language");
+import { keeps, recall, remember } from "./storage.js";
+
+const theirs = recall("language");
 const isEnglish = (theirs || navigator.language || "en").toLowerCase().startsWith("en");
 const none = { language: "en", words: {} };
 const { language, words } = isEnglish ? none
@@ -11,9 +13,9 @@ const { language, words } = isEnglish ? none
 /** Begin anew where the person's language is another one than the page was opened in. */
 export function speak(wanted) {
   if (wanted === language) return;
-  const before = localStorage.getItem("language");
-  localStorage.setItem("language", wanted);
-  if (before !== wanted) location.reload();
+  const before = recall("language");
+  remember("language", wanted);
+  if (before !== wanted && keeps("language")) location.reload(); // or it would, again and again
 }
 
 /** A text of the page, with what stands in its places: t("{name}: sign out", { name }). */
@@ -46,7 +48,7 @@ export const nameOfEvent = (kind) => (language === "en" ? kind : CHANGES[kind] ?
 /** Translate what stands in the page's HTML, before anybody's words are in it. */
 function translate(root) {
   for (const element of root.querySelectorAll("*")) {
-    for (const name of ["aria-label", "placeholder", "title"]) {
+    for (const name of ["aria-label", "placeholder", "title", "data-away"]) {
       if (element.hasAttribute(name)) element.setAttribute(name, t(element.getAttribute(name)));
     }
     for (const node of element.childNodes) {

@@ -12,6 +12,7 @@ import { Panel } from "./panel.js";
 import { People } from "./people.js";
 import { nameOf, Sessions } from "./sessions.js";
 import { Settings } from "./settings.js";
+import { recall, remember } from "./storage.js";
 import { byId } from "./dom.js";
 import { t } from "./language.js";
 
@@ -97,12 +98,14 @@ const sessions = new Sessions({
 /** Carry a command out; what it answers becomes a card, unless `isQuiet`. Returns the answer, or
     null where the bot can't be reached. */
 async function run(line, { isQuiet = false } = {}) {
+  const name = session;
   const isContext = line.trim() === "/context";
   if (isContext) openSide("context"); // it shows all that the answer would
   try {
     const reply = await api.command(session, line);
-    if (reply.data?.is_current) await show(reply.data.number);
-    if (!isQuiet && !isContext) chat.reply(line, reply);
+    if (name !== session) chat.notice(plain(reply.text)); // it was left: a card here would act on this one
+    else if (reply.data?.is_current) await show(reply.data.number);
+    if (!isQuiet && !isContext && name === session) chat.reply(line, reply);
     return reply;
   } catch (error) {
     chat.notice(error.message);
@@ -195,7 +198,7 @@ async function open(name) {
   composer.close(name.includes("/")
     ? t("This conversation goes on in {channel}. You can read and steer it here; to answer, write there.", { channel: nameOf(name.split("/")[0]) })
     : "");
-  localStorage.setItem("session", name);
+  remember("session", name);
   sessions.mark();
   composer.focus();
   await connect(name);
@@ -287,17 +290,33 @@ theme.addEventListener("click", () => {
   const names = Object.keys(themes);
   const next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
   document.documentElement.dataset.theme = next;
-  localStorage.setItem("theme", next);
+  remember("theme", next);
   theme.setAttribute("aria-label", themes[next]);
 });
 
-addEventListener("hashchange", () => open(decodeURIComponent(location.hash.slice(1))));
+/** The session that the address names; "" where it names none. */
+function addressed() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
+addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#join=")) return location.reload(); // somebody was let in
+  return addressed() && open(addressed()).catch((error) => chat.notice(error.message));
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // or the address would name another conversation
+  byId("text").focus();
+});
 await arrive();
 await showAccount();
-const named = decodeURIComponent(location.hash.slice(1));
+const named = addressed();
 try {
   const newest = async () => (await listed()).find(({ channel }) => channel === "web")?.name;
-  await open(named || await newest() || localStorage.getItem("session") || Sessions.fresh());
+  await open(named || await newest() || recall("session") || Sessions.fresh());
   listed();
   if (await showAccount()) composer.open(session);
   outbox.start();

@@ -72,6 +72,7 @@ export class Panel {
   /** Another session is shown, from its end. */
   restart() {
     this.#count = 0;
+    this.#loads += 1; // what is on its way is of the one before
   }
 
   #drawn({ overview, turns, events, requests }) {
@@ -165,7 +166,7 @@ export class Panel {
   }
 
   async #map() {
-    const { images, text } = await this.#page.run("/context map");
+    const { images, text } = await this.#page.run("/context map").catch((error) => ({ images: [], text: error.message }));
     images.length ? shown(images[0], t("The context as a picture")) : this.#page.tell(text);
   }
 }

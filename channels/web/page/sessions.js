@@ -1,5 +1,6 @@
 // The left column: conversations of all channels, by date; searched, renamed, pinned, put away.
 import * as api from "./api.js";
+import { plain } from "./cards.js";
 import { asked, byId, h } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
@@ -75,7 +76,8 @@ export class Sessions {
   #draw(found, words) {
     const isOpen = byId("archived")?.open;
     const shown = this.#all ? found : found.slice(0, FIRST);
-    const away = shown.filter(({ standing }) => standing === "archived" && !words);
+    const isAway = ({ standing }) => standing === "archived" && !words;
+    const away = shown.filter(isAway);
     const groups = Map.groupBy?.(shown.filter((one) => !away.includes(one)), (one) => groupOf(one, words))
       ?? grouped(shown.filter((one) => !away.includes(one)), (one) => groupOf(one, words));
     const order = [...groups].sort(([one], [other]) => (other === t("Pinned")) - (one === t("Pinned")));
@@ -84,8 +86,8 @@ export class Sessions {
         name && h("li", { class: "group" }, h("h3", {}, name)),
         ...sessions.map((session) => this.#item(session, words)),
       ].filter(Boolean)),
-      ...(shown.length < found.length ? [h("li", {}, h("button", { type: "button", class: "wide", onclick: () => { this.#all = true; this.refresh(); } }, t("Show all {n}", { n: found.length })))] : []),
-      ...(away.length ? [h("li", { class: "away" }, h("details", { id: "archived", open: isOpen }, h("summary", {}, t("Archived ({n})", { n: away.length })), h("ul", {}, away.map((session) => this.#item(session, words)))))] : []),
+      ...(shown.length < found.length ? [h("li", {}, h("button", { type: "button", class: "wide", onclick: () => { this.#all = true; this.refresh().catch((error) => this.#bot.tell(error.message)); } }, t("Show all {n}", { n: found.length })))] : []),
+      ...(away.length ? [h("li", { class: "away" }, h("details", { id: "archived", open: isOpen }, h("summary", {}, t("Archived ({n})", { n: found.filter(isAway).length })), h("ul", {}, away.map((session) => this.#item(session, words)))))] : []),
       ...(!found.length && words ? [h("li", { class: "faint" }, t("Nothing found."))] : []),
     );
     this.#drawSelection();
@@ -155,14 +157,20 @@ export class Sessions {
       button(t("Done"), () => this.#select(null), true));
   }
 
-  /** Carry a command out in each of these. */
+  /** Carry a command out in each of these; returns those where it was. */
   async #run(names, line) {
+    const done = [];
     try {
-      for (const name of names) await this.#bot.command(name, line);
+      for (const name of names) {
+        const { problem, text } = await this.#bot.command(name, line);
+        if (problem) this.#bot.tell(plain(text));
+        else done.push(name);
+      }
     } catch (error) {
       this.#bot.tell(error.message);
     }
-    await this.refresh();
+    await this.refresh().catch(console.warn); // it is told already
+    return done;
   }
 
   async #rename({ name, title }) {
@@ -173,9 +181,9 @@ export class Sessions {
   async #delete(names, question) {
     if (await asked({ question: t("{question} Nothing can bring it back.", { question }), action: t("Delete") }) === null) return;
     this.#selected = null;
-    await this.#run(names, "/forget branches yes");
-    for (const name of names) await this.#bot.forget(name);
-    if (!names.includes(this.#bot.current())) return;
+    const gone = await this.#run(names, "/forget branches yes");
+    for (const name of gone) await this.#bot.forget(name);
+    if (!gone.includes(this.#bot.current())) return;
     const left = await this.refresh();
     await this.#bot.open(left[0]?.name ?? Sessions.fresh());
   }

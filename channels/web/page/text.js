@@ -63,11 +63,24 @@ function colour(code) {
   code.replaceChildren(...lines);
 }
 
+/** Put a text on the clipboard; a page that is not secure can do so in the old way alone. */
+export async function copied(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const before = document.activeElement;
+  const area = h("textarea", { class: "hidden" });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  return before?.focus();
+}
+
 /** A button that copies a text. */
 export function copying(text, label = t("Copy")) {
   const button = h("button", { type: "button", class: "copy" }, label);
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
+    await copied(text);
     button.textContent = t("Copied");
     setTimeout(() => { button.textContent = label; }, 1500);
   });
