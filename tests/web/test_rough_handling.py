@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.web.browser import browsing, needs_chromium
+from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import serving
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
@@ -120,20 +120,26 @@ async def test_a_deletion_that_fails_takes_no_draft(tmp_path: Path, browser: Bro
         await expect(tab.page.locator("#text")).to_have_value("half a thou")
 
 
-async def test_a_reply_that_comes_late_stands_in_no_other_conversation(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def hold_back(tab: Tab, address: str) -> asyncio.Event:
+    """Let what is asked of this address wait until the event is set."""
     late = asyncio.Event()
 
     async def hold(route: Route) -> None:
         await late.wait()
         await route.continue_()
 
+    await tab.page.route(address, hold)
+    return late
+
+
+async def test_a_reply_that_comes_late_stands_in_no_other_conversation(
+    tmp_path: Path, browser: Browser
+) -> None:
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
         await site.says("one", "one")
         await site.says("two", "two")
         await tab.opens(site.url, "one")
-        await tab.page.route("**/commands/status", hold)
+        late = await hold_back(tab, "**/commands/status")
         async with tab.page.expect_request("**/commands/status"):
             await tab.writes("/status")
         await tab.page.click("#list li[data-session=two] .session")
@@ -147,16 +153,10 @@ async def test_a_reply_that_comes_late_stands_in_no_other_conversation(
 async def test_turns_that_come_late_stand_in_no_other_conversation(
     tmp_path: Path, browser: Browser
 ) -> None:
-    late = asyncio.Event()
-
-    async def hold(route: Route) -> None:
-        await late.wait()
-        await route.continue_()
-
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
         await site.says("two", "two")
         await tab.opens(site.url, "one")
-        await tab.page.route("**/sessions/one/messages?**", hold)
+        late = await hold_back(tab, "**/sessions/one/messages?**")
         async with tab.page.expect_request("**/sessions/one/messages?**"):
             await tab.writes("one")
         await tab.page.click("#list li[data-session=two] .session")
@@ -170,17 +170,11 @@ async def test_turns_that_come_late_stand_in_no_other_conversation(
 async def test_older_turns_that_come_late_stand_in_no_other_conversation(
     tmp_path: Path, browser: Browser
 ) -> None:
-    late = asyncio.Event()
-
-    async def hold(route: Route) -> None:
-        await late.wait()
-        await route.continue_()
-
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
         for session in ["two", *["one"] * 31]:
             await site.says(session, session)
         await tab.opens(site.url, "one")
-        await tab.page.route("**/sessions/one/messages?**", hold)
+        late = await hold_back(tab, "**/sessions/one/messages?**")
         async with tab.page.expect_request("**/sessions/one/messages?**"):
             await tab.presses("Show older turns", "#log")
         await tab.page.click("#list li[data-session=two] .session")
