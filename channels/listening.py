@@ -4,7 +4,8 @@
 There are at most so many connections from one address, and so many in all: half of the file
 descriptors that this process may have, so that models, tools and the database find some. Where
 there would be more, the connection that has waited longest to say what it wants is closed, one of
-the address that has most of them; so whoever says it at once gets in. A server that knows which
+the address that has most of them; so whoever says it at once gets in. Those that are being closed
+have their descriptors still, so where they are many the next ones wait for them. A server that knows which
 connections are being answered says so (`Connection.is_busy`), and those are left alone;
 `channels/serving.py` does that for HTTP, and has the time-outs. That none is left (or no file
 descriptor at all) is logged now and then.
@@ -38,6 +39,7 @@ QUEUE = 1_024
 BURST = 64
 """Connections that are accepted at once, before those that are evicted for them are closed."""
 _LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_CLOSING = 1.0  # seconds that who serves an evicted connection is given to close it
 _SILENCE = 60.0  # seconds between two lines of the log about the same
 _PAUSE = 0.01  # seconds: there is nothing that could be done, and it must not be tried for ever
 
@@ -122,6 +124,7 @@ class Register:
         self._by_number: dict[int, Connection] = {}
         self._counts = Counter[str]()
         self._waiting: dict[str, OrderedDict[Connection, None]] = {}
+        self._leaving: dict[Connection, float] = {}  # evicted at that time, and not closed yet
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -132,6 +135,17 @@ class Register:
     def of(self, number: int) -> Connection | None:
         """The connection with this file descriptor."""
         return self._by_number.get(number)
+
+    def is_behind(self) -> bool:
+        """Whether so many of those that were evicted have their descriptors still that the next
+        had better wait."""
+        now = time.monotonic()
+        while self._leaving:
+            oldest, since = next(iter(self._leaving.items()))
+            if now - since < _CLOSING:
+                break
+            del self._leaving[oldest]  # it is not let go of; the others can't wait for ever
+        return len(self._leaving) > self.caps.in_all // 4
 
     def admit(self, connection: Connection) -> bool:
         """Count one more, after another was closed for it where that is needed; False: there is
@@ -158,6 +172,7 @@ class Register:
 
     def remove(self, connection: Connection) -> None:
         """It is closed, or as good as closed."""
+        self._leaving.pop(connection, None)
         if self.of(connection.fileno()) is not connection:
             return
         del self._by_number[connection.fileno()]
@@ -184,6 +199,7 @@ class Register:
             return False
         oldest = next(iter(waiting))
         self.remove(oldest)
+        self._leaving[oldest] = time.monotonic()
         with suppress(OSError):
             oldest.shutdown(socket.SHUT_RDWR)
         return True
@@ -203,10 +219,12 @@ class ListeningSocket(socket.socket):
         super().listen(max(backlog, QUEUE))
 
     def accept(self) -> tuple[socket.socket, object]:
-        """The next one that has room. Raises BlockingIOError where none is there, and also where
-        no file descriptor is left: what came is turned away then, or else it would be reported
-        again and again."""
+        """The next one that has room. Raises BlockingIOError where none is there, where those that
+        had to go for others are not gone yet, and also where no file descriptor is left: what came
+        is turned away then, or else it would be reported again and again."""
         while True:
+            if self.register.is_behind():
+                raise BlockingIOError
             try:
                 plain, address = super().accept()
             except OSError as error:

@@ -152,6 +152,21 @@ def test_where_all_are_taken_the_address_that_has_most_gives_one_up() -> None:
         assert set(register) == {*rare, *late, greedy[-1]}
 
 
+async def test_the_next_ones_wait_for_those_that_are_being_closed_but_not_for_ever() -> None:
+    register = Register(Caps(in_all=4, of_one=100))
+    with accepted(register) as made:
+        for _ in range(6):
+            assert register.admit(connection(register, made, "203.0.113.7"))
+        assert register.is_behind()
+        made[0].close()
+        assert not register.is_behind()
+        assert register.admit(connection(register, made, "203.0.113.7"))
+        assert register.is_behind()
+        async with asyncio.timeout(PATIENCE):
+            while register.is_behind():  # though nobody lets go of these
+                await asyncio.sleep(0.1)
+
+
 def test_this_machine_and_trusted_proxies_may_have_all() -> None:
     caps = Caps(100, 1, trusted=("10.0.0.0/8", "2001:db8::/32"))
     trusted = ("127.0.0.1", "::1", "::ffff:127.0.0.1", "10.1.2.3", "::ffff:10.1.2.3", "2001:db8::5")
