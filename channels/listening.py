@@ -5,8 +5,8 @@ There are at most so many connections from one address, and so many in all: half
 descriptors that this process may have, so that models, tools and the database find some. Where
 there would be more, the connection that has waited longest to say what it wants is closed, one of
 the address that has most of them; so whoever says it at once gets in. Those that are being closed
-have their descriptors still, so where they are many the next ones wait for them. A server that knows which
-connections are being answered says so (`Connection.is_busy`), and those are left alone;
+have their descriptors still, so where they are many the next ones wait for them. A server that
+knows which connections are being answered says so (`Connection.is_busy`), and those are left alone;
 `channels/serving.py` does that for HTTP, and has the time-outs. That none is left (or no file
 descriptor at all) is logged now and then.
 """
