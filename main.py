@@ -26,21 +26,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ctypes
 import gc
 import os
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.early import add_terminal_options, has_person, make_terminal, open_terminal, share_one_heap
 from bot.own_python import go_on_with_packages
 
 if __name__ == "__main__":
     go_on_with_packages(Path(__file__).parent)
+    EARLY = open_terminal(sys.argv[1:])  # before what takes long to load
 
 from agent.models import embedded
 from agent.models.selection import AUTO, Models
@@ -74,6 +74,7 @@ from memory.record.store import Store, StoreError
 from plugins.api import CommandError
 
 if TYPE_CHECKING:
+    from channels.terminal import Terminal
     from channels.web import Web
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
@@ -87,14 +88,15 @@ class Refusal(Exception):
     """The bot can't start, or can't do what was asked; the text says why and what to do."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; returns the exit code (2: it has to be corrected)."""
+def main(arguments: Sequence[str] | None = None, early: Terminal | None = None) -> int:
+    """Do what the command line asks for; returns the exit code (2: it has to be corrected). `early`
+    is the terminal in which somebody is typing already."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # not every locale has all letters
-    options = make_parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments, argparse.Namespace(early=early))
     try:
-        return int(options.run(options))
+        return _run(options)
     except SettingError as error:
         return _complain(error, 2)
     except (Refusal, CommandError, FolderError, StoreError, BackupError, ChannelError) as error:
@@ -112,34 +114,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
 
 
+def _run(options: argparse.Namespace) -> int:
+    try:
+        return int(options.run(options))
+    finally:
+        if options.early:
+            options.early.close_early()  # what is said now is said where the input line was
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         "main.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=Path("config.json"),
-        metavar="FILE",
-        help="the settings (config.json)",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path("data"),
-        metavar="DIR",
-        help="the folder where everything is kept (data)",
-    )
-    parser.add_argument(
-        "--chat", metavar="NAME", dest="chat", help="the terminal's conversation of this name"
-    )
-    parser.add_argument(
-        "--continue",
-        action="store_true",
-        dest="resume",
-        help="the terminal's conversation in which something was said last",
-    )
+    add_terminal_options(parser)
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
     parser.add_argument(
         "--telegram", action="store_true", help="serve Telegram, without a terminal"
@@ -179,14 +167,12 @@ def make_parser() -> argparse.ArgumentParser:
 def _talk(options: argparse.Namespace) -> int:
     """Run the bot until its channel ends."""
     layers = load_layers(options.config, os.environ)
-    streams = (sys.stdin, sys.stdout)  # None where they are closed
-    is_person = all(stream and stream.isatty() for stream in streams)
     is_headless = options.telegram or options.web or options.serve
-    is_terminal = is_person and not (options.jsonl or is_headless)
+    is_terminal = has_person() and not (options.jsonl or is_headless)
     os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
-    _share_one_heap()
+    share_one_heap()
     place = find_database(layers, options.data)
-    if is_terminal and _is_first_start(layers, place) and first_steps.offer(options.config):
+    if is_terminal and _is_first_start(layers, place) and _set_up(options):
         layers = load_layers(options.config, os.environ)
     if SettingsStore(layers).effective().broker:
         if not options.new:
@@ -209,21 +195,17 @@ def _talk(options: argparse.Namespace) -> int:
     return 0
 
 
+def _set_up(options: argparse.Namespace) -> bool:
+    if options.early:
+        options.early.close_early()  # there are questions to answer first
+    return first_steps.offer(options.config)
+
+
 def _is_first_start(layers: Layers, place: Path | str) -> bool:
     """Whether somebody tries Parley out for the first time, and has no model of their own yet."""
     choice = choice_of(SettingsStore(layers).effective())
     is_small = choice.model == AUTO and Models(credentials(layers)).uses_embedded(choice)
     return is_small and not has_bot(place)
-
-
-def _share_one_heap() -> None:
-    """glibc gives each thread a heap of its own, and each keeps what it once held: 3 MB in all. One
-    serves, since Python's threads run one at a time. Other C libraries have no such thing."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
-
-
-_ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 
 def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
@@ -401,11 +383,9 @@ def _web(layers: Layers, watch: Monitoring, is_quiet: bool) -> Web:
 
 
 def _terminal(options: argparse.Namespace, layers: Layers) -> Channel:
-    from channels.terminal import Terminal, conversations  # noqa: PLC0415 - slow, nothing for a pipe
-
-    chat = conversations.clean_name(options.chat or "") or conversations.MAIN
-    history = options.data / "terminal_history"
-    return Terminal(history, _greet(layers), None if options.resume else chat)
+    terminal = options.early or make_terminal(options)
+    terminal.greeting = _greet(layers)
+    return terminal
 
 
 def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
@@ -454,4 +434,4 @@ def _complain(error: Exception, code: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(early=EARLY))

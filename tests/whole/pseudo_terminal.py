@@ -31,10 +31,10 @@ class Sitter:
     """Someone at a terminal at which a process runs."""
 
     def __init__(self, process: asyncio.subprocess.Process, keyboard: int, glass: Glass) -> None:
-        self.process, self.glass, self._keyboard = process, glass, keyboard
+        self.process, self.glass, self.keyboard = process, glass, keyboard
 
     def types(self, keys: str) -> None:
-        os.write(self._keyboard, keys.encode())
+        os.write(self.keyboard, keys.encode())
 
     async def sees(self, text: str | re.Pattern[str], times: int = 1) -> None:
         """Wait until a text, or what a pattern finds, stands on the screen, so many times."""

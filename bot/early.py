@@ -1,0 +1,86 @@
+"""What a start does before most of the bot is loaded, which takes most of a second."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from channels.terminal import Terminal
+
+_HISTORY = "terminal_history"
+"""What somebody has typed here, in the data folder."""
+_ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
+
+
+def open_terminal(arguments: Sequence[str]) -> Terminal | None:
+    """The terminal with its input line open already, where somebody sits who is about to talk to a
+    bot that they have talked to before. None where something else is asked for or may have to be
+    asked first, or where what they typed is wrong."""
+    if not has_person():
+        return None
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    add_terminal_options(parser)
+    try:
+        options, others = parser.parse_known_args(arguments)
+    except argparse.ArgumentError:
+        return None
+    if others or not (options.data / _HISTORY).exists():
+        return None
+    share_one_heap()
+    terminal = make_terminal(options)
+    terminal.open_early()
+    return terminal
+
+
+def has_person() -> bool:
+    """Whether somebody sits at a terminal here."""
+    streams = (sys.stdin, sys.stdout)  # None where they are closed
+    return all(stream and stream.isatty() for stream in streams)
+
+
+def make_terminal(options: argparse.Namespace) -> Terminal:
+    """The terminal that `add_terminal_options` tells of."""
+    from channels.terminal import Terminal, conversations  # noqa: PLC0415 - slow, nothing for a pipe
+
+    chat = conversations.clean_name(options.chat or "") or conversations.MAIN
+    return Terminal(options.data / _HISTORY, chat=None if options.resume else chat)
+
+
+def add_terminal_options(parser: argparse.ArgumentParser) -> None:
+    """What a start in a terminal may be told."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=Path("config.json"),
+        metavar="FILE",
+        help="the settings (config.json)",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("data"),
+        metavar="DIR",
+        help="the folder where everything is kept (data)",
+    )
+    parser.add_argument(
+        "--chat", metavar="NAME", dest="chat", help="the terminal's conversation of this name"
+    )
+    parser.add_argument(
+        "--continue",
+        action="store_true",
+        dest="resume",
+        help="the terminal's conversation in which something was said last",
+    )
+
+
+def share_one_heap() -> None:
+    """glibc gives each thread a heap of its own, and each keeps what it once held: 3 MB in all. One
+    serves, since Python's threads run one at a time. Other C libraries have no such thing."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)

@@ -1,0 +1,74 @@
+"""The input line while the bot is still being loaded.
+
+Loading takes most of a second, and nothing of it is needed to type. So whoever comes back to a bot
+finds the line at once: it is kept in a thread of its own, until the terminal listens and goes on
+with the same line, whatever stands in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from threading import Thread
+from typing import NoReturn
+
+from prompt_toolkit.application import get_app_session
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class EarlyInput:
+    """Lets a person type from `open` to `close`. `run` draws the line and returns when they leave;
+    it is cancelled to end it before."""
+
+    has_left = False
+
+    def __init__(self, run: Callable[[], Coroutine[None, None, None]]) -> None:
+        self._run = run
+        self._loop = asyncio.new_event_loop()
+        self._is_over = asyncio.Event()
+        self._thread = Thread(target=self._serve, name="early-input", daemon=True)
+        self._raw = ExitStack()
+
+    def open(self) -> None:
+        """To be called in the main thread. However this process ends from now on, it leaves the
+        person's terminal as it was."""
+        for number in _SIGNALS:
+            signal.signal(number, _exit)
+        atexit.register(self.restore)
+        self._raw.enter_context(get_app_session().input.raw_mode())
+        self._thread.start()
+
+    def close(self) -> None:
+        """The line is gone when this returns. What is typed from now on waits in the terminal, each
+        key as it is, for who reads it next. An editor that has the screen is waited for."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._is_over.set)
+            self._thread.join()
+
+    def restore(self) -> None:
+        """The terminal is as it was when this returns."""
+        self.close()
+        self._raw.close()
+        atexit.unregister(self.restore)
+
+    def _serve(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._ask())
+
+    async def _ask(self) -> None:
+        asking = asyncio.create_task(self._run())
+        closing = asyncio.create_task(self._is_over.wait())
+        await asyncio.wait((asking, closing), return_when=asyncio.FIRST_COMPLETED)
+        self.has_left = asking.done() and asking.exception() is None
+        asking.cancel()
+        closing.cancel()
+        await asyncio.gather(asking, closing, return_exceptions=True)
+
+
+def _exit(number: int, _frame: object) -> NoReturn:
+    sys.exit(128 + number)

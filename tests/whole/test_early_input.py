@@ -1,0 +1,164 @@
+"""The input line of a terminal is there before the bot is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import termios
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.data_folder import lock_data_folder
+from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.whole.process import run_command
+from tests.whole.pseudo_terminal import Sitter, sitting
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+
+while not Path("go").exists():
+    time.sleep(0.01)
+sys.path.remove(str(Path(__file__).parent))
+del sys.modules["peewee"]
+import peewee
+"""
+"""A package that stands before the one that the bot needs, and is that one as soon as it may: the
+file `go` says so."""
+
+
+def echo(request: Received) -> Say:
+    return Say("re: " + request.body["messages"][-1]["content"])
+
+
+def begin(folder: Path) -> None:
+    """A folder in which somebody has talked to a bot."""
+    (folder / "config.json").write_text('{"model": "gpt-4o-mini"}')
+    assert run_command(folder, stdin="/version\n").returncode == 0
+    (folder / "data" / "terminal_history").touch()
+    (folder / "python").mkdir()
+    (folder / "python" / "peewee.py").write_text(HOLDING)
+
+
+@asynccontextmanager
+async def early(
+    folder: Path, endpoint: OpenAIServer | None = None, arguments: tuple[str, ...] = ()
+) -> AsyncIterator[Sitter]:
+    """Somebody who sees the line of a bot that is not loaded before the file `go` is there."""
+    environ = {"PYTHONPATH": str(folder / "python")}
+    async with sitting(folder, endpoint, environ=environ, arguments=arguments) as person:
+        await person.sees("›")
+        yield person
+
+
+def go(folder: Path) -> None:
+    (folder / "go").touch()
+
+
+def is_cooked(person: Sitter) -> bool:
+    """Whether the terminal shows what is typed and takes Ctrl-C for a signal, as it did before."""
+    flags = termios.tcgetattr(person.keyboard)[3]
+    return bool(flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG)
+
+
+async def test_what_is_sent_before_the_bot_is_there_is_answered_and_half_a_line_stays(
+    tmp_path: Path,
+) -> None:
+    begin(tmp_path)
+    async with OpenAIServer(echo) as endpoint, early(tmp_path, endpoint) as person:
+        person.types("First\r")
+        person.types("Second\rAnd a thi")
+        await person.sees("› And a thi")
+        await person.sees("› Second")
+        assert not is_cooked(person)
+        go(tmp_path)
+        await person.sees("re: Second")
+        person.types("rd\r")
+        await person.sees("re: And a third")
+        assert await person.leaves() == 0
+        assert is_cooked(person)
+        said = [request.body["messages"][-1]["content"] for request in endpoint.requests]
+        assert said == ["First", "Second", "And a third"]
+        order = ("Just write", "› First", "re: First", "› Second", "re: Second")
+        places = [person.glass.text.rindex(text) for text in order]
+        assert places == sorted(places)
+
+
+async def test_commands_are_carried_out_when_somebody_listens(tmp_path: Path) -> None:
+    begin(tmp_path)
+    async with early(tmp_path, arguments=("--chat", "work")) as person:
+        person.types("/vers\t")  # nobody knows yet how it goes on
+        person.types("ion\r")
+        go(tmp_path)
+        await person.sees("── work · nothing was said here yet ──")
+        await person.sees("Parley 0.", times=2)
+        assert await person.leaves() == 0
+
+
+@pytest.mark.parametrize("keys", ["\x04", "/quit\r"])
+async def test_who_leaves_before_the_bot_is_there_has_left(tmp_path: Path, keys: str) -> None:
+    begin(tmp_path)
+    async with early(tmp_path) as person:
+        person.types(keys)
+        go(tmp_path)
+        assert await person.ended() == 0
+        assert is_cooked(person)
+
+
+async def test_a_refusal_stands_where_the_line_was(tmp_path: Path) -> None:
+    begin(tmp_path)
+    with lock_data_folder(tmp_path / "data"):
+        async with early(tmp_path) as person:
+            person.types("Hello?")
+            go(tmp_path)
+            assert await person.ended() == 1
+            await person.sees("Another Parley is running")
+            assert "Traceback" not in person.glass.text
+            assert is_cooked(person)
+
+
+async def test_a_bad_setting_is_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    (tmp_path / "config.json").write_text('{"modell": "gpt-4o-mini"}')
+    async with early(tmp_path) as person:
+        go(tmp_path)
+        assert await person.ended() == 2
+        await person.sees("modell")
+        assert "Traceback" not in person.glass.text
+        assert is_cooked(person)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_process_that_is_ended_meanwhile_leaves_the_terminal_as_it_was(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    begin(tmp_path)
+    async with early(tmp_path) as person:
+        os.kill(person.process.pid, number)
+        assert await person.ended() == 128 + number
+        assert is_cooked(person)
+
+
+async def test_questions_of_the_set_up_are_asked_without_it(tmp_path: Path) -> None:
+    begin(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "data" / "parley.db").unlink()
+    async with early(tmp_path) as person:
+        go(tmp_path)
+        await person.sees("(Y/n)")
+        person.types("n\r")
+        await person.sees("0/20 turns")
+        assert await person.leaves() == 0
+        assert is_cooked(person)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--chat",), ("doctor",), ("--nonsense",)])
+async def test_other_starts_have_no_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    begin(tmp_path)
+    go(tmp_path)
+    async with sitting(tmp_path, arguments=arguments) as person:
+        await person.ended()
+        assert "›" not in person.glass.raw
