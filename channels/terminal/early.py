@@ -38,7 +38,8 @@ class EarlyInput:
         """To be called in the main thread. However this process ends from now on, it leaves the
         person's terminal as it was."""
         for number in _SIGNALS:
-            signal.signal(number, _exit)
+            if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores one, and means it
+                signal.signal(number, _exit)
         atexit.register(self.restore)
         self._raw.enter_context(get_app_session().input.raw_mode())
         self._thread.start()
@@ -49,6 +50,12 @@ class EarlyInput:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._is_over.set)
             self._thread.join()
+
+    def let_signals_be(self) -> None:
+        """Signals do what they did before, or what whoever goes on has set. In the main thread."""
+        for number in _SIGNALS:
+            if signal.getsignal(number) is _exit:
+                signal.signal(number, signal.SIG_DFL)
 
     def restore(self) -> None:
         """The terminal is as it was when this returns."""

@@ -113,6 +113,7 @@ class Terminal:
     async def listen(self, bot: Bot) -> None:
         if self._early:
             await asyncio.to_thread(self._early.close)
+            self._early.let_signals_be()
         self._bot, self._is_early = bot, False
         self._language = lambda: bot.language_of(self._address)
         self._history.touch(mode=0o600)

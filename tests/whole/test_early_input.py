@@ -142,6 +142,21 @@ async def test_a_process_that_is_ended_meanwhile_leaves_the_terminal_as_it_was(
         assert is_cooked(person)
 
 
+async def test_once_the_bot_is_there_signals_do_what_they_always_did(tmp_path: Path) -> None:
+    begin(tmp_path)
+    async with early(tmp_path) as person:
+        go(tmp_path)
+        await person.sees("Just write")
+        await person.sees("0/20 turns")
+        os.kill(person.process.pid, signal.SIGHUP)
+        assert await person.ended() == -signal.SIGHUP
+    async with early(tmp_path) as person:
+        await person.sees("0/20 turns")
+        os.kill(person.process.pid, signal.SIGTERM)
+        assert await person.ended() == 0
+        assert is_cooked(person)
+
+
 async def test_questions_of_the_set_up_are_asked_without_it(tmp_path: Path) -> None:
     begin(tmp_path)
     (tmp_path / "config.json").write_text("{}")
