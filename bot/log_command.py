@@ -86,7 +86,7 @@ def _filter(options: argparse.Namespace, now: datetime) -> Callable[[LogEntry], 
 
 def _last(entries: Iterator[LogEntry], options: argparse.Namespace) -> Iterable[LogEntry]:
     most = USUAL if options.lines is None and not options.since else options.lines
-    return entries if most is None else deque(entries, maxlen=max(0, most))
+    return entries if most is None else deque(entries, maxlen=most)
 
 
 def _print(printer: LogPrinter, entries: Iterable[LogEntry]) -> None:

@@ -148,7 +148,8 @@ def _save(options: argparse.Namespace) -> int:
     is_on_server = not isinstance(place, Path)
     database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
     saved = backup(options.data, options.file, database, VERSION)
-    say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
+    files = "1 file" if saved.files == 1 else f"{saved.files} files"
+    say(f"Saved {files} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
         say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
     return 0

@@ -65,13 +65,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     logs.add_argument("-f", "--follow", action="store_true", help="go on as more is written")
     logs.add_argument("--since", metavar="WHEN", help="from then on: 2h, 30m, 14:30, 2026-11-23")
     logs.add_argument("--level", choices=LEVELS, default="debug", help="this level and above")
-    logs.add_argument("-n", "--lines", type=int, metavar="N", help="the last N")
+    logs.add_argument("-n", "--lines", type=_number, metavar="N", help="the last N")
     logs.set_defaults(run=_show_logs)
     report = commands.add_parser(
         "report", help="write a file for an issue, without secrets and texts"
     )
     report.add_argument("file", type=Path, nargs="?", help="a new file (parley-report-….zip)")
     report.set_defaults(run=_report)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of entries; write -n 50.")
+    return int(text)
 
 
 def _show_logs(options: argparse.Namespace) -> int:

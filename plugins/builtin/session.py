@@ -165,8 +165,8 @@ async def status(ask: Ask) -> Reply:
     owners what failed lately, and the processes, where there are several."""
     now = ask.bot.turns.status(ask.conversation.key)
     recent, channels = ask.bot.recent.look(), await ask.bot.channels.look()
-    if not ask.person.is_owner:  # failures name chats and people
-        recent = replace(recent, failures=())
+    if not ask.person.is_owner:  # failures name chats and people, the folder who runs the bot
+        recent, now = replace(recent, failures=()), replace(now, data="")
     model = ask.bot.models.about(ask.conversation.key)
     stand_in = (
         _(" {name} answers in its place now.", name=literal(model.stand_in))
@@ -188,7 +188,7 @@ async def status(ask: Ask) -> Reply:
             plugins=", ".join(now.plugins),
         ),
         *describe_channels(channels, ask.bot.zone()),
-        _("Data folder: `{data}`.", data=now.data),
+        *([_("Data folder: `{data}`.", data=now.data)] if now.data else ()),
         *(_describe_rest(one, ask.bot.zone()) for one in model.resting),
         *now.problems,
     ]

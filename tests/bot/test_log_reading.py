@@ -223,6 +223,9 @@ async def test_a_person_reads_what_failed_in_a_bot(tmp_path: Path) -> None:
         wrong = run_command(tmp_path, "logs", "--since", "yesterdayish")
         assert wrong.returncode == 1
         assert "is no time; write 2h" in wrong.stderr
+        wrong = run_command(tmp_path, "logs", "-n", "-5")
+        assert wrong.returncode == 2
+        assert "'-5' is no number of entries; write -n 50." in wrong.stderr
 
 
 def test_where_there_is_no_bot_it_says_so(tmp_path: Path) -> None:

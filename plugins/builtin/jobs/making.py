@@ -17,6 +17,7 @@ from plugins.when import EXAMPLES, When, WhenError, read
 from plugins.wording import clip, literal
 
 _OPTION = re.compile(r"--(\w+)\s+(?:\"([^\"]*)\"|(\S+))\s*")
+_LAST_OPTION = re.compile(r"\s--(allow|budget|branch|if)\s+(?:\"([^\"]*)\"|(\S+))\s*$", re.I)
 _SWITCHED = frozenset({"shell", "web_fetch", "web_search"})
 """Tools that are not there until an owner switches them on."""
 
@@ -133,11 +134,14 @@ async def add_hook(ask: Ask, text: str) -> Reply:
 
 
 async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
-    """The options that a text begins with, and the rest of it. Raises CommandError."""
+    """The options that a text begins or ends with, and the rest of it. Raises CommandError."""
     options, here = {}, ask.conversation.key.id
     while found := _OPTION.match(text):
         options[found[1].lower()] = found[2] or found[3] or ""
         text = text[found.end() :]
+    while found := _LAST_OPTION.search(text):
+        options.setdefault(found[1].lower(), found[2] or found[3] or "")
+        text = text[: found.start()]
     if number := options.get("branch"):
         known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
         if number not in known:
