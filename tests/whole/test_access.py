@@ -355,3 +355,15 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     store = await Store.open(tmp_path / "parley.db")
     yield store
     await store.close()
+
+
+async def test_only_owners_read_where_the_bot_is_kept(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        shown = {}
+        for name in (OWNER, "ann"):
+            reply = await house.says("/status", name, name)
+            shown[name] = f"{reply.text} {reply.data}"
+    assert "Plugins: " in shown["ann"]
+    assert str(tmp_path) in shown[OWNER]
+    assert str(tmp_path) not in shown["ann"]

@@ -282,7 +282,8 @@ async def test_a_tool_that_is_not_there_is_not_allowed_beforehand(tmp_path: Path
         last = await house.says("/jobs add tomorrow 9:00 Read --it --allow web_fetch --budget 0.50")
         assert "may use web_fetch without asking" in last.text
         assert "0.50" in last.text
-        assert last.data is not None and last.data["text"] == "Read --it"
+        assert last.data is not None
+        assert last.data["text"] == "Read --it"
 
 
 async def test_what_the_model_sets_is_told_beside_the_answer_and_listed(

@@ -175,12 +175,3 @@ async def test_who_is_alone_with_the_bot_deletes_what_they_said(tmp_path: Path) 
         for file in (tmp_path / "data").rglob("*")
         if file.is_file() and "logs" not in file.parts
     )
-
-
-async def test_only_owners_read_where_the_bot_is_kept(tmp_path: Path) -> None:
-    house = House(name="afar")
-    async with running(tmp_path, house, {"owners": ["afar/boss"], "users": ["afar/ann"]}, {}):
-        shown = {name: plain(await house.says("/status", name, name)) for name in ("boss", "ann")}
-    assert "Plugins: " in shown["ann"]
-    assert str(tmp_path) in shown["boss"]
-    assert str(tmp_path) not in shown["ann"]
