@@ -11,24 +11,24 @@ import asyncio
 import atexit
 import signal
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from threading import Thread
 from typing import NoReturn
 
 from prompt_toolkit.application import get_app_session
 
+from channels.terminal.screen import Screen
+
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class EarlyInput:
-    """Lets a person type from `open` to `close`. `run` draws the line and returns when they leave;
-    it is cancelled to end it before."""
+    """Lets a person type from `open` to `close`, or until they leave."""
 
     has_left = False
 
-    def __init__(self, run: Callable[[], Coroutine[None, None, None]]) -> None:
-        self._run = run
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
         self._loop = asyncio.new_event_loop()
         self._is_over = asyncio.Event()
         self._thread = Thread(target=self._serve, name="early-input", daemon=True)
@@ -68,13 +68,17 @@ class EarlyInput:
             runner.run(self._ask())
 
     async def _ask(self) -> None:
-        asking = asyncio.create_task(self._run())
-        closing = asyncio.create_task(self._is_over.wait())
+        asking = asyncio.create_task(self._screen.run())
+        closing = asyncio.create_task(self._close_when_it_may_be())
         await asyncio.wait((asking, closing), return_when=asyncio.FIRST_COMPLETED)
         self.has_left = asking.done() and asking.exception() is None
         asking.cancel()
         closing.cancel()
         await asyncio.gather(asking, closing, return_exceptions=True)
+
+    async def _close_when_it_may_be(self) -> None:
+        await self._is_over.wait()
+        await self._screen.is_here.wait()  # what is written in an editor is to come into the line
 
 
 def _exit(number: int, _frame: object) -> NoReturn:

@@ -120,6 +120,8 @@ class Screen:
         self._unsent = ""  # what stood in the line when a form or a list came
         self._is_last_question = False  # it is the last question that is changed in the form
         self._held: list[str] | None = None  # what waits while an editor has the screen
+        self.is_here = asyncio.Event()  # cleared while one has
+        self.is_here.set()
         self._input = Buffer(
             history=history,
             completer=_Completer(listener),
@@ -223,10 +225,12 @@ class Screen:
         if self._held is not None:
             return
         self._held = []
+        self.is_here.clear()
         try:
             await self._input.open_in_editor()
         finally:
             held, self._held = self._held, None
+            self.is_here.set()
             for text in held:
                 self.write(text)
 

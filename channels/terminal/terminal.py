@@ -102,7 +102,7 @@ class Terminal:
         """Let the person type before there is a bot that could listen; what they send waits for it.
         A terminal that can only be written on waits."""
         if isinstance(self._screen, Screen):
-            self._early, self._is_early = EarlyInput(self._screen.run), True
+            self._early, self._is_early = EarlyInput(self._screen), True
             self._early.open()
 
     def close_early(self) -> None:

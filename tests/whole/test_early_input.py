@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import termios
@@ -45,10 +46,13 @@ def begin(folder: Path) -> None:
 
 @asynccontextmanager
 async def early(
-    folder: Path, endpoint: OpenAIServer | None = None, arguments: tuple[str, ...] = ()
+    folder: Path,
+    endpoint: OpenAIServer | None = None,
+    arguments: tuple[str, ...] = (),
+    editor: str = "",
 ) -> AsyncIterator[Sitter]:
     """Somebody who sees the line of a bot that is not loaded before the file `go` is there."""
-    environ = {"PYTHONPATH": str(folder / "python")}
+    environ = {"PYTHONPATH": str(folder / "python"), "EDITOR": editor}
     async with sitting(folder, endpoint, environ=environ, arguments=arguments) as person:
         await person.sees("›")
         yield person
@@ -95,6 +99,35 @@ async def test_commands_are_carried_out_when_somebody_listens(tmp_path: Path) ->
         go(tmp_path)
         await person.sees("── work · nothing was said here yet ──")
         await person.sees("Parley 0.", times=2)
+        assert await person.leaves() == 0
+
+
+EDITOR = """#!/bin/sh
+echo "the editor is open"
+while [ ! -e saved ]; do sleep 0.1; done
+printf ' and more' >> "$1"
+"""
+
+
+async def test_what_is_written_in_an_editor_meanwhile_is_waited_for(tmp_path: Path) -> None:
+    begin(tmp_path)
+    editor = tmp_path / "editor"
+    editor.write_text(EDITOR)
+    editor.chmod(0o700)
+    async with (
+        OpenAIServer(echo) as endpoint,
+        early(tmp_path, endpoint, editor=str(editor)) as person,
+    ):
+        person.types("A draft\x18\x05")
+        await person.sees("the editor is open")
+        go(tmp_path)
+        await asyncio.sleep(1)  # so that it would be cut off, if it were
+        assert "Just write" not in person.glass.text
+        (tmp_path / "saved").touch()
+        await person.sees("› A draft and more")
+        await person.sees("0/20 turns")
+        person.types("\r")
+        await person.sees("re: A draft and more")
         assert await person.leaves() == 0
 
 
