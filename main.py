@@ -35,12 +35,12 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.early import add_terminal_options, has_person, make_terminal, open_terminal, share_one_heap
+from bot.early import add_terminal_options, has_person, history_in, open_input, share_one_heap
 from bot.own_python import go_on_with_packages
 
 if __name__ == "__main__":
     go_on_with_packages(Path(__file__).parent)
-    EARLY = open_terminal(sys.argv[1:])  # before what takes long to load
+    EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
 from agent.models import embedded
 from agent.models.selection import AUTO, Models
@@ -74,7 +74,7 @@ from memory.record.store import Store, StoreError
 from plugins.api import CommandError
 
 if TYPE_CHECKING:
-    from channels.terminal import Terminal
+    from channels.terminal.early import EarlyInput
     from channels.web import Web
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
@@ -88,9 +88,9 @@ class Refusal(Exception):
     """The bot can't start, or can't do what was asked; the text says why and what to do."""
 
 
-def main(arguments: Sequence[str] | None = None, early: Terminal | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None) -> int:
     """Do what the command line asks for; returns the exit code (2: it has to be corrected). `early`
-    is the terminal in which somebody is typing already."""
+    is where somebody is typing already."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # not every locale has all letters
@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
         return int(options.run(options))
     finally:
         if options.early:
-            options.early.close_early()  # what is said now is said where the input line was
+            options.early.restore()  # what is said now is said where the input line was
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -197,7 +197,7 @@ def _talk(options: argparse.Namespace) -> int:
 
 def _set_up(options: argparse.Namespace) -> bool:
     if options.early:
-        options.early.close_early()  # there are questions to answer first
+        options.early.restore()  # there are questions to answer first
     return first_steps.offer(options.config)
 
 
@@ -383,9 +383,12 @@ def _web(layers: Layers, watch: Monitoring, is_quiet: bool) -> Web:
 
 
 def _terminal(options: argparse.Namespace, layers: Layers) -> Channel:
-    terminal = options.early or make_terminal(options)
-    terminal.greeting = _greet(layers)
-    return terminal
+    from channels.terminal import conversations  # noqa: PLC0415 - slow, and nothing for a pipe
+    from channels.terminal.terminal import Terminal  # noqa: PLC0415
+
+    name = conversations.clean_name(options.chat or "") or conversations.MAIN
+    chat = None if options.resume else name
+    return Terminal(history_in(options.data), _greet(layers), chat, options.early)
 
 
 def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:

@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from channels.terminal import Terminal
+    from channels.terminal.early import EarlyInput
 
-_HISTORY = "terminal_history"
-"""What somebody has typed here, in the data folder."""
 _ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 
-def open_terminal(arguments: Sequence[str]) -> Terminal | None:
-    """The terminal with its input line open already, where somebody sits who is about to talk to a
-    bot that they have talked to before. None where something else is asked for or may have to be
-    asked first, or where what they typed is wrong."""
+def open_input(arguments: Sequence[str]) -> EarlyInput | None:
+    """The input line of a terminal, open already, where somebody sits who is about to talk to a bot
+    that they have talked to before. None where something else is asked for or may have to be asked
+    first, or where what they typed is wrong."""
     if not has_person():
         return None
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
@@ -30,26 +28,29 @@ def open_terminal(arguments: Sequence[str]) -> Terminal | None:
         options, others = parser.parse_known_args(arguments)
     except argparse.ArgumentError:
         return None
-    if others or not (options.data / _HISTORY).exists():
+    if others or not history_in(options.data).exists():
         return None
+    from prompt_toolkit.utils import is_dumb_terminal  # noqa: PLC0415 - nothing for a pipe
+
+    if is_dumb_terminal():
+        return None  # no line can be drawn there
     share_one_heap()
-    terminal = make_terminal(options)
-    terminal.open_early()
-    return terminal
+    from channels.terminal.early import EarlyInput  # noqa: PLC0415 - as above
+
+    early = EarlyInput(history_in(options.data))
+    early.open()
+    return early
+
+
+def history_in(data: Path) -> Path:
+    """What somebody has typed in a terminal, in the data folder."""
+    return data / "terminal_history"
 
 
 def has_person() -> bool:
     """Whether somebody sits at a terminal here."""
     streams = (sys.stdin, sys.stdout)  # None where they are closed
     return all(stream and stream.isatty() for stream in streams)
-
-
-def make_terminal(options: argparse.Namespace) -> Terminal:
-    """The terminal that `add_terminal_options` tells of."""
-    from channels.terminal import Terminal, conversations  # noqa: PLC0415 - slow, nothing for a pipe
-
-    chat = conversations.clean_name(options.chat or "") or conversations.MAIN
-    return Terminal(options.data / _HISTORY, chat=None if options.resume else chat)
 
 
 def add_terminal_options(parser: argparse.ArgumentParser) -> None:

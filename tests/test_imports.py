@@ -109,9 +109,20 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_a_start_imports_nothing_of_any_messenger() -> None:
-    assert loaded_after("import main, bot.assembly, channels.terminal, channels.pipe") == set()
+    assert (
+        loaded_after("import main, bot.assembly, channels.terminal.terminal, channels.pipe")
+        == set()
+    )
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_what_says_how_a_channel_is_made_imports_no_sdk(name: str) -> None:
     assert loaded_after(f"from channels.{name} import CHANNEL") == set()
+
+
+def test_the_line_of_a_terminal_waits_for_nothing_that_is_not_needed_to_type() -> None:
+    code = "import sys, bot.early, channels.terminal.early; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    loaded = {*done.stdout.decode().split()}
+    assert "prompt_toolkit.application" in loaded
+    assert not loaded & {"pydantic", "peewee", "openai", "rich.console", "channels.base", "agent"}

@@ -2,7 +2,7 @@
 
 Loading takes most of a second, and nothing of it is needed to type. So whoever comes back to a bot
 finds the line at once: it is kept in a thread of its own, until the terminal listens and goes on
-with the same line, whatever stands in it.
+with the same line, whatever stands in it. What this imports is what the person waits for.
 """
 
 from __future__ import annotations
@@ -12,23 +12,30 @@ import atexit
 import signal
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from threading import Thread
 from typing import NoReturn
 
 from prompt_toolkit.application import get_app_session
 
+from channels.terminal.completion import Lines
 from channels.terminal.screen import Screen
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+LEAVING = frozenset({"/quit", "/exit"})
+"""What a person may type to leave."""
 
 
 class EarlyInput:
-    """Lets a person type from `open` to `close`, or until they leave."""
+    """Lets a person type from `open` to `close`, or until they leave. `sent` is what they sent; for
+    the `screen` it is what listens, until another does."""
 
     has_left = False
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, history: Path) -> None:
+        self.lines = Lines(history)
+        self.screen = Screen(self.lines, self)
+        self.sent: list[str] = []
         self._loop = asyncio.new_event_loop()
         self._is_over = asyncio.Event()
         self._thread = Thread(target=self._serve, name="early-input", daemon=True)
@@ -68,7 +75,7 @@ class EarlyInput:
             runner.run(self._ask())
 
     async def _ask(self) -> None:
-        asking = asyncio.create_task(self._screen.run())
+        asking = asyncio.create_task(self.screen.run())
         closing = asyncio.create_task(self._close_when_it_may_be())
         await asyncio.wait((asking, closing), return_when=asyncio.FIRST_COMPLETED)
         self.has_left = asking.done() and asking.exception() is None
@@ -78,7 +85,35 @@ class EarlyInput:
 
     async def _close_when_it_may_be(self) -> None:
         await self._is_over.wait()
-        await self._screen.is_here.wait()  # what is written in an editor is to come into the line
+        await self.screen.is_here.wait()  # what is written in an editor is to come into the line
+
+    # What the person does: screen.Listener. Nobody knows yet what commands and files there are.
+
+    def on_text(self, text: str) -> None:
+        if text.strip() in LEAVING:
+            self.screen.leave()
+        elif text.strip():
+            from channels.terminal.scroll import Scroll  # noqa: PLC0415 - slow, and needed here alone
+
+            self.sent.append(text)
+            Scroll(self.screen).show_below("", (), self.sent)
+
+    def on_form(self, command: str, text: str) -> None:
+        """There are no forms yet."""
+
+    def on_change_last(self) -> bool:
+        return False
+
+    def on_interrupt(self) -> bool:
+        return False
+
+    def bar(self, width: int) -> tuple[str, str]:
+        del width
+        return "class:bar", ""
+
+    async def choices(self, line: str) -> tuple[()]:
+        del line
+        return ()
 
 
 def _exit(number: int, _frame: object) -> NoReturn:

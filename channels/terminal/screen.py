@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application, get_app_session
 from prompt_toolkit.buffer import Buffer
@@ -43,10 +44,12 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from channels.language import _
-from channels.message import Form
 from channels.terminal.dumb_screen import ScreenListener
 from channels.terminal.mentions import begun_mention, name_dropped, offer_files, paste_picture
 from channels.terminal.picker import Picker
+
+if TYPE_CHECKING:
+    from channels.message import Form  # slow, and typing can begin before
 
 _STYLE = Style.from_dict(
     {
@@ -111,7 +114,7 @@ class Screen:
         if isinstance(output, Vt100_Output):
             # Asked where its cursor is, the terminal would be drawn on down to its bottom.
             output.enable_cpr = False
-        self._listener = listener
+        self.listener = listener
         self._passing: StyleAndTextTuples = []
         self._drawn: Drawn | None = None
         self._hint = ""
@@ -124,7 +127,7 @@ class Screen:
         self.is_here.set()
         self._input = Buffer(
             history=history,
-            completer=_Completer(listener),
+            completer=_Completer(lambda: self.listener),
             complete_while_typing=Condition(
                 lambda: not (self._form or self._picker) and _is_completed(self._input.document)
             ),
@@ -319,7 +322,7 @@ class Screen:
             hint = f"{self._form.command} · {_(_FORM_HINT)}"
             hint = _(_LAST_QUESTION_HINT) if self._is_last_question else hint
             return [("class:bar.warm", hint[: self.width])]
-        return [("class:bar", self._hint) if self._hint else self._listener.bar(self.width)]
+        return [("class:bar", self._hint) if self._hint else self.listener.bar(self.width)]
 
     def _keys(self) -> KeyBindingsBase:
         parts = (self._sending_keys(), self._picking_keys(), self._writing_keys())
@@ -341,7 +344,7 @@ class Screen:
                 hint = _(_GIVEN_UP) if self._form else ""
                 self._end_form()
                 self._hint = hint
-            elif not self._listener.on_interrupt():
+            elif not self.listener.on_interrupt():
                 self._input.reset()
                 self._hint = _(_HINT)
 
@@ -361,10 +364,10 @@ class Screen:
                 picker.choose(entry.value)
         elif form := self._form:
             self._end_form()
-            self._listener.on_form(form.command, text)
+            self.listener.on_form(form.command, text)
         else:
             self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
-            self._listener.on_text(text)
+            self.listener.on_text(text)
 
     def _picking_keys(self) -> KeyBindings:
         """Choose from a list, or from what was said before."""
@@ -387,7 +390,7 @@ class Screen:
 
         @keys.add("up", filter=is_empty & ~is_searching)
         def _change_last(event: KeyPressEvent) -> None:
-            if not self._listener.on_change_last():
+            if not self.listener.on_change_last():
                 self._input.history_backward()
 
         @keys.add("up", filter=is_last_question & ~is_searching)
@@ -421,8 +424,8 @@ class Screen:
 
 
 class _Completer(Completer):
-    def __init__(self, listener: ScreenListener) -> None:
-        self._listener = listener
+    def __init__(self, find_listener: Callable[[], ScreenListener]) -> None:
+        self._find_listener = find_listener
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
         return ()
@@ -431,7 +434,7 @@ class _Completer(Completer):
         self, document: Document, event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
         if document.text.startswith("/"):
-            for choice in await self._listener.choices(document.text_before_cursor):
+            for choice in await self._find_listener().choices(document.text_before_cursor):
                 yield Completion(choice.text, -choice.replaces, display_meta=choice.meaning)
         elif begun := begun_mention(document.text_before_cursor):
             for text, meaning in await asyncio.to_thread(lambda: [*offer_files(begun)]):

@@ -46,14 +46,13 @@ from channels.terminal.completion import (
 )
 from channels.terminal.display import StreamedAnswer, bar_style, bar_text, one_line
 from channels.terminal.dumb_screen import DumbScreen
-from channels.terminal.early import EarlyInput
+from channels.terminal.early import LEAVING, EarlyInput
 from channels.terminal.picker import Picker, PickerEntry
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Scroll
 
 ADDRESS = conversations.address_of(conversations.MAIN)
 """The conversation of whoever names none."""
-_LEAVING = {"/quit", "/exit"}
 _ROOM_FOR_NAMES, _LONGEST_NAME = 60, 20  # columns
 _AUTO = "auto"  # the name of a model before it is known which one it is
 _FRAME = 0.1  # seconds between two pictures of what moves
@@ -77,16 +76,23 @@ class Terminal:
 
     name = conversations.CHANNEL
 
-    def __init__(self, history: Path, greeting: str = "", chat: str | None = "main") -> None:
-        """`chat` is the conversation to begin in; None: the one where something was said last."""
-        self._history, self.greeting = history, greeting
+    def __init__(
+        self,
+        history: Path,
+        greeting: str = "",
+        chat: str | None = "main",
+        early: EarlyInput | None = None,
+    ) -> None:
+        """`chat` is the conversation to begin in; None: the one where something was said last.
+        `early` is open already; it goes on here."""
+        self._history, self._greeting, self._early = history, greeting, early
         self._chat = chat
         self._language: Callable[[], str] = lambda: ENGLISH
         self._address = conversations.address_of(chat or conversations.MAIN)
         self._watching = ExitStack()
         self._follower: asyncio.Task[None] | None = None
-        self._lines = Lines(history)
-        self._screen = (DumbScreen if is_dumb_terminal() else Screen)(self._lines, self)
+        self._lines = early.lines if early else Lines(history)
+        self._screen = early.screen if early else self._make_screen()
         self.has_fields = isinstance(self._screen, Screen)
         self._scroll = Scroll(self._screen)
         self._exchanges: dict[str, _Exchange] = {}
@@ -94,33 +100,22 @@ class Terminal:
         self._usage: ContextUsage | None = None
         self._vocabulary: Vocabulary | None = None
         self._has_asked = False
-        self._early: EarlyInput | None = None
-        self._is_early = False  # nobody listens yet, and it is open
-        self._typed_early: list[str] = []
 
-    def open_early(self) -> None:
-        """Let the person type before there is a bot that could listen; what they send waits for it.
-        A terminal that can only be written on waits."""
-        if isinstance(self._screen, Screen):
-            self._early, self._is_early = EarlyInput(self._screen), True
-            self._early.open()
-
-    def close_early(self) -> None:
-        """The terminal is as it was before when this returns; what was sent waits for the bot."""
-        if self._early:
-            self._early.restore()
+    def _make_screen(self) -> Screen | DumbScreen:
+        return (DumbScreen if is_dumb_terminal() else Screen)(self._lines, self)
 
     async def listen(self, bot: Bot) -> None:
+        self._bot = bot
         if self._early:
             await asyncio.to_thread(self._early.close)
             self._early.let_signals_be()
-        self._bot, self._is_early = bot, False
+            self._early.screen.listener = self
         self._language = lambda: bot.language_of(self._address)
         self._history.touch(mode=0o600)
         with patch_stdout(), self._watching, speaking(self._language):
             async with asyncio.TaskGroup() as self._tasks:
-                if self.greeting:
-                    self._scroll.note("\n".join(map(explain, self.greeting.split("\n"))))
+                if self._greeting:
+                    self._scroll.note("\n".join(map(explain, self._greeting.split("\n"))))
                 self._attend(self._chat or await conversations.newest(bot))
                 if self._chat != conversations.MAIN:
                     self._tasks.create_task(self._retell())
@@ -131,13 +126,15 @@ class Terminal:
 
     async def _sit(self) -> None:
         """Until the person leaves, who may have done so while nobody listened yet."""
-        for text in self._typed_early:
+        early = self._early
+        for text in early.sent if early else ():
             self.on_text(text)
         try:
-            if not (self._early and self._early.has_left):
+            if not (early and early.has_left):
                 await self._screen.run()
         finally:
-            self.close_early()
+            if early:
+                early.restore()
 
     def _attend(self, chat: str) -> None:
         """Follow what happens in this conversation, and in no other any more."""
@@ -173,11 +170,8 @@ class Terminal:
         self._vocabulary = None
         said = text.strip()
         command, _space, rest = said.partition(" ")
-        if said in _LEAVING:
+        if said in LEAVING:
             self._screen.leave()
-        elif self._is_early:
-            self._typed_early.append(text)
-            self._scroll.show_below("", (), self._typed_early)
         elif command == "/resume":
             self._tasks.create_task(self._resume(rest.strip()))
         elif said == "/help keys":
@@ -246,8 +240,6 @@ class Terminal:
         return bar_style(self._usage), " · ".join(filter(None, (doing, name, context)))
 
     async def choices(self, line: str) -> Iterable[Suggestion]:
-        if self._is_early:
-            return ()  # nobody knows yet what there is
         known = self._vocabulary
         if known is None:
             commands = await self._ask("/help", "commands")
@@ -381,8 +373,8 @@ class Terminal:
             self._usage = ContextUsage(**usage)
             self._has_asked = self._has_asked or self._usage.turns > 0
             model = self._usage.model
-            if model not in ("", _AUTO) and model not in self.greeting:
-                self.greeting += model  # which is said once
+            if model not in ("", _AUTO) and model not in self._greeting:
+                self._greeting += model  # which is said once
                 self._scroll.note(_("{model} answers.", model=model))
             self._draw()
 

@@ -25,7 +25,7 @@ from agent.models.embedded import SHOWN
 from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
 from channels.local_files import LocalFileError
 from channels.message import Action, Address, Attachment, Outbound, Reply
-from channels.terminal import Terminal, display
+from channels.terminal import display
 from channels.terminal.completion import (
     Suggestion,
     Vocabulary,
@@ -43,7 +43,7 @@ from channels.terminal.display import (
 )
 from channels.terminal.markdown import clip_to_end, measure_finished
 from channels.terminal.screen import Drawn
-from channels.terminal.terminal import ADDRESS
+from channels.terminal.terminal import ADDRESS, Terminal
 from tests.channels.glass import Glass
 from tests.fakes.fake_bot import COMMANDS, FakeBot, Script, deltas
 

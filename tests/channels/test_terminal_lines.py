@@ -6,8 +6,8 @@ import stat
 from pathlib import Path
 
 from channels.base import Remembering
-from channels.terminal import Terminal
 from channels.terminal.completion import Lines
+from channels.terminal.terminal import Terminal
 
 
 async def remembered(lines: Lines) -> list[str]:

@@ -318,7 +318,7 @@ def _demo(text: str) -> Iterable[Activity]:
 
 def main() -> None:
     # The terminal is imported here so that tests of other channels don't load it.
-    from channels.terminal import Terminal  # noqa: PLC0415
+    from channels.terminal.terminal import Terminal  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         terminal = Terminal(Path(folder) / "history", "A scripted bot. Say long, tool or again.")

@@ -22,8 +22,7 @@ from bot.assembly import assemble
 from bot.received import key_of
 from bot.settings import load_layers
 from channels.message import Address
-from channels.terminal import Terminal
-from channels.terminal.terminal import ADDRESS
+from channels.terminal.terminal import ADDRESS, Terminal
 from tests.channels.glass import Glass
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.web.browser import Tab, browsing, needs_chromium

@@ -210,3 +210,13 @@ async def test_other_starts_have_no_line(tmp_path: Path, arguments: tuple[str, .
     async with sitting(tmp_path, arguments=arguments) as person:
         await person.ended()
         assert "›" not in person.glass.raw
+
+
+async def test_a_terminal_that_can_only_be_written_on_waits_for_the_bot(tmp_path: Path) -> None:
+    begin(tmp_path)
+    go(tmp_path)
+    async with sitting(tmp_path, environ={"TERM": "dumb"}) as person:
+        await person.sees("Just write")
+        person.types("/version\r")
+        await person.sees("Parley 0.", times=2)
+        assert await person.leaves() == 0
