@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,7 +29,8 @@ def open_input(arguments: Sequence[str]) -> EarlyInput | None:
         options, others = parser.parse_known_args(arguments)
     except argparse.ArgumentError:
         return None
-    if others or not history_in(options.data).exists():
+    history = history_in(options.data)
+    if others or not os.access(history, os.R_OK | os.W_OK):
         return None
     from prompt_toolkit.utils import is_dumb_terminal  # noqa: PLC0415 - nothing for a pipe
 
@@ -37,7 +39,7 @@ def open_input(arguments: Sequence[str]) -> EarlyInput | None:
     share_one_heap()
     from channels.terminal.early import EarlyInput  # noqa: PLC0415 - as above
 
-    early = EarlyInput(history_in(options.data))
+    early = EarlyInput(history)
     early.open()
     return early
 

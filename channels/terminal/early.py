@@ -11,7 +11,7 @@ import asyncio
 import atexit
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Thread
 from typing import NoReturn
@@ -55,7 +55,8 @@ class EarlyInput:
         """The line is gone when this returns. What is typed from now on waits in the terminal, each
         key as it is, for who reads it next. An editor that has the screen is waited for."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._is_over.set)
+            with suppress(RuntimeError):  # the person leaves just now, and the loop is closed
+                self._loop.call_soon_threadsafe(self._is_over.set)
             self._thread.join()
 
     def let_signals_be(self) -> None:

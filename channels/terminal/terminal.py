@@ -93,6 +93,9 @@ class Terminal:
         self._follower: asyncio.Task[None] | None = None
         self._lines = early.lines if early else Lines(history)
         self._screen = early.screen if early else self._make_screen()
+        self._has_screen = asyncio.Event()
+        if not early:
+            self._has_screen.set()
         self.has_fields = isinstance(self._screen, Screen)
         self._scroll = Scroll(self._screen)
         self._exchanges: dict[str, _Exchange] = {}
@@ -110,6 +113,7 @@ class Terminal:
             await asyncio.to_thread(self._early.close)
             self._early.let_signals_be()
             self._early.screen.listener = self
+            self._has_screen.set()
         self._language = lambda: bot.language_of(self._address)
         self._history.touch(mode=0o600)
         with patch_stdout(), self._watching, speaking(self._language):
@@ -147,6 +151,7 @@ class Terminal:
         self._tasks.create_task(self._look())
 
     async def send(self, outbound: Outbound) -> None:
+        await self._has_screen.wait()  # what the last process had not sent comes before we listen
         with speaking(self._language):
             await self._send(outbound)
 

@@ -13,6 +13,11 @@ from pathlib import Path
 import pytest
 
 from bot.data_folder import lock_data_folder
+from bot.sending import dump_reply
+from channels.message import Reply
+from memory.record import mailbox
+from memory.record.mailbox import AddressColumns, OutboxRow
+from memory.record.store import Store
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.whole.process import run_command
 from tests.whole.pseudo_terminal import Sitter, sitting
@@ -99,6 +104,28 @@ async def test_commands_are_carried_out_when_somebody_listens(tmp_path: Path) ->
         go(tmp_path)
         await person.sees("── work · nothing was said here yet ──")
         await person.sees("Parley 0.", times=2)
+        assert await person.leaves() == 0
+
+
+async def test_what_was_not_sent_before_comes_when_somebody_listens(tmp_path: Path) -> None:
+    begin(tmp_path)
+    store = await Store.open(tmp_path / "data" / "parley.db")
+    try:
+        place = AddressColumns("terminal", "main", "", "")
+        left = OutboxRow(place, "7", "t1", dump_reply(Reply("From before.")))
+        await store.write(lambda database: mailbox.put_out(database, left))
+    finally:
+        await store.close()
+    async with early(tmp_path) as person:
+        person.types("half a li")
+        await person.sees("› half a li")
+        go(tmp_path)
+        await person.sees("From before.")
+        await person.sees("0/20 turns")
+        order = ("Just write", "(sent again after a restart)", "From before.", "› half a li")
+        places = [person.glass.text.rindex(text) for text in order]
+        assert places == sorted(places)
+        person.types("\x15")
         assert await person.leaves() == 0
 
 
