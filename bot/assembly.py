@@ -80,6 +80,7 @@ from channels.base import (
     Channel,
     ContextChanged,
     Notice,
+    TurnsDeleted,
     WithPage,
     WithSound,
 )
@@ -229,7 +230,9 @@ async def assemble(
     sender.recent = alerts.recent = recent
     sender.on_aside = alerts.reply_put_aside
     models.on_refused, models.on_called = alerts.model_refused_unheard, recent.model_called
-    forgetting = Forgetting(conversations, turns, by_name)
+    forgetting = Forgetting(
+        conversations, turns, by_name, lambda home, gone: bus.publish(home, TurnsDeleted(gone))
+    )
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
     job_rules = JobRules(
         lambda key: config.settings(key).jobs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote
@@ -28,8 +28,11 @@ class Forgetting:
         conversations: Conversations,
         turns: Turns,
         channels: Mapping[str, Channel | Remembering],
+        tell: Callable[[str, tuple[int, ...]], None],
     ) -> None:
+        """`tell` hears of which chat's conversation which turns are deleted (none: all of them)."""
         self._conversations, self._turns, self._channels = conversations, turns, channels
+        self._tell = tell
 
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """What would be deleted."""
@@ -53,6 +56,7 @@ class Forgetting:
             is_whole = not wish.turns and not gone.staying
             await self._tell_channel(key, None if is_whole else gone.questions)
             names = await self._names(sharing)  # now, or the answer would say what is gone
+            self._tell_watchers([key, *(sharing if wish.turns else ())], wish.turns)
             await self._finish()
         return _sum_up([gone], names=names)
 
@@ -71,8 +75,14 @@ class Forgetting:
                 async with conversations[key.id].long_term.hold_while_forgetting_all():
                     await asyncio.to_thread(delete_folder, self._folder(key))
             await self._tell_channel(key, None)
+            self._tell_watchers(keys)
             await self._finish()
         return _sum_up(held, files)
+
+    def _tell_watchers(self, keys: Sequence[ConversationKey], turns: Sequence[int] = ()) -> None:
+        """Let those know who see one of these conversations."""
+        for key in filter(self._conversations.branches.is_current, keys):
+            self._tell(key.home, tuple(turns))
 
     async def _finish(self) -> None:
         await self._conversations.branches.take_up()  # a chat may have led to what is gone
@@ -114,7 +124,8 @@ class Forgetting:
             if not await self._conversations.is_idle(key, before):
                 return False
             conversation = await self._conversations.get(key, is_restart=False)
-            is_gone = await conversation.retire()
+            if is_gone := await conversation.retire():
+                self._tell_watchers([key])
         await self._conversations.branches.take_up()  # the chat may have led to it
         return is_gone
 

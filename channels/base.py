@@ -94,6 +94,14 @@ class BranchChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnsDeleted:
+    """What was said in these turns is deleted, or in all of them (none is named): whoever shows it
+    shows it no more."""
+
+    turns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """A line for the person that is part of no answer: a model that loads, a spending limit."""
 
@@ -131,6 +139,7 @@ Activity = (
     | ToolEnded
     | ContextChanged
     | BranchChanged
+    | TurnsDeleted
     | Notice
     | Done
 )

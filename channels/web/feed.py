@@ -31,6 +31,7 @@ from channels.base import (
     Thought,
     ToolEnded,
     ToolStarted,
+    TurnsDeleted,
     TurnStarted,
     TurnUsage,
 )
@@ -66,8 +67,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "notice" or
-    "done"; `origin` names its feed; `at` is a time of the loop's clock."""
+    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "deleted",
+    "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
 
     number: int
     kind: str
@@ -273,6 +274,8 @@ class Feed:
                 self._add("context", as_json(usage))
             case BranchChanged(number):
                 self._add("branch", {"branch": number})
+            case TurnsDeleted(turns):
+                self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})
             case Done():
                 self._turn_over(activity)
 

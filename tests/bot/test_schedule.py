@@ -97,7 +97,7 @@ async def believed() -> bool:
 async def retain(house: House, days: float = 31, keeping: int = 30) -> None:
     """What the tick does so many days from now."""
     app = house.app
-    forgetting = Forgetting(app.conversations, app.turns, app.channels)
+    forgetting = Forgetting(app.conversations, app.turns, app.channels, lambda home, turns: None)
     await Retention(forgetting, lambda: keeping, believed, in_days(days))()
 
 

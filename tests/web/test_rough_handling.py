@@ -325,6 +325,32 @@ async def test_all_that_are_archived_are_counted(tmp_path: Path, browser: Browse
         await tab.sees("#list summary:text-is('Archived (110)')")
 
 
+async def test_what_is_deleted_is_shown_nowhere_any_more(tmp_path: Path, browser: Browser) -> None:
+    async with (
+        serving(tmp_path, echo) as site,
+        browsing(browser) as here,
+        browsing(browser) as there,
+    ):
+        for text in ("alpha", "beta", "gamma"):
+            await site.says(text)
+        for tab in (here, there):
+            await tab.opens(site.url)
+            await tab.sees("#log [data-turn=t3] .text:has-text('gamma')")
+        await here.writes("/forget t2 yes")
+        await here.sees("#log .card:has-text('Deleted')")
+        for tab in (here, there):
+            await expect(tab.page.locator("#log [data-turn=t2]")).to_have_count(0)
+            await expect(tab.page.locator("#log [data-turn]")).to_have_count(2)
+        await site.commands("/forget chat yes")
+        for tab in (here, there):
+            await expect(tab.page.locator("#log [data-turn]")).to_have_count(0)
+        await there.sees("#log .greeting")
+        await there.asks("A new one", "A new one")
+        await there.page.reload()
+        await there.sees("#log [data-turn] .text:has-text('A new one')")
+        assert not await there.page.get_by_text("gamma").count()
+
+
 async def test_questions_of_tools_are_there_after_a_reload(
     tmp_path: Path, browser: Browser
 ) -> None:

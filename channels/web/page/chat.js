@@ -167,6 +167,14 @@ export class Chat {
     this.#drawRunning();
   }
 
+  /** Show turns no more that were deleted: these, or all where none is named. */
+  forget(turns) {
+    for (const article of this.#log.querySelectorAll("[data-turn]")) {
+      if (!turns.length || turns.includes(article.dataset.turn)) article.remove();
+    }
+    if (!this.#log.children.length) this.#log.append(greeting(this.#page));
+  }
+
   /** A message that is shown elsewhere, or not at all. */
   remove({ id }) {
     this.#find(id)?.remove();
