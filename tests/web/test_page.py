@@ -347,7 +347,7 @@ async def test_the_page_speaks_the_language_of_the_browser(
             page = await there.new_page()
             await page.goto(f"{site.url}/#main")
             await expect(page.locator("#text")).to_have_attribute(
-                "placeholder", "Nachricht, oder / für Befehle"
+                "placeholder", "Nachricht, oder /Befehl"
             )
             await expect(page.locator("html")).to_have_attribute("lang", "de")
         finally:
@@ -364,7 +364,7 @@ async def test_the_page_speaks_the_language_that_is_set_whatever_the_browser_spe
         await tab.page.fill("#text", "half a thou")
         await site.commands("/config language de")
         await tab.page.reload()
-        await expect(placeholder).to_have_attribute("placeholder", "Nachricht, oder / für Befehle")
+        await expect(placeholder).to_have_attribute("placeholder", "Nachricht, oder /Befehl")
         await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
         await expect(placeholder).to_have_value("half a thou")
         await site.commands("/config language --unset")

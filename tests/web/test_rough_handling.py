@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.web.browser import Tab, browsing, needs_chromium
+from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import serving
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
@@ -371,3 +371,16 @@ async def test_questions_of_tools_are_there_after_a_reload(
         await tab.sees("#log .card p.faint")
         await card.get_by_role("button", name="Deny").click()
         await tab.sees("#log .turn[data-turn] .text:has-text('Then not.')")
+
+
+async def test_escape_leads_from_a_drawer_back_to_what_opened_it(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
+        await tab.opens_hidden(site.url)
+        opener = tab.page.locator("[data-opens=sessions]")
+        await opener.click()
+        await expect(tab.page.locator("#sessions.open")).to_be_visible()
+        await tab.page.keyboard.press("Escape")
+        await expect(tab.page.locator("#sessions.open")).to_have_count(0)
+        await expect(opener).to_be_focused()

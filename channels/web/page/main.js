@@ -278,7 +278,12 @@ for (const button of document.querySelectorAll("[data-closes]")) {
     document.querySelector(`[data-opens=${button.dataset.closes}]`).focus();
   });
 }
-document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const left = document.activeElement.closest(".side.open");
+  close();
+  if (left) document.querySelector(`[data-opens=${left.id}]`)?.focus(); // not shown, it takes no focus
+});
 document.querySelector("main").addEventListener("click", (event) => {
   if (!event.target.closest("[data-opens]")) close();
 });
