@@ -28,6 +28,7 @@ from agent.models.base import (
     ModelRequest,
     Usage,
     Wishes,
+    unseen,
 )
 from agent.models.catalogue import price_reply
 from agent.pictures import Pictures, put_in
@@ -134,7 +135,9 @@ class Agent:
         view, reply = await self._ask_model(turn, "auto", output)
         most = self.max_calls()
         note = _describe_shortfall(reply, most)
-        await self._record(turn, view, replace(reply, tool_calls=reply.tool_calls[:most]), note)
+        if len(reply.tool_calls) > most:
+            reply = replace(reply, tool_calls=reply.tool_calls[:most])
+        await self._record(turn, view, reply, note)
 
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
         """Out of steps: one last request in which no tool may be called."""
@@ -195,10 +198,11 @@ class Agent:
             beside=view.beside,
             affinity=talk.context.affinity if talk else "",
             on_lost=lost.append,
+            on_sent=partial(self._note_sent, turn, view, pictures)
+            if turn.keeps_requests
+            else unseen,
             on_thought=output.thought,
         )
-        if turn.keeps_requests:
-            request = replace(request, on_sent=partial(self._note_sent, turn, view, pictures))
         if self.wishes is not None:
             request = self.wishes.of(request)
         try:

@@ -5,21 +5,33 @@ python -m benchmarks.scripted_bot ARGUMENTS OF main.py
 
 from __future__ import annotations
 
+import json
 import sys
 
 import main
-from agent.models.base import Usage
+from agent.models.base import ModelRequest, Usage
 from agent.models.selection import Models
 from tests.fakes.scripted_model import ScriptedModel
 
 ANSWER = "The quick brown fox jumps over the lazy dog. " * 3
 
 
+CHARACTERS = 4
+"""Of a token, roughly."""
+
+
 class QuietModel(ScriptedModel):
-    """Says the same to all, and keeps nothing of what it was asked."""
+    """Says the same to all, reports what it has read, and keeps nothing of what it was asked."""
 
     def __init__(self) -> None:
-        super().__init__(lambda request: ANSWER, usage=lambda request, text: Usage(1_000, 40))
+        super().__init__(lambda request: ANSWER, usage=self._count)
+        self._tools: tuple[object, int] = ((), 0)
+
+    def _count(self, request: ModelRequest, text: str) -> Usage:
+        if self._tools[0] is not request.tools:  # the same all the time
+            self._tools = request.tools, len(json.dumps(request.tools))
+        read = self._tools[1] + sum(len(message["content"]) for message in request.messages)
+        return Usage(read // CHARACTERS, len(text) // CHARACTERS)
 
     async def reply(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         self.requests.clear()

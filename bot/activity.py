@@ -26,6 +26,11 @@ class EventBus:
         """Keep of each turn that runs what happened in it, for `so_far`."""
         self._running = {}
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody watches any topic, or will be told later what happens now."""
+        return bool(self._watchers) or self._running is not None
+
     def publish(self, topic: str, event: Activity) -> None:
         if self._running is not None:
             self._keep(self._running, topic, event)

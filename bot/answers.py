@@ -101,7 +101,7 @@ class TurnAnswer:
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, but for what the model said.
-        words = replace(last, notice=explain(last.notice)).told
+        words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
         self.text = "\n\n".join((words, *filter(None, told)))
         sound = "" if last.mark else await self._speak(last)
         return Reply(self.text, images=self._pictures(), problem=problem, sound=sound)

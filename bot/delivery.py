@@ -78,6 +78,7 @@ class Delivery:
     ) -> None:
         self._store, self._channels, self.sender = store, channels, sender
         self._links, self._languages = links, languages
+        self._in_parts: dict[str, InParts | None] = {}  # to look takes as long as some writes
         self.troubles: list[str] = []
 
     @property
@@ -165,8 +166,11 @@ class Delivery:
     async def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
         """The reply as its channel will send it. One that is surely short enough need not be asked
         about; one that can't be taken apart goes as it is."""
-        channel: object = self._channels.get(address.channel)
-        if not isinstance(channel, InParts) or len(reply.text) <= channel.longest // 4:
+        if address.channel not in self._in_parts:
+            found: object = self._channels.get(address.channel)
+            self._in_parts[address.channel] = found if isinstance(found, InParts) else None
+        channel = self._in_parts[address.channel]
+        if channel is None or len(reply.text) <= channel.longest // 4:
             return [reply]
         try:
             return await asyncio.to_thread(channel.parts, reply)

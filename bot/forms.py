@@ -88,9 +88,10 @@ class Forms:
     async def ask(self, address: Address, reply: Reply) -> Reply:
         """The reply as it goes out; where it has a form that its channel shows no field for, it
         says what to do, and the answer is waited for from now on."""
+        if reply.form is None:
+            return reply
         channel: object = self._channels.get(address.channel)
-        has_fields = isinstance(channel, WithFields) and channel.has_fields
-        if reply.form is None or has_fields:
+        if isinstance(channel, WithFields) and channel.has_fields:
             return reply
         one = AwaitedText(address, reply.form.command, self._clock() + PATIENCE)
         await self._store.write(

@@ -40,7 +40,9 @@ class Intake:
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
         been told."""
-        inbound = replace(inbound, text=clean_text(inbound.text), sender=clean_name(inbound.sender))
+        text, sender = clean_text(inbound.text), clean_name(inbound.sender)
+        if (text, sender) != (inbound.text, inbound.sender):
+            inbound = replace(inbound, text=text, sender=sender)
         line = command_line(inbound.text)
         form = self._forms.claim(inbound, line)
         taken: tuple[Received, bool] | None = None

@@ -74,6 +74,7 @@ class TurnConfig:
     toolbox: Toolbox
     choice: ModelChoice
     remote: RemoteTools | None = None
+    has_servers: bool = False  # of which one may begin to serve it
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +100,18 @@ class RuntimeConfig:
 
     def at(self, key: ConversationKey) -> TurnConfig:
         """What holds now; made when something has changed, so asking costs next to nothing."""
-        known, remote = self._known.get(key.id), self.remote_for(key, None)
+        known = self._known.get(key.id)
         if (
             known
-            and known.remote == remote
             and known.version == self.book.version
+            and not (known.has_servers and known.remote != self.remote_for(key, None))
             and known.known_window == known.model.window
             and known.limits.model == known.model.name
             and not (known.settings.spend_soft_model and known.choice != self.choice(key))
         ):
             return known
         settings, choice = self.book.effective(key.id), self.choice(key)
+        remote = self.remote_for(key, None)
         model = self.models.of(choice)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         if len(self._known) > _MOST_KNOWN:
@@ -125,6 +127,7 @@ class RuntimeConfig:
             self.toolbox.select(settings.tools, window).beside(remote),
             choice,
             remote,
+            remote is not None or bool(settings.mcp.servers or settings.mcp.added),
         )
         return made
 
@@ -178,9 +181,13 @@ class RuntimeConfig:
 
     def prefix(self, key: ConversationKey) -> PromptPrefix:
         """What is sent besides the conversation."""
+        return self._prefix(key, self.skills.of(self.folder(key)))
+
+    def _prefix(self, key: ConversationKey, there: tuple[Skill, ...]) -> PromptPrefix:
+        """The same where these skills are there."""
         now = self.at(key)
         takes_tools = now.model.takes_tools
-        skills = self.skills.of(self.folder(key)) if takes_tools else ()
+        skills = there if takes_tools else ()
         known = self._prefixes.get(key.id)
         if known is None or known[0] is not now or known[1] != skills:
             system = base(
@@ -209,16 +216,17 @@ class RuntimeConfig:
         if self.saving:
             self.saving.settle(key, self.limited_user(address))
         workspace, now = self.workspace(key), self.at(key)
+        skills = self.skills.of(workspace)
         return Agent(
             model=now.model,
-            prefix=self.prefix(key),
+            prefix=self._prefix(key, skills),
             toolbox=now.toolbox.beside(now.remote and self.remote_for(key, address)),
             surroundings=ToolContext(
                 key,
                 workspace,
                 now.settings.zone,
                 conversation,
-                skills=self.skills.of(workspace),
+                skills=skills,
                 settings=now.settings.tools,
                 approve=self._approve(key, address),
                 keep_job=self.keep_job and partial(self.keep_job, key, address),

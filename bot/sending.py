@@ -65,7 +65,8 @@ class Sender:
             if tries >= ASIDE_AFTER:
                 await self._put_aside(outbound)
             else:
-                outbound = replace(outbound, is_plain=tries >= PLAIN_AFTER)
+                if tries >= PLAIN_AFTER:
+                    outbound = replace(outbound, is_plain=True)
                 await self._attempt(channel, outbound, tries)
                 self.recent.reply_sent(channel.name)
         except Exception as error:

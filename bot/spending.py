@@ -185,7 +185,7 @@ class Spending:
         conversation's costs none. What belongs to no conversation is not of a chat."""
         accounts = (a for a in self.accounts(key, user) if is_chat or a.kind != "chat")
         account = next((a for a in accounts if a.is_used_up), None)
-        return None if self._is_free(key) else account
+        return None if account is None or self._is_free(key) else account
 
     def refusal_of_request(self, key: ConversationKey, user: str = "") -> str:
         """The same for a request that belongs to no conversation."""

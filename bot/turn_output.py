@@ -35,7 +35,8 @@ class TurnOutput:
 
     def delta(self, text: str) -> None:
         self._draft.write(text)
-        self._publish(Delta(text))
+        if self._bus.is_heard:
+            self._publish(Delta(text))
 
     def thought(self, text: str) -> None:
         self._publish(Thought(text))

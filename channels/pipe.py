@@ -15,12 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
-import queue
-import select
-import stat
 import sys
-import threading
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,14 +27,11 @@ from typing import Any, BinaryIO
 import orjson
 
 from channels.base import Bot, ChannelError
+from channels.line_streams import LONGEST, LineWriter, read_lines
 from channels.local_files import LocalFileError, read_attachment
 from channels.message import Address, Attachment, Inbound, Outbound
 
 CHAT = "main"
-AHEAD, AHEAD_BYTES = 1_000, 32_000_000
-"""Lines, and bytes of them, that are read before they can be taken in."""
-LONGEST = 16_000_000
-"""Bytes of a line; a longer one is refused, and not kept."""
 HELD, HELD_BYTES = 10_000, 32_000_000
 """Messages, and bytes of their texts and files, that are held for conversations that take no more
 for now; beyond, nothing is read until one has been taken in."""
@@ -65,7 +57,7 @@ class Pipe:
     name = "pipe"
 
     def __init__(self, source: BinaryIO, target: BinaryIO, is_jsonl: bool) -> None:
-        self._lines, self._writer = _LineReader(source), _Writer(target)
+        self._lines, self._writer = read_lines(source), LineWriter(target)
         self._is_jsonl = is_jsonl
 
     async def listen(self, bot: Bot) -> None:
@@ -76,6 +68,7 @@ class Pipe:
             await held.drain()
         finally:
             await held.close()
+            self._lines.close()
         if held.error is not None:
             raise held.error
         if self._lines.was_stopped:
@@ -228,131 +221,6 @@ class _HeldMessages:
 def _size(inbound: Inbound) -> int:
     """Bytes that a message takes, roughly."""
     return len(inbound.text) + sum(len(file.data) for file in inbound.attachments)
-
-
-class _LineReader:
-    """Lines of a stream, read in a thread that does not keep the process from ending."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self.was_stopped = False
-        self._source = source
-        self._read: asyncio.Queue[bytes] = asyncio.Queue()
-        self._room = threading.Condition()
-        self._ahead = self._bytes = 0
-
-    def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=self._read_all, args=(loop,), name="pipe-in", daemon=True).start()
-
-    def stop(self) -> None:
-        """Nothing more is read: `next` says that the end is there."""
-        self.was_stopped = True
-        self._read.put_nowait(b"")  # for one who waits
-
-    def _read_all(self, loop: asyncio.AbstractEventLoop) -> None:
-        line = b"-"
-        while line:
-            try:
-                line = self._read_one()
-            except (OSError, ValueError):  # ValueError: it was closed under us
-                line = b""  # a terminal that has gone, a file that can't be read: the end
-            with self._room:
-                self._room.wait_for(self._has_room)
-                self._ahead += 1
-                self._bytes += len(line)
-            try:
-                loop.call_soon_threadsafe(self._read.put_nowait, line)
-            except RuntimeError:
-                return  # the loop is closed: nobody listens any more
-
-    def _read_one(self) -> bytes:
-        """The next line; of one that is too long its beginning, as far as shows that it is."""
-        line = piece = self._source.readline(LONGEST + 1)
-        while len(piece) > LONGEST and not piece.endswith(b"\n"):
-            piece = self._source.readline(LONGEST + 1)
-        return line
-
-    def _has_room(self) -> bool:
-        """Whether one more line may be read ahead; the one that is in hand already is."""
-        return self._ahead < AHEAD and self._bytes < AHEAD_BYTES
-
-    async def next(self) -> bytes:
-        """The next line; b"" at the end."""
-        line = await self._read.get()
-        with self._room:
-            self._ahead -= 1
-            self._bytes -= len(line)
-            self._room.notify()
-        return b"" if self.was_stopped else line
-
-
-class _Writer:
-    """Writes to a stream so that nothing else waits for whoever reads it: at once what the pipe has
-    room for, all else in a thread."""
-
-    def __init__(self, target: BinaryIO) -> None:
-        self._target = target
-        self._room = _watch_room(target)
-        self._in_thread = 0
-        self._waiting: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
-        threading.Thread(target=self._write_all, name="pipe-out", daemon=True).start()
-
-    async def write(self, line: bytes) -> None:
-        """Returns when the stream has it; raises OSError."""
-        if self._has_room(line):
-            if error := self._write(line):
-                raise error
-            return
-        written = asyncio.get_running_loop().create_future()
-        self._waiting.put((line, written))
-        self._in_thread += 1
-        await written
-
-    def _has_room(self, line: bytes) -> bool:
-        """Whether the pipe takes this at once: it has room for as much as it writes in one piece
-        (pipe(7)), and nothing that is to come before is still in the thread."""
-        if self._room is None or self._in_thread or len(line) > select.PIPE_BUF:
-            return False
-        return any(event & select.POLLOUT for _, event in self._room.poll(0))
-
-    def _write_all(self) -> None:
-        while True:
-            line, written = self._waiting.get()
-            error = self._write(line)
-            try:
-                written.get_loop().call_soon_threadsafe(self._settle, written, error)
-            except RuntimeError:
-                return  # the loop is closed: nobody waits any more
-
-    def _settle(self, written: asyncio.Future[None], error: OSError | None) -> None:
-        self._in_thread -= 1
-        if written.done():
-            return  # who waited was cancelled
-        if error is None:
-            written.set_result(None)
-        else:
-            written.set_exception(error)
-
-    def _write(self, line: bytes) -> OSError | None:
-        try:
-            self._target.write(line)
-            self._target.flush()
-        except OSError as error:
-            return error
-        return None
-
-
-def _watch_room(target: BinaryIO) -> select.poll | None:
-    """What says whether a pipe has room; None for what is no pipe."""
-    try:
-        number = target.fileno()
-        if not stat.S_ISFIFO(os.fstat(number).st_mode):
-            return None
-        room = select.poll()
-    except (OSError, ValueError, AttributeError):  # in memory, closed, or Windows
-        return None
-    room.register(number, select.POLLOUT)
-    return room
 
 
 def inbound_of(line: str) -> Inbound:

@@ -70,7 +70,10 @@ class Indexer:
             log.exception("what was said could not be indexed; the next search tries again")
 
     async def _index_one(self, row: int) -> None:
-        while await self._store.write(lambda db: index.catch_up(db, row), is_synced=False):
+        def batch(db: Database) -> bool:
+            return index.catch_up(db, row)
+
+        while await self._store.write(batch, is_synced=False, is_long=True):
             pass  # each batch in a transaction of its own, so that others come in between
 
 

@@ -27,7 +27,8 @@ class Branches:
 
     def current(self, key: ConversationKey) -> ConversationKey:
         """The conversation that a chat leads to, by the key of any of its branches."""
-        return replace(key, id=self.lead_of(key.home))
+        lead = self.lead_of(key.home)
+        return key if lead == key.id else replace(key, id=lead)
 
     def lead_of(self, home: str) -> str:
         """The id of the conversation that the chat leads to whose first one this is."""

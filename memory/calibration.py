@@ -121,7 +121,8 @@ class Calibration:
         ratio, anchor = self.ratio(model), self.anchor
         if anchor is None or anchor.model != model:
             return Scale(ratio)
-        is_measured = anchor.boundaries == view.boundaries and anchor.raw <= view.raw_tokens
+        is_same = anchor.boundaries is view.boundaries or anchor.boundaries == view.boundaries
+        is_measured = is_same and anchor.raw <= view.raw_tokens
         return Scale(ratio, anchor.reported - ratio * anchor.raw, is_measured)
 
     async def learn(self, view: View, reported: int, model: str) -> bool:

@@ -159,7 +159,7 @@ class ContextState:
     async def history(self, newest: int = 0) -> list[ViewEvent]:
         """All that ever changed the view, or the newest so many, oldest first."""
         return await self._services.store.read(
-            lambda db: transcript.events_of(db, self.row, newest)
+            lambda db: transcript.events_of(db, self.row, newest), is_brief=newest > 0
         )
 
     async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:

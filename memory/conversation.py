@@ -66,6 +66,7 @@ log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 1_000  # turns
 _QUOTABLE = 500  # turns of which something may be quoted
+_FEW = 5_000  # messages, which are counted in no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +236,10 @@ class Conversation:
 
     async def count(self) -> int:
         """How many messages the transcript holds, in play or not."""
-        row = self.context.row
-        return await self._services.store.read(lambda db: transcript.count_messages(db, row))
+        row, is_brief = self.context.row, self.context.last_seq <= _FEW
+        return await self._services.store.read(
+            lambda db: transcript.count_messages(db, row), is_brief=is_brief
+        )
 
     async def bill_for(self, purpose: str) -> Bill:
         """What calls for a purpose have cost in this conversation: "answer", "summary"."""

@@ -17,6 +17,7 @@ MOST_CALLS = 1_000
 """In one answer; how many of them are run is the setting `agent_max_calls`."""
 _MOST_TOKENS = 10**9  # in one answer
 LONGEST_NAME = 200  # characters of a model's or a tool's name
+_ONLY_TEXT = frozenset({"role", "content"})
 
 
 class Answer:
@@ -54,7 +55,11 @@ class Answer:
         choice = as_mapping(choices[0]) if choices and isinstance(choices, list) else {}
         if reason := choice.get("finish_reason"):
             self.finish = reason if isinstance(reason, str) else self.finish
-        return self._add_delta(as_mapping(choice.get("delta") or choice.get("message")))
+        delta = as_mapping(choice.get("delta") or choice.get("message"))
+        if delta.keys() <= _ONLY_TEXT:  # nearly always
+            self.thought = ""
+            return self._add_text(delta.get("content"))
+        return self._add_delta(delta)
 
     def _add_delta(self, delta: Mapping[str, Any]) -> str:
         if calls := delta.get("tool_calls"):
@@ -69,9 +74,11 @@ class Answer:
         if self._field == chat_thoughts.DETAILS:
             self.size += chat_thoughts.add_details(self._details, delta.get(self._field))
             self.is_full |= self.size > MOST_CHARACTERS
-        piece = delta.get("content")
+        return self._add_text(get_string(delta, "content") or get_string(delta, "refusal"))
+
+    def _add_text(self, piece: object) -> str:
         if not (piece and isinstance(piece, str)):
-            piece = get_string(delta, "refusal")
+            return ""
         self._text.write(piece := self._clip(piece))
         return piece if piece.isascii() else join_halves(piece)
 

@@ -34,7 +34,7 @@ OnSent = Callable[[Mapping[str, Any], bytes], None]
 """Called with a request's body and its bytes as they go out, each time that another one does."""
 
 
-def _unseen(body: Mapping[str, Any], content: bytes) -> None:
+def unseen(body: Mapping[str, Any], content: bytes) -> None:
     """Nobody looks."""
 
 
@@ -69,7 +69,7 @@ class ModelRequest:
     affinity: str = ""
     is_hasty: bool = False
     on_lost: OnLost = field(default=_unheard, compare=False)
-    on_sent: OnSent = field(default=_unseen, compare=False)
+    on_sent: OnSent = field(default=unseen, compare=False)
     on_thought: Callable[[str], None] = field(default=_unthought, compare=False)
 
     def within(self, temperature: float | None, max_tokens: int) -> ModelRequest:
@@ -77,7 +77,10 @@ class ModelRequest:
         else; the shorter length holds."""
         lengths = [length for length in (self.max_tokens, max_tokens) if length]
         own = temperature if self.temperature is None else self.temperature
-        return replace(self, max_tokens=min(lengths, default=0), temperature=own)
+        most = min(lengths, default=0)
+        if (most, own) == (self.max_tokens, self.temperature):
+            return self
+        return replace(self, max_tokens=most, temperature=own)
 
 
 BOUNDED = "bounded"

@@ -89,19 +89,23 @@ class _Link:
 @contextmanager
 def _reaching() -> Iterator[None]:
     """Around what is asked of the client. Raises BrokerError when the connection is no more: the
-    client may say so by cancelling what it was asked for, while nobody cancels who asked.
-    DeliveryError is raised as it is."""
+    client may say so by cancelling what it was asked for, while nobody cancels who asked. Where
+    somebody does, just when the connection breaks, the client raises that instead; who asked would
+    go on for ever. DeliveryError is raised as it is."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
     try:
         yield
-    except DeliveryError:
-        raise
-    except _GONE as error:
-        raise BrokerError(UNREACHABLE) from error
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         raise BrokerError(UNREACHABLE) from error
+    except Exception as error:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError from error
+        if isinstance(error, _GONE) and not isinstance(error, DeliveryError):
+            raise BrokerError(UNREACHABLE) from error
+        raise
 
 
 class _Delivered:

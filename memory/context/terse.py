@@ -162,7 +162,7 @@ class TerseFilter:
         self._run = 0
 
     def _show(self, text: str) -> str:
-        *lines, last = text.split("\n")
+        *lines, last = text.split("\n") if "\n" in text else (text,)
         for line in lines:
             self._fence = _fence_after(self._fence, self._extend_line(line))
             self._last_line = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -209,9 +210,9 @@ class View:
         """The same, as large as the provider counts it."""
         if scale == self.scale:
             return self
-        view = replace(self, scale=scale)
-        known = {name: value for name, value in self.__dict__.items() if name in _UNSCALED}
-        view.__dict__.update(known)  # it was added up already
+        view = copy(self)  # with all that was added up already
+        view.__dict__.pop("tokens", None)
+        object.__setattr__(view, "scale", scale)
         return view
 
     def apply(self, change: Change) -> View:
@@ -270,20 +271,6 @@ class View:
 
     def _as_sent(self, stand_ins: Sequence[StandIn]) -> str:
         return "\n\n".join(wrap_summary(self.summaries[s.summary].text) for s in stand_ins)
-
-
-_UNSCALED = frozenset(
-    {
-        "raw_tokens",
-        "front_tokens",
-        "stand_in_tokens",
-        "log",
-        "has_outside",
-        "complete",
-        "movable",
-    }
-)
-"""What of a view does not depend on how the provider counts."""
 
 
 def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:

@@ -58,26 +58,34 @@ def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
 def affinity_of(database: Database, row: int) -> str:
     """What is the same for all requests of the conversation with this row, and of branches of it,
     and says nothing of whose it is: made of when it began."""
-    columns = tables.Conversation
-    query = columns.select(columns.created_at).where(columns.id == row)
-    began = [str(at) for (at,) in query.tuples().execute(database)]
+    began = [str(at) for (at,) in _begin_of.tuples(database, row)]
     return hashlib.sha256("\0".join(["conversation", *began]).encode()).hexdigest()[:32]
 
 
+@tables.Prepared
+def _begin_of(row: int) -> Any:
+    columns = tables.Conversation
+    return columns.select(columns.created_at).where(columns.id == row)
+
+
 def _find(database: Database, key: ConversationKey) -> list[Any]:
+    return _by_key.tuples(database, key.id)
+
+
+@tables.Prepared
+def _by_key(key: str) -> Any:
     columns, message = tables.Conversation, tables.Message
     newest = message.select(fn.MAX(message.inbox)).where(
         (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
     )
-    query = columns.select(
+    return columns.select(
         columns.id,
         columns.last_seq,
         columns.last_turn,
         columns.person,
         columns.framing,
         fn.COALESCE(newest, 0),
-    ).where(columns.key == key.id)
-    return list(query.tuples().execute(database))
+    ).where(columns.key == key)
 
 
 def _fingerprint(kept: str) -> PromptFingerprint:

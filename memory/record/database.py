@@ -140,6 +140,10 @@ class DatabaseEngine(Protocol):
         """A new connection, for one thread. Where it can't have what it claims, its use raises
         StoreError."""
 
+    def connect_to_loop(self) -> Database | None:
+        """A connection for small writes in an event loop, which waits for nobody and never syncs.
+        None where the system is another process, for whose answer a loop would have to wait."""
+
     def visit(self, is_frozen: bool = False, claim: Claim = "") -> AbstractContextManager[Database]:
         """A connection for a while; `is_frozen`: all that is read is as it was at the first look.
         Raises StoreError where the system fails meanwhile, or others work on it against the

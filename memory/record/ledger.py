@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from peewee import fn
 
@@ -122,6 +123,9 @@ def bill(
     """The calls of one conversation (None: of all) within a time, for a purpose ("": for any),
     added up."""
     columns = tables.Usage
+    if conversation is not None and not (since or purpose) and until == math.inf:
+        (row,) = _whole.tuples(database, conversation)
+        return Bill(*row)
     query = columns.select(*_SUMS).where((columns.at >= since) & (columns.at < until))
     if conversation is not None:
         query = query.where(columns.conversation == conversation)
@@ -129,6 +133,11 @@ def bill(
         query = query.where(columns.purpose == purpose)
     (row,) = query.tuples().execute(database)
     return Bill(*row)
+
+
+@tables.Prepared
+def _whole(conversation: int) -> Any:
+    return tables.Usage.select(*_SUMS).where(tables.Usage.conversation == conversation)
 
 
 def bills_by_turn(

@@ -45,9 +45,13 @@ def save(database: Database, conversation: int, proposal: Proposal) -> None:
 
 def load(database: Database, conversation: int) -> Proposal | None:
     """What waits in a conversation."""
+    return next(readable(_of.dicts(database, conversation), _read), None)
+
+
+@tables.Prepared
+def _of(conversation: int) -> Any:
     columns = tables.Proposal
-    rows = columns.select().where(columns.conversation == conversation).dicts().execute(database)
-    return next(readable(rows, _read), None)
+    return columns.select().where(columns.conversation == conversation)
 
 
 def delete(database: Database, conversation: int) -> None:

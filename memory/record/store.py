@@ -4,6 +4,10 @@ Writes that arrive while a transaction is being committed share the next one (gr
 hundred conversations cost hardly more commits than one. A write's awaiter resumes only after the
 commit is on disk. Work is a function of the database; it runs in the lane's thread and must not
 touch the event loop.
+
+A small write that need not wait for the disk takes less time than to hand it to a thread and to
+be told that it is done. Where the lane has nothing to do it is carried out at once, by the event
+loop's own connection (docs/decisions/0024).
 """
 
 from __future__ import annotations
@@ -65,11 +69,16 @@ class _Lane(threading.Thread):
     """A thread that owns a connection and carries out jobs in order."""
 
     def __init__(
-        self, name: str, engine: DatabaseEngine, loop: asyncio.AbstractEventLoop, writes: bool
+        self,
+        name: str,
+        engine: DatabaseEngine,
+        loop: asyncio.AbstractEventLoop,
+        settle: Callable[[_Lane, list[_Job[Any]]], None],
+        writes: bool,
     ):
         super().__init__(name=name, daemon=True)
         self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
-        self._engine, self._loop, self._writes = engine, loop, writes
+        self._engine, self._loop, self._settle, self._writes = engine, loop, settle, writes
         self.check: Work[None] = _allow
         self.claim: Claim = ""
 
@@ -80,7 +89,7 @@ class _Lane(threading.Thread):
             while is_open:
                 group, is_open = self._next_group()
                 self._carry_out(database, group)
-                self._loop.call_soon_threadsafe(_settle, group, self._engine)
+                self._loop.call_soon_threadsafe(self._settle, self, group)
                 del group  # while the lane waits it must not hold what the work was about
         finally:
             database.close()
@@ -111,11 +120,11 @@ class _Lane(threading.Thread):
             self._carry_out_together(database, group)
             return
         (job,) = group
-        self._carry_out_lone(database, job)
+        self.carry_out_lone(database, job)
         if job.error is not None and database.tolerates(job.error):
-            self._carry_out_lone(database, job)
+            self.carry_out_lone(database, job)
 
-    def _carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
+    def carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
         """A job that has a transaction to itself, which its failure takes back."""
 
         def work() -> None:
@@ -209,19 +218,16 @@ def _run_apart(database: Database, job: _Job[Any]) -> None:
     database.execute_sql("RELEASE SAVEPOINT job")
 
 
-def _settle(group: list[_Job[Any]], engine: DatabaseEngine) -> None:
-    for job in group:
-        job.settle(engine)
-
-
 class Store:
     """One database, open. Use as `store = await Store.open(path)` … `await store.close()`."""
 
     def __init__(self, engine: DatabaseEngine, loop: asyncio.AbstractEventLoop) -> None:
         self.engine = engine
-        self._writer = _Lane("store-writer", engine, loop, writes=True)
-        self._reader = _Lane("store-reader", engine, loop, writes=False)
+        self._writer = _Lane("store-writer", engine, loop, self._settle, writes=True)
+        self._reader = _Lane("store-reader", engine, loop, self._settle, writes=False)
         self._loop = loop
+        self._own: Database | None = None  # the event loop's own connection
+        self._writing = 0  # jobs of the writer that are not settled
         self._is_open = True
 
     @classmethod
@@ -240,16 +246,31 @@ class Store:
             except StoreError:
                 await store.close()
                 raise
+        store._own = engine.connect_to_loop()
         return store
 
-    async def write(self, work: Work[T], *, is_synced: bool = True) -> T:
+    async def write(self, work: Work[T], *, is_synced: bool = True, is_long: bool = False) -> T:
         """Carry out `work` in the next transaction; returns after it is on disk.
 
         What is not synced outlives the process, but a power cut may take it back, until something
         synced is written after it: it is for what can be done again from what else is on disk. A
-        sync takes longer than all else that a write does.
+        sync takes longer than all else that a write does. Without one it is carried out at once,
+        in the event loop, where no other write is under way; `is_long` is for more than a few rows,
+        which would hold everybody up there.
         """
+        if not (is_synced or is_long) and self._own is not None and not self._writing:
+            return await self._write_at_once(self._own, work)
         return await self._put(self._writer, work, is_synced=is_synced)
+
+    def _write_at_once(self, own: Database, work: Work[T]) -> asyncio.Future[T]:
+        """In the event loop; what fails there is left to the writer, which waits for others that
+        hold the database, and can say what is wrong."""
+        job: _Job[T] = _Job(work, self._loop.create_future(), is_synced=False)
+        self._writer.carry_out_lone(own, job)
+        if job.error is not None:
+            return self._put(self._writer, work, is_synced=False)
+        job.settle(self.engine)
+        return job.future
 
     def fence(self, check: Work[None]) -> None:
         """Let every transaction from now on begin with this, which raises a StoreError where this
@@ -263,8 +284,15 @@ class Store:
         asking = self.write(_nothing, is_synced=False)
         asyncio.run_coroutine_threadsafe(asking, self._loop).result()
 
-    async def read(self, work: Work[T]) -> T:
-        """Carry out `work` on what is committed now."""
+    async def read(self, work: Work[T], *, is_brief: bool = False) -> T:
+        """Carry out `work` on what is committed now. What `is_brief`, a few rows that are found by
+        their key, is read at once, in the event loop."""
+        if is_brief and self._own is not None:
+            job: _Job[T] = _Job(work, self._loop.create_future())
+            _run_alone(self._own, job)
+            if job.error is None:
+                job.settle(self.engine)
+                return await job.future
         return await self._put(self._reader, work)
 
     async def scrub(self) -> None:
@@ -278,14 +306,25 @@ class Store:
         if not self._is_open:
             raise StoreError("The database is closed; the bot is shutting down.")
         future: asyncio.Future[T] = self._loop.create_future()
+        if lane is self._writer:
+            self._writing += 1
         lane.jobs.put(_Job(work, future, is_alone, is_synced))
         return future
+
+    def _settle(self, lane: _Lane, group: list[_Job[Any]]) -> None:
+        if lane is self._writer:
+            self._writing -= len(group)
+        for job in group:
+            job.settle(self.engine)
 
     async def close(self) -> None:
         """Finish what is under way and close; later calls raise StoreError."""
         if not self._is_open:
             return
         self._is_open = False
+        if self._own is not None:  # not the last to close, which writes the log into the file
+            self._own.close()
+            self._own = None
         for lane in (self._writer, self._reader):
             lane.jobs.put(None)
             await asyncio.to_thread(lane.join)

@@ -262,10 +262,14 @@ def jobs_of(database: Database, conversation: int) -> list[Job]:
 
 def list_open_jobs(database: Database, conversation: int) -> list[Job]:
     """The jobs of a conversation that are not done, oldest first."""
+    return list(readable(_open_jobs.dicts(database, conversation), _job))
+
+
+@tables.Prepared
+def _open_jobs(conversation: int) -> Any:
     columns = tables.Job
     mine = (columns.conversation == conversation) & (columns.is_done == 0)
-    query = columns.select().where(mine).order_by(columns.id)
-    return list(readable(query.dicts().execute(database), _job))
+    return columns.select().where(mine).order_by(columns.id)
 
 
 def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]:

@@ -5,9 +5,9 @@ They are bound to no database: queries are executed on the one that a `Store` ha
 (`query.execute(database)`), so that several can be open. Rows come as SQLite has them: what is
 true or false is 1 or 0.
 
-Writing an INSERT takes peewee's query builder longer than carrying it out takes SQLite, and a
-message with its answer is ten such statements. So the common ones are put together here, as plain
-statements; whatever is rarer, or has more to it, is a peewee query.
+Writing a statement takes peewee's query builder longer than carrying it out takes SQLite, and a
+message with its answer is ten INSERTs. So the common ones are put together here, as plain
+statements. Queries that are often asked are `Prepared`; whatever is rarer is a peewee query.
 """
 
 from __future__ import annotations
@@ -79,6 +79,43 @@ log = logging.getLogger(__name__)
 
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 """What decoding a damaged row may raise."""
+
+
+class Prepared:
+    """A query that peewee puts together once for each database system, and that is carried out with
+    other values each time. `build` makes it of what stands for them."""
+
+    def __init__(self, build: Callable[..., Any]) -> None:
+        self._build = build
+        self._built: dict[type[Database], tuple[str, tuple[Any, ...]]] = {}
+
+    def tuples(self, database: Database, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows that it finds."""
+        found: list[tuple[Any, ...]] = self._execute(database, values).fetchall()
+        return found
+
+    def dicts(self, database: Database, *values: Any) -> list[dict[str, Any]]:
+        """The rows that it finds, by the names of their columns."""
+        cursor = self._execute(database, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def _execute(self, database: Database, values: tuple[Any, ...]) -> Any:
+        if type(database) not in self._built:
+            query = self._build(*map(_Value, range(len(values))))
+            sql, parts = database.get_sql_context().sql(query).query()
+            self._built[type(database)] = sql, tuple(parts)
+        sql, parts = self._built[type(database)]
+        return database.execute_sql(
+            sql, [values[part.number] if type(part) is _Value else part for part in parts]
+        )
+
+
+class _Value:
+    """Stands for a value."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 def insert(database: Database, table: Table, **values: Any) -> int:

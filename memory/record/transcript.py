@@ -23,7 +23,7 @@ from memory.context.snapshot import Snapshot
 from memory.context.steering import limit
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
-from memory.record.branches import any_of, find_sharing_rows, lineage, within
+from memory.record.branches import Ancestor, any_of, find_sharing_rows, lineage, within
 from memory.record.database import Database
 from memory.turns import Entry, Turn
 
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 DAMAGED = datetime.fromtimestamp(0, UTC)
 """The time of a message of which the text alone can be read."""
+_ALL = 2**63 - 1
 
 
 def insert(
@@ -59,9 +60,19 @@ def insert(
 
 def entries_from(database: Database, conversation: int, seq: int) -> list[Entry]:
     """The entries of a conversation from `seq` on, in order."""
-    query = _select().where(_from_seq(database, conversation, seq))
+    links = lineage(database, conversation)
+    if len(links) == 1:
+        return [to_entry(row) for row in _own_from.tuples(database, conversation, seq)]
+    query = _select().where(_from_seq(links, seq))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
     return [to_entry(row) for row in rows]
+
+
+@tables.Prepared
+def _own_from(conversation: int, seq: int) -> Any:
+    columns = tables.Message
+    mine = (columns.conversation == conversation) & (columns.seq >= seq)
+    return _select().where(mine).order_by(columns.seq)
 
 
 def own_entries(
@@ -112,7 +123,7 @@ def places(database: Database, conversation: int) -> list[tuple[int, int]]:
     """(seq, turn) of all entries, in order."""
     columns = tables.Message
     query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
-    return list(query.where(_from_seq(database, conversation)).tuples().execute(database))
+    return list(query.where(_from_seq(lineage(database, conversation))).tuples().execute(database))
 
 
 def spans(database: Database, conversation: int, turns: Collection[int]) -> list[tuple[int, int]]:
@@ -128,19 +139,19 @@ def results_of(database: Database, conversation: int, tools: Collection[str]) ->
     """The seqs of all results of these tools."""
     columns = tables.Message
     query = columns.select(columns.seq).where(
-        _from_seq(database, conversation)
+        _from_seq(lineage(database, conversation))
         & (columns.role == "tool")
         & reduce(or_, (columns.extra.contains(f'"tool":"{tool}"') for tool in tools))
     )
     return frozenset(seq for (seq,) in query.tuples().execute(database))
 
 
-def _from_seq(database: Database, conversation: int, seq: int = 0) -> Any:
-    """Which messages stand in a transcript, from this seq on."""
+def _from_seq(line: Sequence[Ancestor], seq: int = 0) -> Any:
+    """Which messages stand in the transcript that is made of these, from this seq on."""
     columns = tables.Message
-    links = [link for link in lineage(database, conversation) if link.seq >= seq]
+    links = [link for link in line if link.seq >= seq]
     if len(links) == 1:
-        return (columns.conversation == conversation) & (columns.seq >= seq)
+        return (columns.conversation == links[0].conversation) & (columns.seq >= seq)
     return any_of(
         [
             (columns.conversation == link.conversation) & columns.seq.between(seq, link.seq)
@@ -230,7 +241,7 @@ def beginnings_from(database: Database, conversation: int, turn: int, chars: int
 
 def every_entry(database: Database, conversation: int) -> Iterator[Entry]:
     """All entries of a conversation in order, one after the other: there may be very many."""
-    query = _select().where(_from_seq(database, conversation))
+    query = _select().where(_from_seq(lineage(database, conversation)))
     rows = query.order_by(tables.Message.seq).tuples().iterator(database)
     return (to_entry(row) for row in rows)
 
@@ -284,8 +295,17 @@ def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
 
 def count_messages(database: Database, conversation: int) -> int:
     """How many messages the transcript of this conversation holds."""
-    count: int = tables.Message.select().where(_from_seq(database, conversation)).count(database)
+    links = lineage(database, conversation)
+    if len(links) == 1:
+        return int(_own_count.tuples(database, conversation)[0][0])
+    count: int = tables.Message.select().where(_from_seq(links)).count(database)
     return count
+
+
+@tables.Prepared
+def _own_count(conversation: int) -> Any:
+    columns = tables.Message
+    return columns.select(fn.COUNT(columns.seq)).where(columns.conversation == conversation)
 
 
 def insert_event(database: Database, conversation: int, event: ViewEvent) -> int:
@@ -314,6 +334,9 @@ def events_of(database: Database, conversation: int, newest: int = 0) -> list[Vi
     """All view events of a conversation, or those among its newest so many, oldest first. Those
     that only steer what it shares speak of nothing else."""
     columns, line = tables.ViewEvent, lineage(database, conversation)
+    if len(line) == 1:
+        rows = _own_newest.dicts(database, conversation, newest or _ALL)
+        return [*tables.readable(reversed(rows), _event)]
     mine = within(columns, columns.id, line, "event")
     query = columns.select().where(mine).order_by(columns.id.desc()).limit(newest or None)
     found = reversed(list(tables.readable(query.dicts().execute(database), _event)))
@@ -325,6 +348,13 @@ def events_of(database: Database, conversation: int, newest: int = 0) -> list[Vi
         for event in found
     )
     return [event for event in limited if event is not None]
+
+
+@tables.Prepared
+def _own_newest(conversation: int, most: int) -> Any:
+    columns = tables.ViewEvent
+    mine = columns.conversation == conversation
+    return columns.select().where(mine).order_by(columns.id.desc()).limit(most)
 
 
 def own_events(database: Database, conversation: int) -> list[ViewEvent]:

@@ -7,8 +7,9 @@ import io
 import itertools
 import json
 import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 
 from channels import pipe
 from channels.base import Accepted
+from channels.line_streams import AHEAD, LONGEST, read_lines
 from channels.message import Address, Inbound, Outbound, Reply
-from channels.pipe import AHEAD, BadLine, Pipe, PipeClosed, inbound_of
+from channels.pipe import BadLine, Pipe, PipeClosed, inbound_of
 from tests.fakes.fake_bot import FakeBot, deltas
 
 Json = dict[str, Any]
@@ -254,6 +256,68 @@ class Patient(FakeBot):
             await asyncio.Event().wait()
         self.submitted.append(inbound)
         return Accepted(inbound.id, is_new=True)
+
+
+async def read_all(source: BinaryIO) -> list[bytes]:
+    lines = read_lines(source)
+    lines.start()
+    return [line async for line in aiter_until_end(lines.next)]
+
+
+async def aiter_until_end(of: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
+    while line := await of():
+        yield line
+
+
+@given(st.lists(st.binary(max_size=4) | st.just(b"\n") | st.just(b"x" * 70_000), max_size=8))
+def test_a_pipe_has_the_lines_of_a_file_however_they_come(pieces: list[bytes]) -> None:
+    async def both() -> tuple[list[bytes], list[bytes]]:
+        reader, writer = os.pipe()
+        with os.fdopen(reader, "rb") as source:
+            reading = asyncio.create_task(read_all(source))
+            with os.fdopen(writer, "wb", buffering=0) as script:
+                for piece in pieces:
+                    await asyncio.to_thread(script.write, piece)
+            return await reading, await read_all(io.BytesIO(b"".join(pieces)))
+
+    piped, filed = asyncio.run(both())
+    assert piped == filed
+
+
+async def test_of_a_line_that_is_too_long_the_beginning_is_kept() -> None:
+    source = b"x" * (3 * LONGEST) + b"\nafter\n"
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(writer, "wb") as script:
+            script.write(source)
+
+    with os.fdopen(reader, "rb") as pipe:
+        writing = asyncio.create_task(asyncio.to_thread(write))
+        lines = await read_all(pipe)
+        await writing
+    assert [len(line) for line in lines] == [LONGEST + 1, len(b"after\n")]
+
+
+async def test_no_more_is_read_from_a_pipe_than_there_is_room_for() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as source, os.fdopen(writer, "wb", buffering=0) as script:
+        os.set_blocking(writer, False)
+        lines = read_lines(source)
+        lines.start()
+        line, written, idle = b"x" * 999 + b"\n", 0, 0
+        while idle < 100:  # until nobody reads any more
+            more = script.write(line) or 0  # None where there is no room
+            written += more
+            idle = 0 if more else idle + 1
+            await asyncio.sleep(0)
+        room = 2 * 65_536 // len(line)  # in the pipe, and in the piece that was read last
+        assert AHEAD <= written // len(line) <= AHEAD + room
+        for _ in range(AHEAD):
+            assert await lines.next() == line
+        assert await lines.next() == line
+        lines.stop()
+        assert await lines.next() == b""
 
 
 async def test_no_more_is_read_than_can_be_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,99 @@ async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(sto
     assert await store.write(level) == full
 
 
+def thread(db: Database) -> str:
+    return threading.current_thread().name
+
+
+def save(value: int) -> Callable[[Database], str]:
+    """Keep it, and say in which thread."""
+
+    def work(db: Database) -> str:
+        overrides.save(db, "", "a", value)
+        return thread(db)
+
+    return work
+
+
+@pytest.mark.sqlite
+async def test_a_small_write_that_need_not_outlive_a_power_cut_needs_no_thread(
+    store: Store,
+) -> None:
+    loop = threading.current_thread().name
+    assert await store.write(save(1), is_synced=False) == loop
+    assert await store.write(save(2), is_synced=False, is_long=True) == "store-writer"
+    assert await store.write(save(3)) == "store-writer"
+    assert await store.write(save(4), is_synced=False) == loop
+    assert await store.read(overrides.load) == {"": {"a": 4}}
+
+
+async def test_a_small_write_comes_after_those_that_are_under_way(store: Store) -> None:
+    is_let_go = threading.Event()
+    before = asyncio.gather(store.write(lambda db: is_let_go.wait(10)), store.write(save(1)))
+    await asyncio.sleep(0)  # both are in line
+    after = asyncio.create_task(store.write(save(2), is_synced=False))
+    await asyncio.sleep(0)
+    assert not after.done()
+    is_let_go.set()
+    await asyncio.gather(before, after)
+    assert await store.read(overrides.load) == {"": {"a": 2}}
+
+
+@pytest.mark.sqlite
+async def test_a_small_write_holds_nobody_up_while_another_process_writes(
+    store: Store, path: Path
+) -> None:
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    writing = asyncio.create_task(store.write(save(1), is_synced=False))
+    await asyncio.sleep(0)  # returns while the other still holds the database
+    assert not writing.done()
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert await writing == "store-writer"
+
+
+def contents(path: Path) -> tuple[bytes, bytes]:
+    """The file, and its log."""
+    return path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
+
+
+@pytest.mark.sqlite
+async def test_small_writes_leave_the_log_to_the_writer(store: Store, path: Path) -> None:
+    """To write the log into the file waits for the disk."""
+    await store.write(save(0))
+    before, _ = contents(path)
+    for number in range(1_100):  # of a page or more each; SQLite writes them back at 1,000
+        await store.write(save(number), is_synced=False)
+    file, log = contents(path)
+    assert file == before
+    assert len(log) > 1_100 * 4_096
+    await store.write(save(-1))
+    assert contents(path)[0] != before
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+async def test_what_fails_is_not_kept_whoever_carries_it_out(store: Store, is_synced: bool) -> None:
+    def half(db: Database) -> None:
+        overrides.save(db, "", "half", 1)
+        raise ValueError("in the middle")
+
+    with pytest.raises(ValueError, match="in the middle"):
+        await store.write(half, is_synced=is_synced)
+    assert await store.read(overrides.load) == {}
+
+
+async def test_whoever_may_not_write_any_more_keeps_nothing(store: Store) -> None:
+    def refuse(db: Database) -> None:
+        raise StoreError("Another process works on it now.")
+
+    store.fence(refuse)
+    for is_synced in (True, False):
+        with pytest.raises(StoreError, match="works on it now"):
+            await store.write(save(1), is_synced=is_synced)
+    assert await store.read(overrides.load) == {}
+
+
 async def test_a_write_that_fails_takes_back_only_itself(store: Store) -> None:
     def half(db: Database) -> None:
         overrides.save(db, "", "half", 1)
@@ -105,16 +199,6 @@ async def test_writes_that_share_a_transaction_stand_apart_only_where_one_of_the
     assert any("SAVEPOINT" in one for one in said) is (failing is not None)
 
 
-async def test_a_lone_write_that_fails_leaves_nothing(store: Store) -> None:
-    def half(db: Database) -> None:
-        overrides.save(db, "", "half", 1)
-        raise ValueError("in the middle")
-
-    with pytest.raises(ValueError, match="in the middle"):
-        await store.write(half)
-    assert await store.read(overrides.load) == {}
-
-
 async def test_a_writer_that_stopped_waiting_does_not_harm_the_others(store: Store) -> None:
     task = asyncio.create_task(store.write(lambda db: overrides.save(db, "", "a", 1)))
     await asyncio.sleep(0)
@@ -127,8 +211,9 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "parley.db")
     await store.close()
     await store.close()
-    with pytest.raises(StoreError, match="shutting down"):
-        await store.write(lambda db: None)
+    for is_synced in (True, False):
+        with pytest.raises(StoreError, match="shutting down"):
+            await store.write(lambda db: None, is_synced=is_synced)
 
 
 @pytest.mark.sqlite
@@ -165,7 +250,7 @@ async def test_what_failed_holds_nothing_of_its_thread(store: Store) -> None:
         held.append(weakref.ref(cursor))
         raise ValueError("in the middle")
 
-    for lane in (store.write, store.read):
+    for lane in (store.write, partial(store.write, is_synced=False), store.read):
         with pytest.raises(ValueError, match="in the middle") as caught:
             await lane(half)
         assert caught.value.__traceback__ is not None
@@ -227,9 +312,6 @@ async def test_a_scrub_leaves_no_byte_of_what_was_deleted(store: Store, path: Pa
 
 
 async def test_writes_around_a_scrub_are_carried_out_in_order(store: Store) -> None:
-    def save(value: int) -> Callable[[Database], None]:
-        return lambda db: overrides.save(db, "", "a", value)
-
     await asyncio.gather(
         store.write(save(1)),
         store.scrub(),

@@ -28,9 +28,11 @@ needs_chromium = pytest.mark.skipif(
 @dataclass
 class Tab:
     """A page that is open. `faults` are what went wrong in it by its console, `hosts` those that it
-    asked for anything."""
+    asked for anything. Where its bot stops, what it asks for just then is refused with a 503, which
+    the console notes."""
 
     page: Page
+    does_bot_stop: bool = False
     faults: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
 
@@ -40,7 +42,9 @@ class Tab:
         self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
 
     def _heard(self, message: Any) -> None:
-        if message.type == "error" and "ERR_" not in message.text:  # not that it is offline
+        if message.type != "error" or "ERR_" in message.text:  # not that it is offline
+            return
+        if not (self.does_bot_stop and "503" in message.text):
             self.faults.append(message.text)
 
     async def opens(self, url: str, session: str = "main") -> None:
@@ -81,12 +85,14 @@ class Tab:
 
 
 @asynccontextmanager
-async def browsing(browser: Browser, **options: Any) -> AsyncIterator[Tab]:
+async def browsing(
+    browser: Browser, does_bot_stop: bool = False, **options: Any
+) -> AsyncIterator[Tab]:
     """A tab; nothing may have gone wrong in it when it is closed."""
     options = {"viewport": DESK, "reduced_motion": "reduce", "locale": "en-GB", **options}
     context = await browser.new_context(**options)
     try:
-        tab = Tab(await context.new_page())
+        tab = Tab(await context.new_page(), does_bot_stop)
         yield tab
         assert not tab.faults, tab.faults
     finally:

@@ -96,7 +96,7 @@ async def is_kept(tab: Tab) -> None:
 async def test_the_page_opens_without_the_bot_and_sends_when_it_is_back(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with browsing(browser) as tab:
+    async with browsing(browser, does_bot_stop=True) as tab:
         async with serving(tmp_path, echo) as site:
             await tab.opens(site.url)
             await tab.asks("one", "re: one")

@@ -288,7 +288,7 @@ async def test_what_is_too_much_is_said_before_anything_is_sent(
 async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
     tmp_path: Path, browser: Browser, viewport: dict[str, int] | None
 ) -> None:
-    options = {"viewport": viewport} if viewport else {}
+    options: dict[str, Any] = {"viewport": viewport} if viewport else {}
     async with serving(tmp_path, writer) as site, browsing(browser, **options) as tab:
         await tab.page.goto(f"{site.url}/#main")
         await tab.asks("Write it", "Written.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -275,7 +276,7 @@ async def test_two_pages_of_one_conversation_show_the_same(
 async def test_the_page_finds_the_bot_again_after_a_restart(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with browsing(browser) as tab:
+    async with browsing(browser, does_bot_stop=True) as tab:
         async with serving(tmp_path, echo) as site:
             await tab.opens(site.url)
             await tab.asks("one", "one")
@@ -497,7 +498,7 @@ async def lightness(tab: Tab) -> int:
 async def test_axe_finds_nothing_that_keeps_anyone_out(
     tmp_path: Path, browser: Browser, scheme: str, viewport: dict[str, int] | None
 ) -> None:
-    options = {"viewport": viewport} if viewport else {}
+    options: dict[str, Any] = {"viewport": viewport} if viewport else {}
     async with (
         serving(tmp_path, lively) as site,
         browsing(browser, color_scheme=scheme, **options) as tab,

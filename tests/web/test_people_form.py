@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
@@ -66,7 +67,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
 async def test_somebody_signs_another_browser_out_and_changes_their_password(
     tmp_path: Path, browser: Browser, viewport: dict[str, int] | None
 ) -> None:
-    options = {"viewport": viewport} if viewport else {}
+    options: dict[str, Any] = {"viewport": viewport} if viewport else {}
     async with (
         serving(tmp_path, echo, token=TOKEN) as site,
         browsing(browser, **options) as ann,

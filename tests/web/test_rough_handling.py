@@ -188,7 +188,7 @@ async def test_older_turns_that_come_late_stand_in_no_other_conversation(
 async def test_a_question_that_is_being_edited_outlives_a_cut_connection(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with browsing(browser) as tab:
+    async with browsing(browser, does_bot_stop=True) as tab:
         async with serving(tmp_path, echo) as site:
             await tab.opens(site.url)
             await tab.asks("one", "one")
@@ -205,7 +205,7 @@ async def test_a_question_that_is_being_edited_outlives_a_cut_connection(
 async def test_the_page_says_in_german_that_the_bot_is_away(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with browsing(browser, locale="de-DE") as tab:
+    async with browsing(browser, does_bot_stop=True, locale="de-DE") as tab:
         async with serving(tmp_path, echo) as site:
             await tab.opens(site.url)
         await tab.sees("body[data-offline]")

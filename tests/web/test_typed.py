@@ -63,7 +63,7 @@ async def test_each_conversation_keeps_its_draft_over_a_reload(
 async def test_what_is_written_while_the_bot_is_away_waits_and_is_sent_in_order(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with browsing(browser) as tab:
+    async with browsing(browser, does_bot_stop=True) as tab:
         async with serving(tmp_path, echo) as site:
             await tab.opens(site.url)
             await tab.asks("one", "one")
@@ -147,7 +147,7 @@ async def test_what_the_bot_refuses_can_be_changed_and_sent_again(
 async def test_a_command_that_does_not_reach_the_bot_comes_back(
     tmp_path: Path, browser: Browser
 ) -> None:
-    async with browsing(browser) as tab:
+    async with browsing(browser, does_bot_stop=True) as tab:
         async with serving(tmp_path, echo) as site:
             await tab.opens(site.url)
             await tab.sees("#text")

@@ -520,6 +520,9 @@ class PostgresqlEngine:
     def connect(self, claim: Claim = "") -> Database:
         return PostgresqlSession(self._url, claim)
 
+    def connect_to_loop(self) -> Database | None:
+        return None
+
     def explain(self, error: BaseException) -> BaseException:
         if not isinstance(error, DatabaseError) or isinstance(error, peewee.IntegrityError):
             return error

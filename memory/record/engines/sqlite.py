@@ -31,12 +31,20 @@ _PRAGMAS = {
     "foreign_keys": 1,
     "secure_delete": 1,  # what /forget deletes must not linger in free pages
 }
+_LOOP_PRAGMAS = {
+    "busy_timeout": 0,
+    "synchronous": "normal",
+    "wal_autocheckpoint": 0,
+    "cache_size": -256,  # kB
+    "foreign_keys": 1,
+    "secure_delete": 1,
+}
 
 
 class SqliteFile(SqliteDatabase, Database):
     """A connection to a file, or to a database in memory (":memory:")."""
 
-    _synchronous = _PRAGMAS["synchronous"]
+    synchronous = _PRAGMAS["synchronous"]
     numbers = "(SELECT value FROM json_each(?))"
     names = "GROUP_CONCAT(DISTINCT speaker)"
     shared_lock = ""  # one transaction at a time writes
@@ -55,11 +63,16 @@ class SqliteFile(SqliteDatabase, Database):
 
     def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
         level = "full" if is_synced else "normal"
-        if level != self._synchronous:
+        if level != self.synchronous:
             self.execute_sql(f"PRAGMA synchronous = {level}")
-            self._synchronous = level
-        with self.atomic("IMMEDIATE"):
+            self.synchronous = level
+        self.begin("IMMEDIATE")
+        try:
             work()
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
 
     def read(self, work: Callable[[], None]) -> None:
         work()
@@ -154,6 +167,15 @@ def connect(path: Path) -> SqliteFile:
     return database
 
 
+def _connect_to_loop(path: Path) -> SqliteFile:
+    """One that is refused where another process writes, and leaves it to others to write the log
+    into the file, which syncs. What it has read is seldom of use to its next transaction."""
+    database = SqliteFile(str(path), pragmas=_LOOP_PRAGMAS)
+    database.synchronous = _LOOP_PRAGMAS["synchronous"]
+    database.connect()
+    return database
+
+
 def in_memory(*, is_shared: bool = False, schema: int = len(MIGRATIONS)) -> SqliteFile:
     """A database that is gone with its connection, with all tables (as they were at that version of
     the schema); one that `is_shared` is for any thread, one at a time."""
@@ -184,6 +206,12 @@ class SqliteEngine:
 
     def connect(self, claim: Claim = "") -> Database:
         return connect(self.path)  # whoever works on the data folder holds that
+
+    def connect_to_loop(self) -> Database | None:
+        try:
+            return _connect_to_loop(self.path)
+        except DatabaseError:  # another process has it to itself just now
+            return None
 
     @contextmanager
     def visit(self, is_frozen: bool = False, claim: Claim = "") -> Iterator[Database]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -114,9 +113,7 @@ async def gather(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
     # A long conversation has thousands of events, and nearly always one of the last is looked for.
-    newest, stored = await asyncio.gather(
-        conversation.context.history(_NEWEST), conversation.count()
-    )
+    newest, stored = await conversation.context.history(_NEWEST), await conversation.count()
     last, can_undo = newest_move(newest, are_all=False), True
     if last is None:
         every = await conversation.context.history()
