@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,8 @@ class StoredSettings:
         except SettingError as error:
             raise CommandError(explain(str(error))) from None
 
-    def describe_all(self, scope: str) -> list[SettingInfo]:
-        return list(self._book.describe_all(scope))
+    def describe_all(self, scope: str, keys: Iterable[str] | None = None) -> list[SettingInfo]:
+        return list(self._book.describe_all(scope, keys))
 
     def may_set(self, key: str, scope: str) -> str | None:
         return self._book.may_set(key, scope)

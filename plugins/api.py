@@ -141,7 +141,9 @@ class SettingsPort(Protocol):
 
     def describe(self, key: str, scope: str) -> SettingInfo: ...
 
-    def describe_all(self, scope: str) -> list[SettingInfo]: ...
+    def describe_all(self, scope: str, keys: Iterable[str] | None = None) -> list[SettingInfo]:
+        """All settings, or these."""
+        ...
 
     def may_set(self, key: str, scope: str) -> str | None:
         """What users who are no owners may set there, in words ("at most 20"); None: nothing."""

@@ -190,9 +190,12 @@ class SettingsStore:
         "agent NAME" or "--here"; secrets in its value are shown by their names."""
         return self._describe(_find_setting(key), self._list_layers(conversation_id))
 
-    def describe_all(self, conversation_id: str = EVERYWHERE) -> tuple[SettingInfo, ...]:
+    def describe_all(
+        self, conversation_id: str = EVERYWHERE, keys: Iterable[str] | None = None
+    ) -> tuple[SettingInfo, ...]:
+        """The same of all settings, or of these."""
         layers = self._list_layers(conversation_id)
-        return tuple(self._describe(setting, layers) for setting in SETTINGS.values())
+        return tuple(self._describe(_find_setting(key), layers) for key in keys or SETTINGS)
 
     def _describe(self, setting: Setting, layers: Sequence[_NamedLayer]) -> SettingInfo:
         layer, value = next(

@@ -19,6 +19,7 @@ from memory.turns import Entry, Turn
 FARTHEST = 1_024
 """Turns that are looked ahead at most."""
 _SOMETIME = datetime.fromtimestamp(0, UTC)
+_ASKED, _READ, _REPLIED = Message("user"), Message("tool"), Message("assistant")
 Sizes = tuple[int, int, int]
 """Raw tokens of a question, of a whole turn, and of the tool results in it."""
 _TYPICAL = 300  # tokens of a turn where there is none to judge by
@@ -95,46 +96,66 @@ def _find_next(
     if not stubs.may_come(limits):
         sizes = sizes[0], sizes[1], 0
 
+    ahead = _Ahead(view, sizes)
     asked: dict[int, tuple[View, Plan | None]] = {}
 
     def is_due(count: int) -> bool:
-        later = _with_turns(view, count, sizes)
-        asked[count] = later, planner(later, limits)
+        if count not in asked:
+            later = ahead.after(count)
+            asked[count] = later, planner(later, limits)
         return asked[count][1] is not None
 
     reach = 2
     while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
         reach *= 2
-    ahead = range(1, min(reach, within) + 1)
-    index = bisect_left(ahead, True, key=is_due)
-    if index == len(ahead):
+    counts = range(1, min(reach, within) + 1)
+    index = bisect_left(counts, True, key=is_due)
+    if index == len(counts):
         return None
-    later, plan = asked[ahead[index]]
+    later, plan = asked[counts[index]]
     assert plan is not None, "bisection found a turn at which the strategy plans"
     return later, plan
 
 
-def _with_turns(view: View, count: int, sizes: Sizes) -> View:
-    """The view as it will be when `count` more turns of these sizes have begun; the last of them
-    has its question only, as when a turn begins. The one that runs now is over by then."""
-    view = _with_running_over(view, sizes)
-    last = view.turns[-1] if view.turns else None
-    number = max(view.newest, last.number if last else 0)
-    seq = _last_seq(view)
-    coming = tuple(
-        _imagine_turn(number + i, seq + 3 * i - 2, sizes, is_over=i < count)
-        for i in range(1, count + 1)
-    )
-    lines = tuple(
-        LogLine(turn.number, "", _LINE, brief_tokens=_LINE) for turn in coming if turn.is_complete
-    )
-    return replace(
-        view,
-        whole=view.whole + coming,
-        turns=view.turns + coming,
-        lines=view.lines + lines if view.rendering == "exchange" else (),
-        current=number + count,
-    )
+class _Ahead:
+    """A view as it will be, with turns of these sizes; the one that runs now is over by then. Each
+    is imagined once, however far is looked."""
+
+    def __init__(self, view: View, sizes: Sizes) -> None:
+        self._view, self._sizes = _with_running_over(view, sizes), sizes
+        last = self._view.turns[-1].number if self._view.turns else 0
+        self._newest, self._seq = max(view.newest, last), _last_seq(self._view)
+        self._over: list[Turn] = []
+        self._lines: list[LogLine] = []
+
+    def after(self, count: int) -> View:
+        """The view when so many more turns have begun; the last of them has its question only, as
+        when a turn begins."""
+        while len(self._over) < count - 1:
+            turn = self._imagine(len(self._over) + 1, is_over=True)
+            self._over.append(turn)
+            self._lines.append(LogLine(turn.number, "", _LINE, brief_tokens=_LINE))
+        view, over = self._view, self._over[: count - 1]
+        coming = (*over, self._imagine(count, is_over=False))
+        return replace(
+            view,
+            whole=view.whole + coming,
+            turns=view.turns + coming,
+            lines=(*view.lines, *self._lines[: len(over)]) if view.rendering == "exchange" else (),
+            current=self._newest + count,
+        )
+
+    def _imagine(self, place: int, is_over: bool) -> Turn:
+        """The turn in this place of those to come, from 1 on."""
+        asked, whole, results = self._sizes
+        results = min(results, whole - asked)
+        number, seq = self._newest + place, self._seq + 3 * place - 2
+        question = Entry(seq, number, _ASKED, asked, _SOMETIME)
+        if not is_over:
+            return Turn(number, (question,))
+        result = (Entry(seq + 1, number, _READ, results, _SOMETIME),) if results else ()
+        reply = Entry(seq + 2, number, _REPLIED, whole - asked - results, _SOMETIME)
+        return Turn(number, (question, *result, reply))
 
 
 def _with_running_over(view: View, sizes: Sizes) -> View:
@@ -142,7 +163,7 @@ def _with_running_over(view: View, sizes: Sizes) -> View:
         return view
     running, last = view.turns[-1], view.turns[-1].entries[-1]
     left = max(sizes[1] - running.tokens, 0)
-    over = running.plus(Entry(last.seq + 1, running.number, Message("assistant"), left, _SOMETIME))
+    over = running.plus(Entry(last.seq + 1, running.number, _REPLIED, left, _SOMETIME))
     line = LogLine(over.number, "", _LINE, brief_tokens=_LINE)
     return replace(
         view,
@@ -184,19 +205,6 @@ def _count_results(turn: Turn) -> int:
     return sum(entry.tokens for entry in turn.entries if entry.message.role == "tool")
 
 
-def _imagine_turn(number: int, seq: int, sizes: Sizes, is_over: bool) -> Turn:
-    asked, whole, results = sizes
-    results = min(results, whole - asked)
-    question = Entry(seq, number, Message("user"), asked, _SOMETIME)
-    result = Entry(seq + 1, number, Message("tool"), results, _SOMETIME)
-    reply = Entry(seq + 2, number, Message("assistant"), whole - asked - results, _SOMETIME)
-    between = (result,) if results else ()
-    return Turn(number, (question, *between, reply) if is_over else (question,))
-
-
-_SOMETIME = datetime.fromtimestamp(0, UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class Preview:
     """`now` becomes `then` by `plans`, in this order. `is_ready` says whether the summary of what
@@ -218,7 +226,7 @@ class Preview:
 def with_question(view: View, preface: Preface | None) -> View:
     """The view when the next turn begins; what will be asked counts nothing yet."""
     number = view.newest + 1
-    question = Entry(_last_seq(view) + 1, number, Message("user"), 0, _SOMETIME)
+    question = Entry(_last_seq(view) + 1, number, _ASKED, 0, _SOMETIME)
     coming = (Turn(number, (question,)),)
     return replace(
         view,

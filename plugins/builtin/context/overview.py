@@ -120,7 +120,8 @@ async def gather(ask: Ask) -> Overview:
         last, can_undo = newest_move(every, are_all=True), bool(undoable(every))
     limits = conversation.context.limits
     view = conversation.context.view(limits=limits)
-    settings = {key: ask.bot.settings.describe(key, conversation.key.id) for key in GOVERNING}
+    described = ask.bot.settings.describe_all(conversation.key.id, GOVERNING)
+    settings = {setting.key: setting for setting in described}
     next_cut, cache = conversation.compactor.forecaster.forecast(), cache_of(ask)
     return Overview(
         view=view,
