@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from bot.data_folder import MOVED_ASIDE
+
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
 LEFT_OUT = ("logs", "cache", "lock")
@@ -79,7 +81,11 @@ def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ..
         *(database + ending for ending in ("", "-wal", "-shm", "-journal")),
     }
     found = {path.relative_to(data): path for path in _walk(data)}
-    kept = {name.as_posix(): found[name] for name in found if name.parts[0] not in skipped}
+    kept = {
+        name.as_posix(): path
+        for name, path in found.items()
+        if name.parts[0] not in skipped and not name.parts[0].startswith(MOVED_ASIDE)
+    }
     plain = {name: path for name, path in kept.items() if path.is_file() and not path.is_symlink()}
     return plain, tuple(name for name in kept if name not in plain)
 

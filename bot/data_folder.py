@@ -23,6 +23,9 @@ DATABASE = "parley.db"
 """The file that keeps the record, where no other database is set."""
 ENDINGS = ("", "-wal", "-shm", "-journal")
 """What the names of a database's files end with."""
+MOVED_ASIDE = "before-restore-"
+"""What the name of a folder in the data folder begins with to which a restore moved all that was
+there."""
 _SIGNS = ("audiences", "quarantine", "terminal_history")
 
 
@@ -151,7 +154,8 @@ def _is_unborn(database: Path) -> bool:
 def _signs_of_life(data: Path) -> list[str]:
     """What in the folder a bot has left there, besides its database."""
     wal = data / f"{DATABASE}-wal"
-    found = [name for name in _SIGNS if _holds_something(data / name)]
+    names = (*_SIGNS, *(path.name for path in data.glob(f"{MOVED_ASIDE}*")))
+    found = [name for name in names if _holds_something(data / name)]
     return [*found, wal.name] if _holds_something(wal) else found
 
 

@@ -7,6 +7,7 @@ and its machine (code, instructions, settings) comes back only where a person ag
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bot.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
-from bot.data_folder import DATABASE, ENDINGS
+from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
 from memory.record.carried import (
     Carried,
     pause_jobs,
@@ -45,6 +46,9 @@ UNREADABLE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueErr
 LEAST_FREE = 100_000_000  # bytes that a restored backup must leave free on the disk
 MOST_UNPACKED = 300
 """Times its own size that a backup may have when it is unpacked, beyond 100 MB."""
+_WORK = ".parley-restore-"
+_STAYING = ("lock", "lost+found")
+"""What stays where it is in a folder that stays where it is: ours, and the file system's own."""
 _CHUNK = 1 << 20
 _LARGEST_READ = 64 << 20  # bytes that are held in memory at once
 
@@ -81,14 +85,17 @@ class Restored:
 def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Restored:
     """Put a backup in the place of the data folder; raises BackupError.
 
-    What is in the folder is not overwritten but moved aside. No bot may be running on it. All is
-    checked before anything is changed, and all that comes back is for its owner alone. Code and
-    the like are set aside unless whoever restores agrees.
+    What is in the folder is not overwritten but moved aside, beside it, or within it where it can't
+    be moved itself. No bot may be running on it. All is checked before anything is changed, and all
+    that comes back is for its owner alone. Code and the like are set aside unless whoever restores
+    agrees.
     """
     data = data.resolve()  # where it is a link to another disk, it stays one
     try:
         data.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=data.parent, prefix=".parley-restore-") as work:
+        stays = data.is_dir() and not _can_be_moved(data)
+        place = data if stays else data.parent
+        with tempfile.TemporaryDirectory(dir=place, prefix=_WORK) as work:
             unpacked = Path(work, "data")
             unpacked.mkdir(mode=0o700)
             sums = unpack(source, unpacked)
@@ -96,8 +103,11 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
             is_set_aside = contents.needs_consent and not consent(contents)
             if is_set_aside:
                 _set_aside(unpacked, contents)
-            moved_aside = _move_aside(data)
-            unpacked.rename(data)
+            if stays:
+                moved_aside = _exchange(data, unpacked)
+            else:
+                moved_aside = _move_aside(data)
+                unpacked.rename(data)
     except UNREADABLE:
         raise BackupError(f"{source} is damaged, or not a backup; nothing was changed.") from None
     except StoreError as error:
@@ -145,9 +155,59 @@ def _move_aside(data: Path) -> Path | None:
     if data.is_dir() and not {path.name for path in data.iterdir()} - {"lock"}:
         shutil.rmtree(data)  # made by whoever holds it
         return None
-    aside = data.with_name(f"{data.name}.before-restore-{datetime.now():%Y%m%d-%H%M%S-%f}")
+    aside = data.with_name(f"{data.name}.{MOVED_ASIDE}{_now()}")
     data.rename(aside)
     return aside
+
+
+def _now() -> str:
+    return f"{datetime.now():%Y%m%d-%H%M%S-%f}"
+
+
+def _can_be_moved(folder: Path) -> bool:
+    """Whether a folder can get another name: not where a disk or a volume is mounted there, nor
+    where nothing may be written beside it, as in a container."""
+    try:
+        handle, name = tempfile.mkstemp(dir=folder.parent, prefix=_WORK)
+    except OSError:
+        return False
+    os.close(handle)
+    beside, within = Path(name), folder / Path(name).name
+    try:
+        beside.rename(within)
+    except OSError as error:
+        beside.unlink()
+        return error.errno != errno.EXDEV
+    within.unlink()
+    return True
+
+
+def _exchange(data: Path, unpacked: Path) -> Path | None:
+    """Move all that is in the folder into one within it, and what is unpacked in its place. The
+    database goes first and comes last: where this is cut off, no bot begins anew without a word."""
+    kept = (MOVED_ASIDE, _WORK)
+    old = [p for p in data.iterdir() if p.name not in _STAYING and not p.name.startswith(kept)]
+    aside = data / f"{MOVED_ASIDE}{_now()}"
+    out = [(path, aside / path.name) for path in sorted(old, key=_is_no_database)]
+    new = sorted(unpacked.iterdir(), key=_is_no_database, reverse=True)
+    aside.mkdir(mode=0o700)
+    done: list[tuple[Path, Path]] = []
+    try:
+        for move in (*out, *((path, data / path.name) for path in new)):
+            move[0].rename(move[1])
+            done.append(move)
+    except OSError:
+        for there, here in reversed(done):
+            here.rename(there)
+        raise
+    finally:
+        if not any(aside.iterdir()):
+            aside.rmdir()
+    return aside if out else None
+
+
+def _is_no_database(path: Path) -> bool:
+    return path.name != DATABASE
 
 
 class _BoundedReads:

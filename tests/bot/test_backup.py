@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from bot import restore as restoring
 from bot.backup import MANIFEST, BackupError, Saved, SavedDatabase, backup
+from bot.data_folder import FolderError, check_not_emptied
 from bot.restore import SET_ASIDE, Contents, Restored
 from main import main
 from memory.record.engines.sqlite import connect
@@ -220,6 +221,36 @@ def test_a_data_folder_on_another_disk_is_restored_there(data: Path, tmp_path: P
     assert moved_aside
     assert moved_aside.parent == disk
     assert (moved_aside / "notes").read_text() == "later"
+
+
+def test_where_a_folder_stays_and_its_contents_cannot_be_exchanged_all_is_as_it_was(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(data, tmp_path / "saved.tar.gz")
+    (data / "notes").write_text("newer")
+    before = files_of(data)
+    monkeypatch.setattr(restoring, "_can_be_moved", lambda folder: False)
+    rename = Path.rename
+
+    def fail_at_last(path: Path, target: Path) -> Path:
+        if path.name == NAME and target.parent == data and ".parley-restore-" in str(path):
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_at_last)
+    assert "No space left" in refusal(lambda: restore(tmp_path / "saved.tar.gz", data))
+    assert files_of(data) == before
+    assert not [*data.glob("before-restore-*")]
+
+
+def test_a_bot_whose_restore_was_cut_off_does_not_begin_anew(data: Path) -> None:
+    aside = data / "before-restore-20261125-120000-000000"
+    aside.mkdir()
+    for path in [*data.iterdir()]:
+        if path != aside:
+            path.rename(aside / path.name)
+    with pytest.raises(FolderError, match="although there was a bot here"):
+        check_not_emptied(data)
 
 
 def test_an_empty_data_folder_is_simply_replaced(data: Path, tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import sysconfig
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ import yaml
 
 from bot.app import VERSION
 from bot.data_folder import lock_data_folder
+from bot.restore import restore
 from bot.settings import load_layers
 from bot.settings.book import SettingsStore
 from main import make_parser
+from memory.record.rehearsal import NEWEST
 from tests.cluster.rabbitmq_server import free_port
+from tests.upgrades.record import HERE as RELEASES
 
 ROOT = Path(__file__).parents[2]
 SINGLE = ROOT / "deploy" / "single"
@@ -111,6 +115,7 @@ def confine(image: Path, data: Path) -> list[str]:
         *("--unshare-ipc", "--cap-drop", "ALL", "--die-with-parent", "--clearenv"),
         *seen,
         *("--ro-bind", str(image), "/parley", "--bind", str(data), "/data", "--tmpfs", "/tmp"),
+        *("--bind-try", str(data.with_name("backups")), "/backups"),
         *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir", "/parley"),
         *("--setenv", "HOME", "/tmp", "--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
         *("--setenv", "PATH", os.environ["PATH"], "--setenv", "PARLEY_WEB_TOKEN", TOKEN),
@@ -187,3 +192,38 @@ def test_a_bot_without_the_page_is_well_while_it_holds_its_data(tmp_path: Path) 
     with lock_data_folder(tmp_path):
         assert ask() == 0
     assert ask() == 1
+
+
+def find_schema(database: Path) -> int:
+    with closing(sqlite3.connect(database)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+@needs_box
+def test_an_upgrade_in_the_container_has_its_way_back(tmp_path: Path) -> None:
+    """The data is on a volume there, which can't be moved, and nothing is written beside it."""
+    image, data = tmp_path / "image", tmp_path / "data"
+    restore(RELEASES / "schema-43.tar.gz", data, lambda contents: True)
+    (tmp_path / "backups").mkdir()
+    make_image(image, free_port())
+
+    def run(*arguments: str) -> str:
+        command = [*confine(image, data), sys.executable, *BOT, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    told = run("upgrade", "--backup", "/backups/before.tar.gz")
+    assert find_schema(data / "parley.db") == NEWEST
+    (back,) = {*re.findall(r"restore (/backups/\S+) --with-code", told)}
+    (data / "lost+found").mkdir()  # of the disk, and for root alone
+    told = run("restore", back, "--with-code")
+    assert find_schema(data / "parley.db") == 43
+    (aside,) = re.findall(r"What was there before is in /data/(\S+)\.\n", told)
+    assert find_schema(data / aside / "parley.db") == NEWEST
+    assert (data / "lost+found").is_dir()
+    assert not [*data.glob(".parley-*")]
+
+    run("backup", "/backups/after.tar.gz")
+    restore(tmp_path / "backups" / "after.tar.gz", tmp_path / "other", lambda contents: True)
+    assert not [*(tmp_path / "other").glob("before-restore-*")], "it was saved once more"
