@@ -60,7 +60,7 @@ from bot.data_folder import (
     plugins_folder,
 )
 from bot.logs import set_up_logs
-from bot.maintenance import say
+from bot.maintenance import say, with_places
 from bot.monitoring import Monitoring, monitor
 from bot.moving import command_line as moving
 from bot.notify import announced
@@ -98,20 +98,15 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
     try:
         return _run(options)
     except SettingError as error:
-        return _complain(error, 2)
+        return _complain(str(error), options, 2)
     except (Refusal, CommandError, FolderError, StoreError, BackupError, ChannelError) as error:
-        return _complain(error, 1)
+        return _complain(str(error), options, 1)
     except OSError as error:
         if error.filename is None:
             raise
         place = os.fsdecode(error.filename)
-        return _complain(
-            Refusal(
-                f"{place} can't be used ({error.strerror}); correct its permissions, or name "
-                "another one."
-            ),
-            1,
-        )
+        text = f"{place} can't be used ({error.strerror}); correct its permissions, or name another"
+        return _complain(f"{text} one.", options, 1)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -431,8 +426,8 @@ async def _let_in(options: argparse.Namespace, place: Path | str) -> Pending:
         await store.close()
 
 
-def _complain(error: Exception, code: int) -> int:
-    sys.stderr.write(f"{error}\n")
+def _complain(text: str, options: argparse.Namespace, code: int) -> int:
+    sys.stderr.write(f"{with_places(text, options)}\n")
     return code
 
 

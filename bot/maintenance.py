@@ -20,11 +20,19 @@ from bot import doctor
 from bot.app import VERSION
 from bot.assembly import credentials
 from bot.backup import SavedDatabase, backup
-from bot.data_folder import DATABASE, FolderError, find_database, lock_data_folder
+from bot.data_folder import (
+    DATABASE,
+    FolderError,
+    check_not_emptied,
+    find_database,
+    has_bot,
+    lock_data_folder,
+)
 from bot.restore import SET_ASIDE, Contents, restore
 from bot.settings import SettingError, SettingsStore, load_layers
 from memory.keys import BRANCH, home_of
 from memory.record.engines import engine_for
+from memory.record.rehearsal import find_schema
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
 
@@ -92,8 +100,8 @@ def _examine(options: argparse.Namespace, look_at_cluster: doctor.ClusterProbe) 
             ),
         )
     )
-    say(f"Parley {VERSION}\n{doctor.report(findings)}")
-    say("What is open, weak or shared in this installation: python main.py audit")
+    say(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
+    say(f"What is open, weak or shared in this installation: {call_of(options)} audit")
     return doctor.exit_code(findings)
 
 
@@ -102,7 +110,16 @@ def _examine_database(options: argparse.Namespace) -> str:
         place = _place(options)
     except SettingError:
         return ""  # the doctor says so
-    return engine_for(place).examine()
+    if isinstance(place, Path):
+        try:
+            check_not_emptied(options.data)
+        except FolderError as error:
+            raise StoreError(str(error)) from None
+    engine = engine_for(place)
+    fault = engine.examine()
+    if not fault and has_bot(place):
+        find_schema(engine)  # refuses the record of a newer Parley
+    return fault
 
 
 def _place(options: argparse.Namespace) -> Path | str:
@@ -110,7 +127,7 @@ def _place(options: argparse.Namespace) -> Path | str:
     return find_database(load_layers(options.config, os.environ), options.data)
 
 
-def _call(options: argparse.Namespace) -> str:
+def call_of(options: argparse.Namespace) -> str:
     """How the command line is called for this bot, to be copied: the same command without these
     places would be about the bot of the folder where the person stands."""
     words = ["python", "main.py"]
@@ -119,6 +136,12 @@ def _call(options: argparse.Namespace) -> str:
         if place != Path(usual):
             words += [f"--{name}", str(place)]
     return shlex.join(words)
+
+
+def with_places(text: str, options: argparse.Namespace) -> str:
+    """What a room below advises, with the commands in it as they are called for this bot."""
+    call = call_of(options)
+    return text if call in text else text.replace("python main.py", call)
 
 
 @contextmanager
@@ -148,8 +171,7 @@ def _save(options: argparse.Namespace) -> int:
     is_on_server = not isinstance(place, Path)
     database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
     saved = backup(options.data, options.file, database, VERSION)
-    files = "1 file" if saved.files == 1 else f"{saved.files} files"
-    say(f"Saved {files} in {options.file} ({saved.size / 1e6:.1f} MB).")
+    say(f"Saved {_count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
         say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
     return 0
@@ -162,7 +184,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
     place = find_database(layers, options.data)
     hold = partial(_hold, options.data, place)
-    book, program = SettingsStore(layers), _call(options)
+    book, program = SettingsStore(layers), call_of(options)
     plan = UpgradePlan(options.data, place, book, options.backup, hold, program)
     upgrade(plan, options.check, say)
     return 0
@@ -201,23 +223,32 @@ def _bring_back(options: argparse.Namespace) -> int:
         if not isinstance(place, Path) and (options.data / DATABASE).exists():
             copy_in(options.data / DATABASE, engine_for(place), say)
             (options.data / DATABASE).unlink()  # the backup still has it
-    say(f"Restored {restored.files} files to {options.data}.")
+    say(f"Restored {_count(restored.files, 'file')} to {options.data}.")
     if restored.moved_aside:
         say(f"What was there before is in {restored.moved_aside}.")
     say(_describe_contents(restored.contents))
     if restored.is_set_aside:
-        say(
-            "What could run code or give others power was set aside in "
-            f"{options.data / SET_ASIDE}. If the backup is your own, bring it back with: "
-            f"{_call(options)} restore {shlex.quote(str(options.file))} --with-code"
-        )
-        if jobs := len(restored.contents.carried.jobs):
-            say(
-                f"Its jobs ({jobs}) rest, and may use no tool without asking: in their chats, "
-                "/jobs lists them, and /jobs resume N lets one go on. --with-code lets all go on "
-                "as they were. Reminders are told as before."
-            )
+        for line in _describe_set_aside(restored.contents, options):
+            say(line)
     return 0
+
+
+def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iterator[str]:
+    """What did not come back as it was, and how it does."""
+    jobs = len(contents.carried.jobs)
+    if contents.code or contents.powers or contents.carried.commands:
+        yield (
+            f"What could run code or give others power was set aside in {options.data / SET_ASIDE}."
+        )
+    if jobs:
+        yield (
+            f"Its jobs ({jobs}) rest, and may use no tool without asking: in their chats, "
+            "/jobs lists them, and /jobs resume N lets one go on. Reminders are told as before."
+        )
+    yield (
+        "If the backup is your own, bring all of it back as it was with: "
+        f"{call_of(options)} restore {shlex.quote(str(options.file))} --with-code"
+    )
 
 
 def _move(options: argparse.Namespace) -> int:
@@ -326,6 +357,10 @@ def _format_setting(scope: str, key: str, value: str) -> str:
     branch = scope.removeprefix(home).removeprefix(BRANCH)
     where = f" in {home}, branch {branch}" if branch else f" in {home}" if home else ""
     return f"  {_plain(key)} = {_plain(value)}{_plain(where)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _few(lines: list[str]) -> list[str]:

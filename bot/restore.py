@@ -133,7 +133,6 @@ def _set_aside(folder: Path, contents: Contents) -> None:
     aside = folder / SET_ASIDE
     while aside.exists():  # the backup was made where another one had been restored
         aside = aside.with_name(f"{aside.name}-before")
-    aside.mkdir(mode=0o700)
     for name in contents.code:
         _make_folder((aside / name).parent, folder)
         (folder / name).rename(aside / name)

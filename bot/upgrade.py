@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bot.app import VERSION
 from bot.backup import BackupError, Saved, SavedDatabase, backup
-from bot.data_folder import DATABASE, FolderError, has_bot
+from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
 from bot.restore import UNREADABLE, unpack
 from bot.settings import SettingsStore
 from memory.record.engines import engine_for
@@ -41,6 +41,8 @@ class UpgradePlan:
 def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> None:
     """Rehearse the upgrade, and carry it out unless this is a check. Raises FolderError, StoreError
     and BackupError; nothing was changed then."""
+    if isinstance(plan.place, Path):
+        check_not_emptied(plan.data)
     if not has_bot(plan.place):
         raise FolderError(f"There is no bot in {plan.data}; name its folder with --data DIR.")
     if is_check:
