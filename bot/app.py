@@ -97,11 +97,13 @@ class App:
             name: asyncio.create_task(self._listen(channel), name=f"listen {name}")
             for name, channel in self.channels.items()
         }
+        log.info("started: Parley %s on %s", VERSION, ", ".join(self.channels))
         warming = asyncio.create_task(self.warm_up())
         awaited = [listeners[until]] if until else [*listeners.values()]
         await _first_of(stopping, awaited, [*listeners.values()])
         is_stopped = stopping.is_set()
         await self._finish(stopping, warming)
+        log.info("stopped")
         for channel, task in listeners.items():
             if task.done() and not task.cancelled() and until in ("", channel) and not is_stopped:
                 task.result()

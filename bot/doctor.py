@@ -93,7 +93,9 @@ async def examine(
         book = SettingsStore(layers)
         settings = book.effective()
     except SettingError as error:
-        return [*findings, Finding("settings", False, str(error), f"Correct {config}.")]
+        is_given = str(error).startswith("PARLEY_")
+        where = "the environment, or .env" if is_given else str(config)
+        return [*findings, Finding("settings", False, str(error), f"Correct {where}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))
     findings += await asyncio.to_thread(check_health, find_database(layers, data))
     if settings.channels.messengers:

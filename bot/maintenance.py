@@ -195,16 +195,20 @@ def _serve(options: argparse.Namespace) -> int:
     from bot import service  # noqa: PLC0415 - nothing for the other commands
 
     units = service.UserUnits(os.environ)
+
+    def tell(text: str) -> None:
+        say(with_places(text, options))
+
     try:
         if options.action == "status":
-            return service.report(service.clean_name(options.name), units, say)
+            return service.report(service.clean_name(options.name), units, tell)
         if options.action == "uninstall":
             service.uninstall(service.clean_name(options.name), units, say)
             return 0
         load_layers(options.config, os.environ)  # raises SettingError
         service.install(service.describe_bot(options), units, say)
     except service.ServiceError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{with_places(str(error), options)}\n")
         return 1
     return 0
 

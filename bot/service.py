@@ -19,7 +19,6 @@ _TEMPLATE = """\
 # Written by `python main.py service install`, which writes it anew.
 [Unit]
 Description=Parley, a chat bot
-After=network-online.target
 StartLimitIntervalSec=300
 StartLimitBurst=10
 
@@ -119,7 +118,8 @@ class UserUnits:
         if "bus" in told or "No medium" in told:
             raise ServiceError(
                 f"There is no systemd for your user here ({told}). Log in as the user that the bot "
-                "belongs to (not with su or sudo), or use the unit of deploy/systemd instead."
+                "belongs to (not with su or sudo), or use the unit of deploy/systemd. Where no systemd "
+                "runs at all, start the bot by what starts services there: python main.py --web"
             )
         raise ServiceError(f"systemctl --user {' '.join(arguments)}: {told}")
 

@@ -24,9 +24,12 @@ def answers(address: str) -> bool:
 
 def holds(folder: str) -> bool:
     """Whether a bot holds the data folder: looked up, and not tried, which could keep one out."""
-    inode = os.stat(folder).st_ino
-    with open("/proc/locks", encoding="ascii") as locks:
-        return any("FLOCK" in line and f":{inode} " in line for line in locks)
+    try:
+        inode = os.stat(folder).st_ino
+        with open("/proc/locks", encoding="ascii") as locks:
+            return any("FLOCK" in line and f":{inode} " in line for line in locks)
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":
