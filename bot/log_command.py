@@ -44,7 +44,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.follow:
             follower.begin()  # before the rest is read: better a line twice than none
-        _print(printer, _last(filter(is_shown, read_entries(folder)), options))
+        shown = _print(printer, _last(filter(is_shown, read_entries(folder)), options))
+        if not (shown or options.follow):
+            sys.stderr.write("Nothing like that has been logged.\n")
         while options.follow:
             time.sleep(PAUSE)
             _print(printer, filter(is_shown, follower.read()))
@@ -89,7 +91,11 @@ def _last(entries: Iterator[LogEntry], options: argparse.Namespace) -> Iterable[
     return entries if most is None else deque(entries, maxlen=most)
 
 
-def _print(printer: LogPrinter, entries: Iterable[LogEntry]) -> None:
+def _print(printer: LogPrinter, entries: Iterable[LogEntry]) -> int:
+    """Show these events; returns how many there were."""
+    count = 0
     for entry in entries:
+        count += 1
         sys.stdout.writelines(f"{line}\n" for line in printer.lines(entry))
     sys.stdout.flush()
+    return count

@@ -51,18 +51,18 @@ def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> No
             say(f"  {plan.program} upgrade")
         return
     with plan.hold():
-        if way_back := _prepare(plan, say):
+        if _prepare(plan, say):
             engine_for(plan.place).prepare()
-            say(f"Upgraded. Start the bot; if anything is wrong, {way_back}")
+            say("Upgraded. Start the bot; if anything is wrong, go the way back that stands above.")
 
 
-def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> str:
-    """Make a backup, and rehearse on it; returns how to get back, "" where nothing is to do."""
+def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> bool:
+    """Make a backup, rehearse on it, and say how to get back; returns whether anything is to do."""
     engine = engine_for(plan.place)
     schema = find_schema(engine)
     if schema == NEWEST:
         say(f"Parley {VERSION} reads this data as it is (schema {schema}): nothing to upgrade.")
-        return ""
+        return False
     now = f"{datetime.now():%Y%m%d-%H%M%S}"
     name = f"{plan.data.absolute().name}-before-{VERSION}-{now}.tar.gz"
     target = plan.target or plan.data.absolute().with_name(name)
@@ -74,9 +74,8 @@ def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> str:
         say(line)
     flag = " --with-code" if schema >= _HAS_CONSENT else ""
     command = f"{plan.program} restore {shlex.quote(str(target))}{flag}"
-    way_back = f"install the version from before, and: {command}"
-    say(f"The way back: {way_back}")
-    return way_back
+    say(f"The way back: install the version from before, and: {command}")
+    return True
 
 
 def _rehearse(target: Path, saved: Saved) -> Rehearsal:

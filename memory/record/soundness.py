@@ -176,8 +176,9 @@ def unreadable_rows(path: Path) -> str:
         there = {name for (name,) in database.execute(query)}
         counts = {}
         for table, columns in JSON_COLUMNS.items():
-            if table in there:
-                wrong = " OR ".join(f"NOT json_valid({column})" for column in columns)
+            known = {name for _, name, *_ in database.execute(f'PRAGMA table_info("{table}")')}
+            if present := [name for name in columns if name in known]:  # an older release has fewer
+                wrong = " OR ".join(f"NOT json_valid({column})" for column in present)
                 rows = database.execute(f"SELECT COUNT(*) FROM {table} WHERE {wrong}")
                 counts[f"{table} rows that can't be read"] = rows.fetchone()[0]
         if "aside" in there:

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot import log_reading, logs
+from bot.app import VERSION
 from bot.log_reading import LogFollower, LogPrinter, LogStream, parse_since, read_entries
 from bot.settings import load_layers
 from tests.fakes.openai_server import Fail, OpenAIServer
@@ -226,6 +228,20 @@ async def test_a_person_reads_what_failed_in_a_bot(tmp_path: Path) -> None:
         wrong = run_command(tmp_path, "logs", "-n", "-5")
         assert wrong.returncode == 2
         assert "'-5' is no number of entries; write -n 50." in wrong.stderr
+
+
+async def test_a_person_sees_when_the_bot_was_started_and_stopped(tmp_path: Path) -> None:
+    for start in ("first", "second"):
+        async with OpenAIServer() as server, talking(tmp_path, server) as bot:
+            await bot.says("/version", id=start)
+            assert await bot.ended() == 0
+    shown = run_command(tmp_path, "logs").stdout
+    told = re.findall(r"INFO +(started|stopped)", shown)
+    assert told == ["started", "stopped", "started", "stopped"], shown
+    assert f"started: Parley {VERSION} on pipe" in shown
+    none = run_command(tmp_path, "logs", "--level", "error")
+    assert (none.returncode, none.stdout) == (0, "")
+    assert none.stderr == "Nothing like that has been logged.\n"
 
 
 def test_where_there_is_no_bot_it_says_so(tmp_path: Path) -> None:

@@ -227,3 +227,14 @@ def test_an_upgrade_in_the_container_has_its_way_back(tmp_path: Path) -> None:
     run("backup", "/backups/after.tar.gz")
     restore(tmp_path / "backups" / "after.tar.gz", tmp_path / "other", lambda contents: True)
     assert not [*(tmp_path / "other").glob("before-restore-*")], "it was saved once more"
+
+
+def test_the_health_check_of_a_folder_that_is_not_there_says_no(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", str(SINGLE / "health.py")],
+        env={"PARLEY_HEALTH": "", "PARLEY_DATA": str(tmp_path / "none")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")

@@ -202,3 +202,30 @@ def test_the_data_of_a_newer_parley_and_an_empty_folder_get_a_sentence(
     assert run(oldest, "upgrade", "--check") == 1
     assert "There is no bot in" in capsys.readouterr().err
     assert not (oldest / "data").exists()
+
+
+@pytest.mark.parametrize("state", ["newer", "gone"])
+def test_the_doctor_says_what_the_start_says_of_the_database(
+    oldest: Path, capsys: pytest.CaptureFixture[str], state: str
+) -> None:
+    database = oldest / "data" / "parley.db"
+    if state == "newer":
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA user_version = 999")
+    else:
+        database.unlink()
+    assert run(oldest, "upgrade", "--check") == 1
+    start = capsys.readouterr().err
+    assert ("newer Parley" if state == "newer" else "is gone") in start
+    assert f"python main.py --config {oldest / 'config.json'} --data {oldest / 'data'}" in start
+    assert run(oldest, "doctor") == 1
+    told = capsys.readouterr().out
+    assert f"BAD  database: {start.strip()}\n" in told
+    assert not database.exists() or query(oldest, "PRAGMA user_version") == [(999,)]
+
+
+def test_the_doctor_finds_nothing_wrong_with_an_older_release(
+    release: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(release, "doctor")
+    assert "ok   database: The database is sound." in capsys.readouterr().out
