@@ -141,7 +141,8 @@ class DatabaseEngine(Protocol):
         StoreError."""
 
     def connect_to_loop(self) -> Database | None:
-        """A connection for small writes in an event loop, which waits for nobody and never syncs.
+        """A connection for small writes in an event loop, which waits for nobody, and for the disk
+        only where it is the first after the log was written back, which is seldom.
         None where the system is another process, for whose answer a loop would have to wait."""
 
     def visit(self, is_frozen: bool = False, claim: Claim = "") -> AbstractContextManager[Database]:

@@ -113,8 +113,8 @@ def confine(image: Path, data: Path) -> list[str]:
     return [
         *("bwrap", "--unshare-user", "--uid", "10001", "--gid", "10001", "--unshare-pid"),
         *("--unshare-ipc", "--cap-drop", "ALL", "--die-with-parent", "--clearenv"),
-        *seen,
-        *("--ro-bind", str(image), "/parley", "--bind", str(data), "/data", "--tmpfs", "/tmp"),
+        *("--tmpfs", "/tmp", *seen),  # first: this project may be in there
+        *("--ro-bind", str(image), "/parley", "--bind", str(data), "/data"),
         *("--bind-try", str(data.with_name("backups")), "/backups"),
         *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir", "/parley"),
         *("--setenv", "HOME", "/tmp", "--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
