@@ -195,7 +195,7 @@ class SettingsStore:
     ) -> tuple[SettingInfo, ...]:
         """The same of all settings, or of these."""
         layers = self._list_layers(conversation_id)
-        return tuple(self._describe(_find_setting(key), layers) for key in keys or SETTINGS)
+        return tuple(self._describe(SETTINGS[key], layers) for key in keys or SETTINGS)
 
     def _describe(self, setting: Setting, layers: Sequence[_NamedLayer]) -> SettingInfo:
         layer, value = next(
