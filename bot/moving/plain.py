@@ -186,5 +186,4 @@ def _complaint(error: ValidationError) -> str:
     if first["type"] == "json_invalid":
         return "is no whole JSON; something was cut off from it, or added to it"
     place = ".".join(map(str, first["loc"]))
-    said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"says what no export says ({f'at {place}: ' if place else ''}{said})"
+    return f"says what no export says{f' (in {place})' if place else ''}"

@@ -64,13 +64,9 @@ def describe_nothing(arrived: Arrived, path: Path) -> str:
     """Why nothing at all could be read."""
     if not arrived.unreadable:
         return f"Nothing in {path} can be imported: there is no conversation in it."
-    reasons = _name_reasons(arrived.unreadable)
-    return f"Nothing in {path} can be imported. {'; '.join(reasons)}."
-
-
-def _name_reasons(unreadable: Sequence[str]) -> list[str]:
-    reasons = Counter(unreadable).most_common(_REASONS)
-    return [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
+    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    said = (f"{count(n, 'conversation')} can't be read: {why}." for why, n in reasons)
+    return f"Nothing in {path} can be imported. {' '.join(said)}"
 
 
 def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]:
@@ -109,7 +105,8 @@ def _describe_settings(
 
 def _describe_rest(arrived: Arrived, source: ForeignSource) -> list[str]:
     lines = [count(number, *what) for what, number in sorted(source.remains.counts.items())]
-    lines += _name_reasons(arrived.unreadable)
+    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    lines += [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
     if arrived.apart:
         lines.append(
             f"{count(arrived.apart, 'conversation')} that went on here in another way than there"
