@@ -37,6 +37,7 @@ from bot.logs import make_masker
 from bot.maintenance import say
 from bot.report_masking import LogMasker, read_pins
 from bot.settings import SettingError, load_layers
+from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.size import SQLITE, count_rows
 from memory.record.store import StoreError
@@ -209,7 +210,7 @@ def mask_value(value: object, choices: Collection[str] = ()) -> object:
     if isinstance(value, str):
         return value if value in choices or not value else f"<text, {len(value)} characters>"
     if isinstance(value, Collection):
-        return f"<{len(value)} {'entry' if len(value) == 1 else 'entries'}>"
+        return f"<{count(len(value), 'entry', 'entries')}>"
     return "<something>"
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from bot.log_reading import LogEntry
 from bot.logs import ROOMS
 from bot.sentences import LEFT_OUT, Sentence, mask_text
+from bot.wording import count
 
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = (
@@ -196,7 +197,7 @@ def _plain_indent(indent: str) -> str:
 
 
 def _count_hidden(lines: int) -> str:
-    return f"({lines} {'line' if lines == 1 else 'lines'} left out)"
+    return f"({count(lines, 'line')} left out)"
 
 
 def _known_line(line: str, source: str) -> tuple[str | None, str]:

@@ -345,7 +345,8 @@ class Arrival:
 
 def count_prompts(number: int) -> str:
     """So many conversations' own system prompts."""
-    return f"own system prompts of {count(number, 'conversation')}"
+    prompts = "own system prompt" if number == 1 else "own system prompts"
+    return f"{prompts} of {count(number, 'conversation')}"
 
 
 _FIRST_JOB = 1_000_000_000_000
