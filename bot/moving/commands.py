@@ -216,7 +216,7 @@ async def _take_foreign(
         own = source.belongings()
         is_nothing = not (own or arrival.arrived.was_read)
         if is_nothing and (arrival.arrived.unreadable or not source.remains):
-            raise MovingError(describe_nothing(arrival.arrived, options.path))
+            raise MovingError(describe_nothing(arrival.arrived, source, options.path))
         await arrival.take_memory(own)
     except (MovingError, StoreError):
         if arrival.arrived.turns:  # what came before the fault stays
@@ -243,7 +243,7 @@ async def _take_export(
 ) -> None:
     arrival = PlainArrival(app, source, is_own=options.mine, is_rehearsal=options.dry_run, say=say)
     if not await arrival.take_all():
-        raise MovingError(describe_nothing(arrival.arrived, options.path))
+        raise MovingError(describe_nothing(arrival.arrived, source, options.path))
     say(describe(arrival.arrived, source, options, []))
 
 

@@ -60,10 +60,10 @@ def _count_chats(arrived: Arrived) -> str:
     return f"{count(arrived.new, 'conversation')}, and {arrived.grown:,} that had grown"
 
 
-def describe_nothing(arrived: Arrived, path: Path) -> str:
+def describe_nothing(arrived: Arrived, source: ForeignSource, path: Path) -> str:
     """Why nothing at all could be read."""
     if not arrived.unreadable:
-        return f"Nothing in {path} can be imported: there is no conversation in it."
+        return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
     reasons = Counter(arrived.unreadable).most_common(_REASONS)
     said = (f"{count(n, 'conversation')} can't be read: {why}." for why, n in reasons)
     return f"Nothing in {path} can be imported. {' '.join(said)}"
@@ -93,13 +93,19 @@ def _describe_settings(
     is_left = not options.with_settings
     lines = []
     if agents:
-        verb = "would become agents" if is_left or options.dry_run else "became agents"
-        lines.append(f"personas that {verb} (/agent NAME): {_few(agents)}")
+        verb = "would become" if is_left or options.dry_run else "became"
+        what = f"persona that {verb} an agent", f"personas that {verb} agents"
+        lines.append(f"{count(len(agents), *what)} (/agent NAME): {_few(agents)}")
     if arrived.settings:
-        verb = "that have a counterpart" if is_left or options.dry_run else "that were set"
-        lines.append(f"settings {verb}: {_few(arrived.settings)}")
+        is_set = not (is_left or options.dry_run)
+        what = (
+            ("setting that was set", "settings that were set")
+            if is_set
+            else ("setting that has a counterpart", "settings that have a counterpart")
+        )
+        lines.append(f"{count(len(arrived.settings), *what)}: {_few(arrived.settings)}")
     if is_left and lines:
-        lines.append("neither is taken without --with-settings")
+        lines.append("not taken without --with-settings")
     return lines
 
 

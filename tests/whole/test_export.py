@@ -263,7 +263,7 @@ def line(**fields: object) -> str:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["nonsense"], "line 1 of web-main/web%2Fmain/messages.jsonl is no whole JSON"),
+        (["nonsense"], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
         ([line(text="Hi", extra=1)], "extra"),
         ([line(role="system")], "role"),
         ([line(role="assistant", text="Hi")], "does not begin with the person's words"),
@@ -271,7 +271,7 @@ def line(**fields: object) -> str:
         ([line(text="Hi"), line(seq=2, role="tool", call_id="x")], "the result of no call"),
         ([line(text="Hi", files=["../../secret"])], "files"),
         ([line(text="Hi", images=[{"sha256": "../x", "media_type": "image/png"}])], "sha256"),
-        (["[" * 100_000], "line 1 of web-main/web%2Fmain/messages.jsonl is no whole JSON"),
+        (["[" * 100_000], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
         ([line(text="Hi"), line(seq=2, text="again")[:30]], "line 2 of web-main/web%2Fmain/mess"),
         ([line(text="Hi"), f"{line(seq=2)} and more"], "line 2 of web-main/web%2Fmain/mess"),
     ],
