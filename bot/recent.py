@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.models.base import ModelCall
+from bot.sentences import LEFT_OUT, mask_known
 from channels.message import Problem
 from memory.context.change import ViewEvent
 from memory.record.ledger import Spent
@@ -22,6 +23,8 @@ MOST_TIMES = 100
 MOST_FAILURES = 20
 """Kinds of failures that are known, each with how often it happened."""
 LONGEST_SENTENCE = 300  # characters of a failure that are kept
+Kind = tuple[str, ...]
+"""What a failure is known by: the text of its log line, and what was filled in that matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +120,11 @@ class FailureLog(logging.Handler):
         super().__init__(logging.WARNING)
         self.mask = mask
         self.on_kept: Callable[[logging.LogRecord], None] = _unheard
-        self._known: dict[str, RecentFailure] = {}
+        self._known: dict[Kind, RecentFailure] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         sentence = self._read(record)
-        kind = sentence if record.msg == "%s" else str(record.msg)
+        kind = kind_of(record)
         before = self._known.pop(kind, None)
         now = RecentFailure(record.created, sentence, 1)
         self._known[kind] = replace(now, times=before.times + 1) if before else now
@@ -138,6 +141,26 @@ class FailureLog(logging.Handler):
     def since(self, moment: float) -> tuple[RecentFailure, ...]:
         """Those whose last time was after a moment, in seconds since 1970; the newest first."""
         return tuple(one for one in reversed(self._known.values()) if one.at >= moment)
+
+
+def kind_of(record: logging.LogRecord) -> Kind:
+    """By which failures are one. Names and numbers that were filled in make no other kind; another
+    sentence of the bot does, and so does another class of error."""
+    told = record.args if isinstance(record.args, tuple) else ()
+    filled = [_kind_of_value(one) for one in told]
+    if record.msg == "%s" and filled == [""]:
+        filled = [record.getMessage()]
+    error = record.exc_info[1] if record.exc_info else None
+    return (str(record.msg), *filled, _class_of(error))
+
+
+def _kind_of_value(value: object) -> str:
+    known = mask_known(" ".join(str(value).split()))
+    return _class_of(value) if known == LEFT_OUT else known
+
+
+def _class_of(value: object) -> str:
+    return type(value).__name__ if isinstance(value, BaseException) else ""
 
 
 def _median(numbers: Collection[float]) -> float:

@@ -35,8 +35,9 @@ from bot.data_folder import find_database
 from bot.log_reading import read_entries
 from bot.logs import make_masker
 from bot.maintenance import say
-from bot.report_masking import REQUIREMENTS, LogMasker
+from bot.report_masking import LogMasker, read_pins
 from bot.settings import SettingError, load_layers
+from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.size import SQLITE, count_rows
 from memory.record.store import StoreError
@@ -171,11 +172,9 @@ def describe_versions() -> dict[str, Any]:
 def _list_packages() -> Iterator[tuple[str, str]]:
     """The packages that we name, in the version that is there; with the one that was tested where
     that is another."""
-    for file in REQUIREMENTS:
-        pins = re.findall(r"^([\w.-]+)(?:\[.*\])?==(\S+)", file.read_text("utf-8"), re.MULTILINE)
-        for name, version in pins:
-            there = doctor.find_installed_version(name) or "missing"
-            yield name, there if there == version else f"{there} (tested: {version})"
+    for name, version in sorted(read_pins().items()):
+        there = doctor.find_installed_version(name) or "missing"
+        yield name, there if there == version else f"{there} (tested: {version})"
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ def mask_value(value: object, choices: Collection[str] = ()) -> object:
     if isinstance(value, str):
         return value if value in choices or not value else f"<text, {len(value)} characters>"
     if isinstance(value, Collection):
-        return f"<{len(value)} {'entry' if len(value) == 1 else 'entries'}>"
+        return f"<{count(len(value), 'entry', 'entries')}>"
     return "<something>"
 
 

@@ -12,29 +12,26 @@ import builtins
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
-from functools import cache, lru_cache
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 from bot.log_reading import LogEntry
 from bot.logs import ROOMS
-from channels.language import list_sentences
+from bot.sentences import LEFT_OUT, Sentence, mask_text
+from bot.wording import count
 
 ROOT = Path(__file__).resolve().parents[1]
-REQUIREMENTS = (ROOT / "requirements.txt", *ROOT.glob("*/**/requirements*.txt"))
+REQUIREMENTS = (
+    ROOT / "requirements.txt",
+    *(file for room in ROOMS for file in sorted((ROOT / room).rglob("requirements*.txt"))),
+)
+_PIN = re.compile(r"^([\w.-]+)(?:\[.*\])?==(\S+)", re.MULTILINE)
 _PACKAGES, _PYTHON = Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("stdlib"))
-LEFT_OUT = "<…>"
-LONGEST = 2_000
-"""Characters of a text in which known sentences are looked for."""
-_LEAST = 8
-"""Letters of its own that a sentence must have, to say anything."""
-_DEEPEST = 3
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]")
-_PLACE = re.compile(r"\{[^{}]*\}")
-_NUMBER = re.compile(r"-?\d{1,5}(\.\d{1,6})?")
 _TURN = re.compile(r"(.*) (t\d{1,7})", re.DOTALL)
 _FILE = re.compile(r'File "(.+)", line (\d{1,6})(?:, in ([\w.<>]{1,100}))?')
 _ERROR = re.compile(r"([A-Za-z_][\w.]{0,150})(?::.*)?", re.DOTALL)
@@ -49,50 +46,11 @@ _PHRASES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """The pieces of a sentence between which something is filled in. `is_number` says of which
-    places a number may be shown."""
-
-    pieces: tuple[str, ...]
-    is_number: tuple[bool, ...] = ()
-
-    @property
-    def letters(self) -> int:
-        return sum(c.isalpha() for piece in self.pieces for c in piece)
-
-    def match(self, text: str) -> list[str] | None:
-        """What stands in the places of a text; None where it is another sentence. In a time that
-        grows with the text alone, whoever wrote it."""
-        first, *rest = self.pieces
-        if not rest:
-            return [] if text == first else None
-        *middle, last = rest
-        end = len(text) - len(last)
-        if not text.startswith(first) or not text.endswith(last) or end < len(first):
-            return None
-        place, found = len(first), []
-        for piece in middle:
-            here = text.find(piece, place, end)
-            if here < 0:
-                return None
-            found.append(text[place:here])
-            place = here + len(piece)
-        return [*found, text[place:end]]
-
-
 def _of_format(text: str) -> Sentence:
     """A sentence with places as `logging` fills them: "%s took %d s"."""
     kinds = tuple(one[-1] in "dfg" for one in _FORMAT.findall(text))
     pieces = tuple(piece.replace("%%", "%") for piece in _FORMAT.split(text))
     return Sentence(pieces, kinds)
-
-
-@cache
-def _known_sentences() -> Sequence[Sentence]:
-    """What the bot says to people, the most words first."""
-    found = [Sentence(tuple(_PLACE.split(text))) for text in list_sentences()]
-    return sorted((one for one in found if one.letters >= _LEAST), key=lambda one: -one.letters)
 
 
 @cache
@@ -149,19 +107,29 @@ def _name_file(path: Path) -> str:
 
 
 @cache
-def _public_packages() -> frozenset[str]:
-    """What the packages are imported as that the bot's requirements name."""
-    named = {
-        name.lower().replace("_", "-")
+def read_pins() -> Mapping[str, str]:
+    """The packages that the rooms' requirements name, each once, with the version that is
+    tested."""
+    return {
+        _normalise(name): version
         for file in REQUIREMENTS
         if file.is_file()
-        for name in re.findall(r"^([\w.-]+)(?:\[.*\])?==", file.read_text("utf-8"), re.MULTILINE)
+        for name, version in _PIN.findall(file.read_text("utf-8"))
     }
+
+
+def _normalise(package: str) -> str:
+    """The name that all spellings of a package have in common (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+@cache
+def _public_packages() -> frozenset[str]:
+    """What the packages are imported as that the bot's requirements name."""
+    named = read_pins()
     found = metadata.packages_distributions().items()
     return frozenset(
-        top
-        for top, owners in found
-        if any(one.lower().replace("_", "-") in named for one in owners)
+        top for top, owners in found if any(_normalise(one) in named for one in owners)
     )
 
 
@@ -186,7 +154,7 @@ class LogMasker:
         process = _number(self._processes, entry.process, "process")
         about = " ".join(filter(None, (process, self._name_turn(entry.turn))))
         module = entry.logger if _find_module(entry.logger) else LEFT_OUT
-        text = _mask_text(entry.text, _logged_in(entry.logger), has_numbers=True)
+        text = mask_text(entry.text, _logged_in(entry.logger), has_numbers=True)
         at = entry.at.astimezone(UTC)
         head = f"{at:%Y-%m-%dT%H:%M:%S}Z {level} [{about or '-'}] {module}: {text}"
         return [head, *(f"    {line}" for line in mask_traceback(entry.rest))]
@@ -204,32 +172,6 @@ _LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
 
 def _number(known: dict[str, str], name: str, kind: str) -> str:
     return known.setdefault(name, f"{kind} {len(known) + 1}") if name else ""
-
-
-def _mask_text(
-    text: str, sentences: Iterable[Sentence], *, has_numbers: bool = False, depth: int = 0
-) -> str:
-    """A text with what was filled in left out; LEFT_OUT for one that nobody knows."""
-    if len(text) > LONGEST or depth > _DEEPEST:
-        return LEFT_OUT
-    for sentence in sentences:
-        if (places := sentence.match(text)) is None:
-            continue
-        kinds = sentence.is_number or (False,) * len(places)
-        shown = (
-            place
-            if is_number and has_numbers and _NUMBER.fullmatch(place)
-            else _mask_known(place, depth + 1)
-            for place, is_number in zip(places, kinds, strict=True)
-        )
-        filled = zip(sentence.pieces, [*shown, ""], strict=True)
-        return "".join(f"{piece}{place}" for piece, place in filled)
-    return LEFT_OUT
-
-
-@lru_cache(maxsize=4096)
-def _mask_known(text: str, depth: int) -> str:
-    return _mask_text(text, _known_sentences(), depth=depth)
 
 
 def mask_traceback(lines: Sequence[str]) -> list[str]:
@@ -255,7 +197,7 @@ def _plain_indent(indent: str) -> str:
 
 
 def _count_hidden(lines: int) -> str:
-    return f"({lines} {'line' if lines == 1 else 'lines'} left out)"
+    return f"({count(lines, 'line')} left out)"
 
 
 def _known_line(line: str, source: str) -> tuple[str | None, str]:

@@ -16,6 +16,7 @@ from bot.backup import BackupError, Saved, SavedDatabase, backup
 from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
 from bot.restore import UNREADABLE, unpack
 from bot.settings import SettingsStore
+from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.rehearsal import NEWEST, Rehearsal, Step, find_schema, rehearse
 from memory.record.store import StoreError
@@ -69,7 +70,7 @@ def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> bool:
     say(f"The data has schema {schema}; Parley {VERSION} has {NEWEST}.")
     database = SavedDatabase(DATABASE, engine.save_to, not isinstance(plan.place, Path))
     saved = backup(plan.data, target, database, VERSION)
-    say(f"Backup: {target} ({saved.files} files, {saved.size / 1e6:.1f} MB).")
+    say(f"Backup: {target} ({count(saved.files, 'file')}, {saved.size / 1e6:.1f} MB).")
     for line in describe(_rehearse(target, saved), plan.book):
         say(line)
     flag = " --with-code" if schema >= _HAS_CONSENT else ""
@@ -86,7 +87,8 @@ def _rehearse(target: Path, saved: Saved) -> Rehearsal:
         except UNREADABLE as error:
             raise BackupError(f"{target} can't be read back ({error}); check the disk.") from None
         if there != saved.files:
-            raise BackupError(f"{target} holds {there} files of {saved.files}; check the disk.")
+            held = count(there, "file")
+            raise BackupError(f"{target} holds {held} of {saved.files}; check the disk.")
         try:
             return rehearse(Path(work, DATABASE))
         except StoreError as error:
@@ -96,7 +98,7 @@ def _rehearse(target: Path, saved: Saved) -> Rehearsal:
 def describe(rehearsal: Rehearsal, book: SettingsStore) -> Iterator[str]:
     """What the rehearsal came to, for a person; `book` learns what was set in chats."""
     seconds = sum(step.seconds for step in rehearsal.steps)
-    yield f"Rehearsed on the backup: {len(rehearsal.steps)} steps in {seconds:.2f} s."
+    yield f"Rehearsed on the backup: {count(len(rehearsal.steps), 'step')} in {seconds:.2f} s."
     yield from map(_describe_step, rehearsal.steps)
     yield f"All {rehearsal.messages} messages are there afterwards, and the database is sound."
     yield from book.adopt(rehearsal.overrides)

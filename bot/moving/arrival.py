@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from datetime import time as day_time
+from pathlib import Path
 
 import orjson
 
 from agent.pictures import find_picture_type
+from agent.tools.allowance import refusal
 from bot.app import App
 from bot.attachments import AttachmentRefused, store
 from bot.moving.source import (
@@ -29,6 +32,7 @@ from bot.moving.source import (
 )
 from bot.moving.turns import Told, as_turns
 from bot.received import clean_name, key_of
+from bot.wording import count
 from channels.message import Address, Attachment, clean_text
 from memory.keys import ConversationKey
 from memory.long_term.document import LineOperation, MemoryLine, Source, fact, facts
@@ -62,8 +66,9 @@ class Destination:
 
 @dataclass(slots=True)
 class Arrived:
-    """What came of it. Conversations are new, grown, known as they are, or went on differently here
-    than there; `unreadable` says why those can't be read, and `days` and `memory` are how many."""
+    """What came of it, or would. Conversations are new, grown, known as they are, or went on
+    differently here than there; `unreadable` says why those can't be read, and `days` and `memory`
+    are how many."""
 
     new: int = 0
     grown: int = 0
@@ -80,6 +85,11 @@ class Arrived:
     settings: list[str] = field(default_factory=list)
     first: datetime | None = None
     last: datetime | None = None
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there was any conversation that could be read."""
+        return any((self.new, self.grown, self.known, self.apart, self.empty))
 
     def count(self, turns: int, times: Sequence[datetime]) -> None:
         """So many turns came, with messages at these times."""
@@ -116,6 +126,7 @@ class Arrival:
         self.prompts: dict[str, str] = {}
         self._slug = "".join(filter(str.isalnum, source.name.lower()))
         self.arrived = Arrived()
+        self._planned = Counter[Path]()
 
     async def take_chats(self) -> None:
         """Bring in the conversations."""
@@ -128,8 +139,8 @@ class Arrival:
                 await self._take(chat)
             done += 1
             if time.monotonic() - spoken > _SECONDS:
-                of_all = f" of {total:,}" if total else ""
-                self._say(f"{done:,}{of_all} conversations …")
+                of_all = f"{done:,} of {count(total, 'conversation')}"
+                self._say(f"{of_all if total else count(done, 'conversation')} …")
                 spoken = time.monotonic()
 
     async def _take(self, chat: ForeignChat) -> None:
@@ -153,7 +164,10 @@ class Arrival:
             new = turns[first:]
             self.arrived.count(len(new), [told.at for turn in new for told in turn])
             if self._app is not None and not self._is_rehearsal:
-                await self._write(self._app, key, chat, turns[first:])
+                await self._write(self._app, key, chat, new)
+            else:
+                for told in (told for turn in new for told in turn):
+                    await self._with_pictures(key, told)
 
     def key_of(self, chat: ForeignChat) -> ConversationKey:
         """The conversation that one of the source becomes."""
@@ -173,31 +187,52 @@ class Arrival:
             await conversation.rename(title)
         if chat.standing:
             await conversation.place(chat.standing)
-        told = [[await self._with_pictures(app, key, one) for one in turn] for turn in turns]
+        told = [[await self._with_pictures(key, one) for one in turn] for turn in turns]
         times = [one.at for turn in told for one in turn]
         await conversation.turns.append([[one.message for one in turn] for turn in told], times)
         await app.conversations.let_go(lambda name: name == key.id)
 
-    async def _with_pictures(self, app: App, key: ConversationKey, told: Told) -> Told:
-        """The message with its pictures, on disk, as far as they are there."""
+    async def _with_pictures(self, key: ConversationKey, told: Told) -> Told:
+        """The message with its pictures, as far as they are there: on disk, unless this is a
+        rehearsal."""
         images = []
         for name in told.pictures:
             content = await asyncio.to_thread(self._source.picture, name)
-            kind = find_picture_type(content) if content else None
-            if content is None or kind is None:
+            image = await self._keep(key, content) if content else None
+            if image is None:
                 self.arrived.lacking += 1
                 continue
-            quota = app.config.settings(key).tools.files_quota
-            try:
-                (kept,) = await store(
-                    app.config.folder(key), [Attachment("", kind, content)], quota
-                )
-            except AttachmentRefused:
-                self.arrived.lacking += 1
-                continue
-            images.append(Image(kept.sha256, kept.media_type))
+            images.append(image)
             self.arrived.pictures += 1
         return replace(told, message=replace(told.message, images=tuple(images)))
+
+    async def _keep(self, key: ConversationKey, content: bytes) -> Image | None:
+        """The picture that these bytes are; None where they are none, or there is no room."""
+        if not (kind := find_picture_type(content)):
+            return None
+        image = Image(hashlib.sha256(content).hexdigest(), kind)
+        if self._app is None:
+            return image
+        folder = self._app.config.folder(key)
+        quota = self._app.config.settings(key).tools.files_quota
+        if self._is_rehearsal:
+            is_there = (folder / image.file).exists()
+            return image if is_there or self.has_room(folder, quota, len(content)) else None
+        try:
+            await store(folder, [Attachment("", kind, content)], quota)
+        except AttachmentRefused:
+            return None
+        return image
+
+    def has_room(self, folder: Path, quota: int, size: int) -> bool:
+        """Whether so many bytes more may be kept there; a rehearsal writes nothing, so what it
+        would have written is counted besides."""
+        planned = self._planned[folder] + size
+        if refusal(folder, quota, planned):
+            return False
+        if self._is_rehearsal:
+            self._planned[folder] = planned
+        return True
 
     # --- what is remembered --------------------------------------------------------------------
 
@@ -205,11 +240,11 @@ class Arrival:
         """Bring in what was remembered: into the chat `main`."""
         lines = [clean_text(line).strip()[:_LONGEST_LINE] for line in own.memory]
         lines = [line.removeprefix("- ").removeprefix("* ").strip() for line in lines]
-        wanted = list(dict.fromkeys(filter(None, lines)))
-        if len(wanted) > MOST_LINES:
-            self._source.remains.counts["lines of memory beyond the first thousand"] += (
-                len(wanted) - MOST_LINES
-            )
+        wanted = [one for one in dict.fromkeys(lines) if MemoryLine(f"- {one}").spoken]
+        beyond = "of memory beyond the first thousand"
+        self._source.remains.add(
+            max(0, len(wanted) - MOST_LINES), f"line {beyond}", f"lines {beyond}"
+        )
         if self._app is None:
             self.arrived.memory, self.arrived.days = len(wanted[:MOST_LINES]), len(own.days)
             return
@@ -235,14 +270,14 @@ class Arrival:
         if new and not self._is_rehearsal:
             state = app.conversations.long_term[key.audience]
             memory = LongTermMemory(app.conversations.services, key, state)
-            by = f"import from {self._source.name}"
+            by = f"import from {self._source.name}"  # as what is proposed is headed, and why
             is_alone = (await memory.read()).proposal is None
             async with state.changing:
                 adding = [
                     LineOperation("add", line, why=by, is_important=is_important)
                     for line, is_important in reversed(new)
                 ]
-                await memory.propose(adding, (), by)
+                await memory.propose(adding, (), by, "imported")
             if self._is_own and is_alone:
                 await memory.approve("")
         return len(new)
@@ -305,7 +340,13 @@ class Arrival:
             except (CommandError, TypeError) as error:
                 self._source.remains.remarks.append(f"{one.was} was not set: {error}")
         if self.prompts:
-            self.arrived.settings.append(f"system prompts of {len(self.prompts)} conversations")
+            self.arrived.settings.append(count_prompts(len(self.prompts)))
+
+
+def count_prompts(number: int) -> str:
+    """So many conversations' own system prompts."""
+    prompts = "own system prompt" if number == 1 else "own system prompts"
+    return f"{prompts} of {count(number, 'conversation')}"
 
 
 _FIRST_JOB = 1_000_000_000_000

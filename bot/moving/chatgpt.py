@@ -39,7 +39,7 @@ _MEMORY_TOOL = "bio"
 _OTHER_FILES = {
     "message_feedback.json": "thumbs up or down",
     "shared_conversations.json": "links to conversations that were shared",
-    "user.json": "account",
+    "user.json": "the account",
 }
 
 
@@ -74,7 +74,7 @@ class ChatGpt:
     def belongings(self) -> Belongings:
         for name, what in _OTHER_FILES.items():
             if self._archive.find(name):
-                self.remains.counts[f"{what} ({name})"] += 1
+                self.remains.add(1, f"file with {what} ({name})")
         return self._own
 
     def picture(self, name: str) -> bytes | None:
@@ -85,13 +85,16 @@ class ChatGpt:
         told = as_object(entry)
         nodes = as_object(told.get("mapping"))
         if not nodes:
-            return UnreadableChat("it has no messages in the shape that ChatGPT exports")
+            return UnreadableChat("no messages in the shape that ChatGPT exports")
         path = find_path(nodes, as_text(told.get("current_node")), "parent", _time)
         messages = [found for node in path for found in self._read(as_object(node.get("message")))]
         others = sum(_is_said(as_object(node)) for node in nodes.values())
         others -= sum(map(_is_said, path))
-        if others > 0:
-            self.remains.counts["messages of other versions (edited questions, retries)"] += others
+        self.remains.add(
+            max(0, others),
+            "message of another version (edited questions, retries)",
+            "messages of other versions (edited questions, retries)",
+        )
         identity = as_text(told.get("conversation_id")) or as_text(told.get("id"))
         title = as_text(told.get("title"))
         return ForeignChat(
@@ -146,8 +149,10 @@ class ChatGpt:
 
     def _count_made(self, content: Mapping[str, Any]) -> int:
         """How many pictures stand in what the model or a tool said."""
-        if found := sum(1 for _ in _find_pictures(content)):
-            self.remains.counts["pictures that the model had made"] += found
+        found = sum(1 for _ in _find_pictures(content))
+        self.remains.add(
+            found, "picture that the model had made", "pictures that the model had made"
+        )
         return found
 
     def _take_context(self, content: Mapping[str, Any]) -> None:

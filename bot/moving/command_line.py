@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
-from bot.maintenance import say
+from bot.maintenance import say, with_places
 from channels.message import clean_text
 
 PROGRAMS = ("chatgpt", "open-webui", "cowagent", "parley")
@@ -21,7 +22,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser("import", help="bring in what another program kept")
     parser.add_argument("source", choices=PROGRAMS, help="the program; parley: what export wrote")
     parser.add_argument("path", type=Path, help="its export, database or folder")
-    parser.add_argument("--to", default="web", help="web, web/NAME or terminal (web)")
+    parser.add_argument("--to", default="", help="web, web/NAME or terminal (web)")
     parser.add_argument("--user", default="", help="whose things, where several people have some")
     parser.add_argument("--dry-run", action="store_true", help="say what would come, no more")
     parser.add_argument(
@@ -51,12 +52,12 @@ def _run(name: str, options: argparse.Namespace) -> int:
 
     work = {"bring_in": commands.bring_in, "write_out": commands.write_out}[name]
     try:
-        return work(options, _say)
+        return work(options, partial(_say, options))
     except MovingError as error:
-        sys.stderr.write(f"{clean_text(str(error))}\n")
+        sys.stderr.write(f"{clean_text(with_places(str(error), options))}\n")
         return 1
 
 
-def _say(text: str) -> None:
+def _say(options: argparse.Namespace, text: str) -> None:
     """A text for the person, in which names may stand that a stranger chose."""
-    say(clean_text(text))
+    say(clean_text(with_places(text, options)))

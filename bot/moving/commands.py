@@ -22,16 +22,15 @@ from bot.data_folder import (
 )
 from bot.keys import NAME, person_of
 from bot.logs import set_up_logs
-from bot.moving.arrival import Arrival, Destination
-from bot.moving.chatgpt import ChatGpt
-from bot.moving.cowagent import CowAgent
-from bot.moving.export import export
-from bot.moving.open_webui import OpenWebUi
+from bot.moving.arrival import Arrival, Destination, count_prompts
+from bot.moving.export import Exported, export
+from bot.moving.kinds import open_source, suggest
 from bot.moving.personas import add_agents, as_agent
 from bot.moving.plain_arrival import PlainArrival, PlainExport
-from bot.moving.report import describe
+from bot.moving.report import describe, describe_nothing
 from bot.moving.source import Belongings, ForeignSource, MovingError
 from bot.settings import Layers, SettingsStore, load_layers
+from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.people import find_known
 from memory.record.rehearsal import NEWEST, find_schema
@@ -47,6 +46,15 @@ Take = Callable[[App | None], Awaitable[None]]
 
 def bring_in(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Import; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
+    try:
+        return _bring_in_all(options, say)
+    except (MovingError, StoreError) as error:
+        if hint := suggest(options.source, _expand(options.path)):
+            raise MovingError(f"{error} {hint}") from None
+        raise
+
+
+def _bring_in_all(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     layers = _load_layers(options, "import")
     take = _choose(options, say)
     place = find_database(layers, options.data)
@@ -87,11 +95,33 @@ async def _write_out(
     finally:
         await store.close()
     say(
-        f"Exported {done.conversations:,} conversations with {done.messages:,} messages, and "
-        f"{done.files:,} files, to {options.folder}."
+        f"Exported {count(done.conversations, 'conversation')} with "
+        f"{count(done.messages, 'message')}, and {count(done.files, 'file')}, to {options.folder}."
     )
     if done.left_out:
-        say(f"Left out: {done.left_out:,} messages that were taken away (/undo, /context clear).")
+        gone = "taken away (/undo, /context clear)"
+        left_out = count(done.left_out, f"message that was {gone}", f"messages that were {gone}")
+        say(f"Left out: {left_out}.")
+    for line in _describe_waiting(done):
+        say(line)
+
+
+def _describe_waiting(done: Exported) -> Iterator[str]:
+    """What is not in an export because nobody has said yet whether it holds."""
+    if done.waiting:
+        parts = count(
+            done.waiting, "part of daily memory that waits", "parts of daily memory that wait"
+        )
+        yield (
+            f"Left out: {parts} in the quarantine. /memory pending shows what waits; what you "
+            "approve there is in the next export."
+        )
+    if done.proposed:
+        chats = count(done.proposed, "chat")
+        yield (
+            f"Left out: what is proposed for the MEMORY.md of {chats}, and not approved; "
+            "/memory diff shows it there."
+        )
 
 
 def _expand(path: Path) -> Path:
@@ -132,17 +162,17 @@ def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
 
 def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
     """What is to be brought in; it is there, and of that kind. Raises MovingError."""
-    kind, path = options.source, _expand(options.path)
-    if kind == "parley":
-        return partial(_take_export, options, say, PlainExport(path))
-    destination, source = _destination(options.to), _open(kind, path, options.user)
+    source = open_source(options.source, _expand(options.path), options.user, options.data)
+    if isinstance(source, PlainExport):
+        if options.to:
+            raise MovingError(
+                "--to is not for parley, whose conversations go back to where they were; leave it "
+                "out."
+            )
+        return partial(_take_export, options, say, source)
+    options.to = options.to or CHANNELS[0]
+    destination = _destination(options.to)
     return partial(_take_foreign, options, say, source, destination)
-
-
-def _open(kind: str, path: Path, user: str) -> ForeignSource:
-    if kind == "chatgpt":
-        return ChatGpt(path)
-    return OpenWebUi(path, user) if kind == "open-webui" else CowAgent(path)
 
 
 def _destination(text: str) -> Destination:
@@ -184,12 +214,15 @@ async def _take_foreign(
     try:
         await arrival.take_chats()
         own = source.belongings()
+        is_nothing = not (own or arrival.arrived.was_read)
+        if is_nothing and (arrival.arrived.unreadable or not source.remains):
+            raise MovingError(describe_nothing(arrival.arrived, source, options.path))
         await arrival.take_memory(own)
     except (MovingError, StoreError):
         if arrival.arrived.turns:  # what came before the fault stays
             say(describe(arrival.arrived, source, options, []))
         raise
-    if app and destination.user and not await _is_let_in(app, destination.user):
+    if destination.user and not (app and await _is_let_in(app, destination.user)):
         source.remains.remarks.append(
             f"Nobody called {destination.user} is let in on the page so far; to let them in: "
             f"python main.py invite {destination.user}"
@@ -209,7 +242,8 @@ async def _take_export(
     options: argparse.Namespace, say: Callable[[str], None], source: PlainExport, app: App | None
 ) -> None:
     arrival = PlainArrival(app, source, is_own=options.mine, is_rehearsal=options.dry_run, say=say)
-    await arrival.take_all()
+    if not await arrival.take_all():
+        raise MovingError(describe_nothing(arrival.arrived, source, options.path))
     say(describe(arrival.arrived, source, options, []))
 
 
@@ -222,8 +256,7 @@ async def _take_settings(
     if app is None or not options.with_settings:
         arrival.arrived.settings = [f"{one.key} = {one.value}" for one in own.settings]
         if arrival.prompts:
-            prompts = f"system prompts of {len(arrival.prompts)} conversations"
-            arrival.arrived.settings.append(prompts)
+            arrival.arrived.settings.append(count_prompts(len(arrival.prompts)))
         return new
     await arrival.take_settings(own)
     if options.dry_run:

@@ -39,6 +39,8 @@ _SELVES = ("AGENT.md", "SOUL.md")
 _DAY = re.compile(r"(?:.*/)?memory/(\d{4}-\d\d-\d\d)\.md")
 _BLANK = re.compile(r"[*_]?\*?[(（].*[)）]\*?[*_]?|[-*]\s*\*\*[^*]*\*\*[:：]\s*(?:\*[(（].*)?|---+")
 """Lines of its templates that nobody has filled in."""
+_BOLD = re.compile(r"\*\*([^*]+)\*\*")
+"""What its templates have around the names of things; a line of memory is shown as it stands."""
 COUNTERPARTS = {
     "agent_max_context_turns": "agent_max_context_turns",
     "agent_max_context_tokens": "agent_max_context_tokens",
@@ -51,12 +53,14 @@ _NO_SECRET = frozenset({"agent_max_context_tokens", "conversation_max_tokens"})
 
 
 class CowAgent:
-    """A workspace, or the folder with the configuration; see `ForeignSource`."""
+    """A workspace, or the folder with the configuration; see `ForeignSource`. `skills` is where the
+    bot has its own."""
 
     name = "CowAgent"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
         self.remains = Remains()
+        self._skills = skills
         self._archive = Archive(path)
         names = self._archive.names
         there = [name for name in names if name in _DATABASES or name.endswith(".db")]
@@ -102,7 +106,7 @@ class CowAgent:
     def belongings(self) -> Belongings:
         own = Belongings(days=self._days())
         for name in ("USER.md", "MEMORY.md"):
-            own.memory += _filled_lines(self._text(name))
+            own.memory += [_BOLD.sub(r"\1", line) for line in _filled_lines(self._text(name))]
         texts = [as_text(self._config.get("character_desc")).strip()]
         texts += [
             "\n".join(_filled_lines(self._text(name), keeps_headings=True)) for name in _SELVES
@@ -140,32 +144,33 @@ class CowAgent:
             elif name == "character_desc" or value in ("", None, [], False):
                 continue
             elif _SECRET.search(name) and name not in _NO_SECRET:
-                self.remains.counts["keys and tokens in config.json"] += 1
+                self.remains.add(1, "key or token in config.json", "keys and tokens in config.json")
             elif name == "model" and isinstance(value, str):
                 self.remains.remarks.append(
                     f"Its model was {as_text(value)[:80]}: `python main.py init` sets up that or "
                     "another one, with its key."
                 )
             else:
-                self.remains.counts["other settings in config.json"] += 1
+                self.remains.add(1, "other setting in config.json", "other settings in config.json")
         return found
 
     def _count_rest(self) -> None:
         names = self._archive.names
-        counts = self.remains.counts
+        add = self.remains.add
         others = {name.split("/")[2] for name in names if name.startswith("memory/users/")}
-        counts["people with a memory of their own (memory/users)"] += len(others)
-        counts["skills (skills/: look through them, and copy them into data/skills)"] += sum(
-            PurePosixPath(name).name == "SKILL.md" for name in names
-        )
-        counts["files of knowledge (knowledge/)"] += sum(n.startswith("knowledge/") for n in names)
+        own = "with a memory of their own (memory/users)"
+        add(len(others), f"person {own}", f"people {own}")
+        skills = sum(PurePosixPath(name).name == "SKILL.md" for name in names)
+        there = f"(skills/: look through them, and copy them into {self._skills})"
+        add(skills, f"skill {there}", f"skills {there}")
+        knowledge = sum(name.startswith("knowledge/") for name in names)
+        add(knowledge, "file of knowledge (knowledge/)", "files of knowledge (knowledge/)")
         if "scheduler/tasks.json" in names:
             tasks = self._archive.json("scheduler/tasks.json")
             listed = as_object(tasks).get("tasks", tasks)
             number = len(listed) if isinstance(listed, dict | list) else 1
-            counts["scheduled tasks (/remind and /job make new ones)"] += number
-        for name in [name for name, number in counts.items() if not number]:
-            del counts[name]
+            new = "(/remind and /job make new ones)"
+            add(number, f"scheduled task {new}", f"scheduled tasks {new}")
 
 
 def _open_database(archive: Archive, name: str) -> ForeignDatabase | None:

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+from bot.listing import title_of
 from bot.moving.plain import ABOUT, MESSAGES, READABLE, write_about, write_message
 from bot.moving.source import MovingError
+from bot.wording import count
 from memory.keys import file_name
-from memory.record import archive
+from memory.record import archive, daily, memory_versions
 from memory.record.archive import ArchivedConversation
 from memory.record.exchange import paragraphs
 from memory.record.store import Store
@@ -47,8 +49,9 @@ Written on {day}. Each folder here is one chat: a private one, or a group with a
 - `memory/` is what was remembered: `MEMORY.md` for good, and a file for each day.
 - `files/` are the files of the chat.
 
-What a person had taken away (`/undo`, `/context clear`) is not here. Nor are settings, people,
-jobs and keys: `python main.py backup` saves those.
+What a person had taken away (`/undo`, `/context clear`) is not here, nor what waited to be
+remembered when this was written (`/memory pending`, `/memory diff`). Nor are settings, people, jobs
+and keys: `python main.py backup` saves those.
 
 Parley takes it in again: `python main.py import parley FOLDER`.
 
@@ -59,12 +62,16 @@ Parley takes it in again: `python main.py import parley FOLDER`.
 
 @dataclass(slots=True)
 class Exported:
-    """How much was written; `left_out` are messages that a person took away."""
+    """How much was written. `left_out` are messages that a person took away, `waiting` sections of
+    the daily memory in the quarantine, `proposed` chats to whose `MEMORY.md` a change is proposed.
+    """
 
     conversations: int = 0
     messages: int = 0
     left_out: int = 0
     files: int = 0
+    waiting: int = 0
+    proposed: int = 0
 
 
 async def export(store: Store, data: Path, target: Path, say: Callable[[str], None]) -> Exported:
@@ -102,19 +109,29 @@ async def _write_all(store: Store, data: Path, work: Path, say: Callable[[str], 
         place = work / one.audience / file_name(one.id)
         place.mkdir(parents=True, exist_ok=True)
         (place / ABOUT).write_bytes(write_about(one))
-        begun = await _write_conversation(store, one, place, done)
+        begun, called = await _write_conversation(store, one, place, done)
         link = quote((place / READABLE).relative_to(work).as_posix())
-        index.append(f"- {begun} [{_one_line(one.title or one.id)}]({link})\n")
+        index.append(f"- {begun} [{_one_line(called)}]({link})\n")
         if time.monotonic() - spoken > _SECONDS:
-            say(f"{done.conversations:,} of {len(every):,} conversations …")
+            say(f"{done.conversations:,} of {count(len(every), 'conversation')} …")
             spoken = time.monotonic()
     for audience in sorted({one.audience for one in every} | _audiences(data)):
         for name in KEPT:
             source = data / "audiences" / audience / name
             done.files += await asyncio.to_thread(_copy, source, work / audience / name)
+    done.waiting = await asyncio.to_thread(_count_waiting, data)
+    done.proposed = len(await store.read(memory_versions.list_proposed))
     readme = _README.format(day=f"{datetime.now(UTC):%Y-%m-%d}")
     (work / "README.md").write_text(readme + "".join(sorted(index)), "utf-8")
     return done
+
+
+def _count_waiting(data: Path) -> int:
+    """The sections of the daily memory that nobody has reviewed yet."""
+    place = daily.quarantine(data)
+    names = daily.audiences(place)
+    days = ((name, day) for name in names for day in daily.days(place, name))
+    return sum(note.job > 0 for one in days for note in daily.notes(place, *one))
 
 
 def _audiences(data: Path) -> set[str]:
@@ -125,24 +142,31 @@ def _audiences(data: Path) -> set[str]:
 
 async def _write_conversation(
     store: Store, one: ArchivedConversation, place: Path, done: Exported
-) -> str:
-    """Returns the day on which it began."""
-    begun = ""
+) -> tuple[str, str]:
+    """Returns the day on which it began, and what it is called."""
+    begun = called = ""
     with (place / MESSAGES).open("xb") as lines, (place / READABLE).open("xb") as text:
-        text.write(_head(one).encode())
         after = turn = 0
         while True:
             entries, after, left_out = await store.read(
                 partial(archive.read_entries, conversation=one.row, after=after, most=_AT_ONCE)
             )
             done.left_out += left_out
+            if not called and (entries or not after):
+                called = one.title or _call(entries) or one.id
+                text.write(_head(one, called).encode())
             if not after:
                 break
             turn = await asyncio.to_thread(_write_entries, entries, lines, text, turn)
             done.messages += len(entries)
             begun = begun or next((f"{e.at.astimezone(UTC):%Y-%m-%d}" for e in entries), "")
     done.conversations += 1
-    return begun
+    return begun, called
+
+
+def _call(entries: Sequence[Entry]) -> str:
+    """What a conversation without a title is called: its first words, as on the page."""
+    return title_of(next((e.message.text for e in entries if e.message.role == "user"), ""))
 
 
 def _one_line(text: str) -> str:
@@ -150,8 +174,8 @@ def _one_line(text: str) -> str:
     return " ".join(text.split()).replace("[", "(").replace("]", ")")
 
 
-def _head(one: ArchivedConversation) -> str:
-    head = f"# {one.title or one.id}\n\n"
+def _head(one: ArchivedConversation, called: str) -> str:
+    head = f"# {called}\n\n"
     if one.parent:
         head += f"It goes on from {one.parent} after t{one.after_turn}.\n\n"
     return head

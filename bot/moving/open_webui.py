@@ -41,15 +41,15 @@ _SUMMARY = re.compile(r"\s*<summary>[^<]*</summary>\s*")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 _OTHER_TABLES = {
-    "prompt": "prompts by a slash command",
-    "tool": "tools in Python",
-    "function": "functions in Python",
-    "knowledge": "collections of knowledge",
-    "note": "notes",
-    "folder": "folders of chats",
-    "channel": "channels",
-    "feedback": "thumbs up or down",
-    "automation": "automations",
+    "prompt": ("prompt by a slash command", "prompts by a slash command"),
+    "tool": ("tool in Python", "tools in Python"),
+    "function": ("function in Python", "functions in Python"),
+    "knowledge": ("collection of knowledge", "collections of knowledge"),
+    "note": ("note", "notes"),
+    "folder": ("folder of chats", "folders of chats"),
+    "channel": ("channel", "channels"),
+    "feedback": ("thumb up or down", "thumbs up or down"),
+    "automation": ("automation", "automations"),
 }
 
 
@@ -73,6 +73,11 @@ class OpenWebUi:
             raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
         if place is not None:
             self._database = _WebUiDatabase(place, user, self.remains)
+        elif user:
+            raise MovingError(
+                f"--user is for {DATABASE}: a JSON file of Open WebUI has no names in it. Leave it "
+                "out, or name the database."
+            )
         elif not self._exports:
             raise MovingError(
                 f"There is no {DATABASE} and no JSON file in {path}; name the database (in the "
@@ -96,7 +101,8 @@ class OpenWebUi:
             return
         for name in self._exports:
             for entry in self._archive.entries(name):
-                yield self._chat(as_object(entry))
+                if len(self._exports) == 1 or _may_be_chat(entry):
+                    yield self._chat(as_object(entry))
 
     def belongings(self) -> Belongings:
         return self._database.belongings() if self._database else Belongings()
@@ -118,12 +124,15 @@ class OpenWebUi:
         nodes = as_object(history.get("messages"))
         if nodes:
             path = find_path(nodes, as_text(history.get("currentId")), "parentId", _time)
-            if others := len(nodes) - len(path):
-                self.remains.counts["messages of other versions (edits, retries)"] += others
+            self.remains.add(
+                len(nodes) - len(path),
+                "message of another version (edits, retries)",
+                "messages of other versions (edits, retries)",
+            )
         else:
             path = [as_object(one) for one in as_list(chat.get("messages"))]
         if not path:
-            return UnreadableChat("it has no messages in the shape that Open WebUI exports")
+            return UnreadableChat("no messages in the shape that Open WebUI exports")
         standing: Literal["", "pinned", "archived"] = "pinned" if row.get("pinned") else ""
         params = as_object(chat.get("params"))
         messages = tuple(said for node in path for said in _read(node))
@@ -206,14 +215,18 @@ class _WebUiDatabase:
             if prompt and name:
                 own.personas.append(Persona(name, about or as_text(row["name"]), prompt))
         for table, what in _OTHER_TABLES.items():
-            if number := self._database.count(table):
-                self._remains.counts[what] += number
+            self._remains.add(self._database.count(table), *what)
         if self._database.count("config"):
             self._remains.remarks.append(
                 "Its settings (connections, keys, models) are not taken: `python main.py init` "
                 "sets up a model."
             )
         return own
+
+
+def _may_be_chat(entry: object) -> bool:
+    """Whether it is a chat, or too damaged to say: beside an export, other files may lie."""
+    return not isinstance(entry, dict) or not {"chat", "history", "messages"}.isdisjoint(entry)
 
 
 def _time(message: Mapping[str, Any]) -> float:

@@ -37,7 +37,7 @@ _SAME = tuple(
 
 
 class NotPlain(Exception):
-    """A file that is none of these; the text says in some words why."""
+    """A file that is none of these; the text says what it is instead, to stand behind its name."""
 
 
 class _Plain(BaseModel):
@@ -161,9 +161,9 @@ def read_about(content: bytes) -> ArchivedConversation:
     except ValidationError as error:
         raise NotPlain(_complaint(error)) from None
     if told.branch_of and home_of(told.branch_of) != home_of(told.id):
-        raise NotPlain("it is a branch of another chat")
+        raise NotPlain("is about a branch of another chat")
     if told.id.count(BRANCH) and not told.branch_of:
-        raise NotPlain("it is a branch, and does not say of what")
+        raise NotPlain("is about a branch, and does not say of what")
     return ArchivedConversation(
         told.id,
         audience_of(told.id),
@@ -183,6 +183,7 @@ def audience_of(identity: str) -> str:
 
 def _complaint(error: ValidationError) -> str:
     first: Mapping[str, Any] = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return "is damaged; something was cut off from it, or added to it"
     place = ".".join(map(str, first["loc"]))
-    said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"at {place}: {said}" if place else said
+    return f"says what no export says{f' (in {place})' if place else ''}"

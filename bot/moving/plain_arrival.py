@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path, PurePosixPath
 
-from agent.tools.allowance import refusal
 from bot.app import App
 from bot.moving.arrival import Arrival, Arrived, Destination
 from bot.moving.export import KEPT
@@ -28,6 +27,7 @@ from bot.moving.source import (
     Remains,
     UnreadableChat,
 )
+from bot.wording import count
 from channels.message import clean_text
 from memory.keys import ConversationKey
 from memory.long_term.document import facts, is_important, parse
@@ -54,6 +54,9 @@ class _Folder:
     days: dict[date, str] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.memory or self.days or self.data or self.files)
 
 
 class PlainExport:
@@ -90,25 +93,27 @@ class PlainExport:
             try:
                 one = read_about(self.files.read(name, MOST_TEXT) or b"")
                 if one.id in found:
-                    raise NotPlain("it is there twice")
+                    raise NotPlain("is there twice")
                 found[one.id] = (one, str(PurePosixPath(name).parent))
             except NotPlain as error:
-                wrong.append(f"its {ABOUT} is damaged ({error})")
+                wrong.append(f"{name} {error}")
         ordered = in_order_of_descent([one for one, _ in found.values()])
         return [found[one.id] for one in ordered], wrong
 
     def entries(self, one: ArchivedConversation, folder: str) -> list[Entry]:
-        """The messages of a conversation. Raises NotPlain."""
+        """The messages of a conversation. Raises NotPlain, which says which line is wrong."""
         name = f"{folder}/{MESSAGES}" if folder != "." else MESSAGES
         if not self.files.has(name):
             raise NotPlain(f"it has no {MESSAGES}")
         entries: list[Entry] = []
         with self.files.open(name) as file:
+            number = 0
             while line := file.readline(MOST_PIECE + 1):
+                number += 1
                 if len(line) > MOST_PIECE or len(entries) > _MOST_ENTRIES:
                     raise NotPlain("it is too long")
                 if line.strip():
-                    entries.append(read_message(line))
+                    entries.append(_read_line(line, f"line {number:,} of {name}"))
         check(entries, one)
         return entries
 
@@ -130,7 +135,10 @@ class PlainExport:
             if all(map(_is_plain, parts[kind:])):
                 _sort_in(found[audience], parts[kind], parts[kind + 1 :], name)
             else:
-                self.remains.counts["files whose names are too long, or can't be had here"] += 1
+                can_not = "too long, or can't be had here"
+                self.remains.add(
+                    1, f"file whose name is {can_not}", f"files whose names are {can_not}"
+                )
         return found
 
 
@@ -150,6 +158,13 @@ def _sort_in(folder: _Folder, kind: str, rest: tuple[str, ...], name: str) -> No
             folder.days[date.fromisoformat(rest[0].removesuffix(".md"))] = name
         except ValueError:
             return
+
+
+def _read_line(line: bytes, place: str) -> Entry:
+    try:
+        return read_message(line)
+    except NotPlain as error:
+        raise NotPlain(f"{place} {error}") from None
 
 
 def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
@@ -194,11 +209,13 @@ class PlainArrival:
     def arrived(self) -> Arrived:
         return self._memory.arrived
 
-    async def take_all(self) -> None:
-        """Bring back conversations, then what was remembered, and files."""
+    async def take_all(self) -> bool:
+        """Bring back what was remembered, files, and conversations; returns whether any of that
+        could be read."""
         found, wrong = await asyncio.to_thread(self._source.conversations)
         self.arrived.unreadable += wrong
-        for audience, folder in self._source.folders(found).items():
+        folders = self._source.folders(found)
+        for audience, folder in folders.items():
             await self._take_folder(audience, folder)
         for number, (one, place) in enumerate(found, 1):
             try:
@@ -208,7 +225,8 @@ class PlainArrival:
                 continue
             await self._take(one, entries)
             if number % 500 == 0:
-                self._say(f"{number:,} of {len(found):,} conversations …")
+                self._say(f"{number:,} of {count(len(found), 'conversation')} …")
+        return self.arrived.was_read or any(map(bool, folders.values()))
 
     async def _take(self, one: ArchivedConversation, entries: Sequence[Entry]) -> None:
         marked = [replace(e, message=mark(e.message, is_own=self._is_own)) for e in entries]
@@ -238,7 +256,8 @@ class PlainArrival:
         key = ConversationKey("", audience)
         text = (self._source.files.text(folder.memory) or "") if folder.memory else ""
         lines = parse(clean_text(text))
-        known = {line.raw.strip().removeprefix("- "): line for line in facts(lines)}
+        spoken = [line for line in facts(lines) if line.spoken]
+        known = {line.raw.strip().removeprefix("- "): line for line in spoken}
         important = [name for name, line in known.items() if is_important(lines, line)]
         notes = [
             note
@@ -248,6 +267,7 @@ class PlainArrival:
         if self._app is None:
             self.arrived.memory += len(known)
             self.arrived.days += len(notes)
+            await asyncio.to_thread(self._copy, audience, folder)
             return
         is_new = self._is_own and not self._is_rehearsal and bool(known)
         if is_new and await self._write_memory(self._app, key, text):
@@ -257,8 +277,7 @@ class PlainArrival:
         self.arrived.days += await asyncio.to_thread(
             self._memory.keep_sections, self._app, audience, notes
         )
-        if not self._is_rehearsal:
-            await asyncio.to_thread(self._copy, self._app, audience, folder)
+        await asyncio.to_thread(self._copy, audience, folder)
 
     async def _write_memory(self, app: App, key: ConversationKey, text: str) -> bool:
         """Write the file as it was, where there is none; False where there is one."""
@@ -270,27 +289,38 @@ class PlainArrival:
         await memory.edit(text, "main.py")
         return True
 
-    def _copy(self, app: App, audience: str, folder: _Folder) -> None:
-        """Files that are not there yet; what stands there stays."""
-        top = app.config.folder(ConversationKey("", audience))
-        quota = app.config.book.effective().tools.files_quota
+    def _copy(self, audience: str, folder: _Folder) -> None:
+        """Files that are not there yet; what stands there stays. A rehearsal only counts them."""
+        top = self._app.config.folder(ConversationKey("", audience)) if self._app else None
         for kind, names in (("data", folder.data), ("files", folder.files)):
             for rest, name in names.items():
-                target = top / kind / rest
-                if target.exists() or _is_beyond_a_link(target, top):
+                target = top / kind / rest if top else None
+                if target and top and (target.exists() or _is_beyond_a_link(target, top)):
                     continue
-                most = MOST_PICTURE if kind == "data" else MOST_PIECE
-                content = self._source.files.read(name, most)
-                is_other = kind == "data" and content and _digest(content) != target.stem
-                if content is None or is_other or refusal(top, quota, len(content)):
+                content = self._read_file(kind, name, PurePosixPath(rest).stem)
+                if content is None or not self._has_room(top, len(content)):
                     if kind == "data":
                         self.arrived.lacking += 1
                     else:
-                        self._source.remains.counts["files beyond tools.files_quota"] += 1
+                        beyond = "beyond tools.files_quota"
+                        self._source.remains.add(1, f"file {beyond}", f"files {beyond}")
                     continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                offload.write_whole(target, content)
+                if target and not self._is_rehearsal:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    offload.write_whole(target, content)
                 self.arrived.pictures += kind == "data"
+
+    def _read_file(self, kind: str, name: str, digest: str) -> bytes | None:
+        """What a file holds; None for one that is too large, and a picture that is another one."""
+        content = self._source.files.read(name, MOST_PICTURE if kind == "data" else MOST_PIECE)
+        is_other = kind == "data" and content and _digest(content) != digest
+        return None if is_other else content
+
+    def _has_room(self, top: Path | None, size: int) -> bool:
+        if self._app is None or top is None:
+            return True
+        quota = self._app.config.book.effective().tools.files_quota
+        return self._memory.has_room(top, quota, size)
 
 
 def _digest(content: bytes) -> str:

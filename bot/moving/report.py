@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from bot.moving.arrival import Arrived
 from bot.moving.source import ForeignSource
+from bot.wording import count
 
 _MOST, _LONGEST = 10, 80  # things of a kind that are named, and characters of each
+_REASONS = 3  # why conversations can't be read, that are told
 
 
 def describe(
@@ -37,28 +40,51 @@ def _describe_chats(arrived: Arrived, where: str) -> list[str]:
     lines = []
     if arrived.turns and arrived.first and arrived.last:
         span = f"{arrived.first:%Y-%m-%d} to {arrived.last:%Y-%m-%d}"
-        grown = f", and {_count(arrived.grown, 'one')} that had grown" if arrived.grown else ""
         lines.append(
-            f"{_count(arrived.new, 'conversation')}{grown}, {where}: "
-            f"{_count(arrived.turns, 'turn')}, {_count(arrived.messages, 'message')}, {span}"
+            f"{_count_chats(arrived)}, {where}: {count(arrived.turns, 'turn')}, "
+            f"{count(arrived.messages, 'message')}, {span}"
         )
     if arrived.known:
-        lines.append(f"here already, as they are: {_count(arrived.known, 'conversation')}")
+        lines.append(f"here already, unchanged: {count(arrived.known, 'conversation')}")
     if arrived.pictures:
-        lines.append(_count(arrived.pictures, "picture"))
+        lines.append(count(arrived.pictures, "picture"))
     return lines or ["no conversation that is new"]
+
+
+def _count_chats(arrived: Arrived) -> str:
+    """2 conversations, and 1 that had grown."""
+    if not arrived.grown:
+        return count(arrived.new, "conversation")
+    if not arrived.new:
+        return f"{count(arrived.grown, 'conversation')} that had grown"
+    return f"{count(arrived.new, 'conversation')}, and {arrived.grown:,} that had grown"
+
+
+def describe_nothing(arrived: Arrived, source: ForeignSource, path: Path) -> str:
+    """Why nothing at all could be read."""
+    if not arrived.unreadable:
+        return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
+    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    said = (f"{count(n, 'conversation')} can't be read: {why}." for why, n in reasons)
+    return f"Nothing in {path} can be imported. {' '.join(said)}"
 
 
 def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]:
     lines = []
     chat = "its chats" if options.source == "parley" else f"the chat {options.to}/main"
     if arrived.memory:
-        waits = "" if options.mine else "; they wait there for your word: /memory diff"
-        lines.append(f"{_count(arrived.memory, 'line')} of memory, for {chat}{waits}")
+        waits = f"; {_wait(arrived.memory)} there for your word: /memory diff"
+        said = f"{count(arrived.memory, 'line')} of memory, for {chat}"
+        lines.append(said if options.mine else f"{said}{waits}")
     if arrived.days:
-        waits = "" if options.mine else "; they wait there: /memory pending"
-        lines.append(f"{_count(arrived.days, 'part')} of daily memory, for {chat}{waits}")
+        waits = f"; {_wait(arrived.days)} there: /memory pending"
+        said = f"{count(arrived.days, 'part')} of daily memory, for {chat}"
+        lines.append(said if options.mine else f"{said}{waits}")
     return lines
+
+
+def _wait(number: int) -> str:
+    return "it waits" if number == 1 else "they wait"
 
 
 def _describe_settings(
@@ -67,29 +93,35 @@ def _describe_settings(
     is_left = not options.with_settings
     lines = []
     if agents:
-        verb = "would become agents" if is_left or options.dry_run else "became agents"
-        lines.append(f"personas that {verb} (/agent NAME): {_few(agents)}")
+        verb = "would become" if is_left or options.dry_run else "became"
+        what = f"persona that {verb} an agent", f"personas that {verb} agents"
+        lines.append(f"{count(len(agents), *what)} (/agent NAME): {_few(agents)}")
     if arrived.settings:
-        verb = "that have a counterpart" if is_left or options.dry_run else "that were set"
-        lines.append(f"settings {verb}: {_few(arrived.settings)}")
+        is_set = not (is_left or options.dry_run)
+        what = (
+            ("setting that was set", "settings that were set")
+            if is_set
+            else ("setting that has a counterpart", "settings that have a counterpart")
+        )
+        lines.append(f"{count(len(arrived.settings), *what)}: {_few(arrived.settings)}")
     if is_left and lines:
-        lines.append("neither is taken without --with-settings")
+        lines.append("not taken without --with-settings")
     return lines
 
 
 def _describe_rest(arrived: Arrived, source: ForeignSource) -> list[str]:
-    lines = [f"{number:,} {what}" for what, number in sorted(source.remains.counts.items())]
-    if arrived.unreadable:
-        reasons = Counter(arrived.unreadable).most_common(3)
-        lines += [f"{_count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
+    lines = [count(number, *what) for what, number in sorted(source.remains.counts.items())]
+    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    lines += [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
     if arrived.apart:
         lines.append(
-            f"{_count(arrived.apart, 'conversation')} that went on here in another way than there"
+            f"{count(arrived.apart, 'conversation')} that went on here in another way than there"
         )
     if arrived.empty:
-        lines.append(f"{_count(arrived.empty, 'conversation')} in which nothing was said")
+        lines.append(f"{count(arrived.empty, 'conversation')} in which nothing was said")
     if arrived.lacking:
-        lines.append(f"{_count(arrived.lacking, 'picture')} that are not there, or too large")
+        lack = "not there, or too large"
+        lines.append(count(arrived.lacking, f"picture that is {lack}", f"pictures that are {lack}"))
     return [*lines, *source.remains.remarks]
 
 
@@ -103,10 +135,6 @@ def _say_where(options: argparse.Namespace) -> str:
     if options.to == "terminal":
         return "Look at them with python main.py, and /resume there."
     return "Look at them with python main.py --web: they stand in the list beside the page."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -73,10 +73,19 @@ class ForeignSetting:
 
 @dataclass(slots=True)
 class Remains:
-    """What had no counterpart: how many of each kind, and sentences about single things."""
+    """What had no counterpart: how many of each kind, which has a name for one of them and one for
+    several, and sentences about single things."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
+
+    def add(self, number: int, one: str, many: str = "") -> None:
+        """So many more of a kind, called as `wording.count` takes it."""
+        if number:
+            self.counts[one, many] += number
+
+    def __bool__(self) -> bool:
+        return bool(self.counts or self.remarks)
 
 
 @dataclass(slots=True)
@@ -88,6 +97,9 @@ class Belongings:
     days: Mapping[date, str] = field(default_factory=dict)
     personas: list[Persona] = field(default_factory=list)
     settings: list[ForeignSetting] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.memory or self.days or self.personas or self.settings)
 
 
 class ForeignSource(Protocol):

@@ -74,6 +74,11 @@ class MemoryState:
         return apply(self.lines, self.proposal.operations) if self.proposal else self.lines
 
 
+def _and(before: str, new: str) -> str:
+    """Both, each once."""
+    return before if new in before.split(", ") else f"{before}, {new}"
+
+
 def _by(person: str) -> str:
     """Who it was, where people have names: at the terminal there is only the channel's."""
     return f" by {person}" if "/" in person else ""
@@ -250,10 +255,15 @@ class LongTermMemory:
     # --- what a model proposes ---------------------------------------------------------------
 
     async def propose(
-        self, operations: Sequence[LineOperation], sections: Sequence[str], by: str
+        self,
+        operations: Sequence[LineOperation],
+        sections: Sequence[str],
+        by: str,
+        why: str = "distilled",
     ) -> None:
         """Add operations to what is proposed, and keep that these sections are distilled. What
-        would change no line is not proposed. The caller holds `changing`."""
+        would change no line is not proposed; where something waits already, both are told of. The
+        caller holds `changing`."""
         before = await self._read()
         together = before.proposal.operations if before.proposal else ()
         for operation in operations:
@@ -263,13 +273,15 @@ class LongTermMemory:
         def keep(db: Any) -> None:
             memory_versions.mark_distilled(db, self.audience, sections)
             if before.proposal is not None and is_new:
-                changed = replace(before.proposal, operations=together, actor=by)
+                made = before.proposal
+                actor, how = _and(made.actor, by), _and(made.why, why)
+                changed = replace(made, operations=together, actor=actor, why=how)
                 memory_versions.rewrite(db, changed)
             elif before.proposal is not None:
                 memory_versions.delete(db, before.proposal.id)
             elif is_new:
                 base = before.version.number if before.version else 0
-                new = Version(0, "proposed", by, "distilled", operations=together, base=base)
+                new = Version(0, "proposed", by, why, operations=together, base=base)
                 memory_versions.add(db, self.audience, new)
 
         await self._services.store.write(keep)

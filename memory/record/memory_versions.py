@@ -86,6 +86,13 @@ def list_unwritten(database: Database) -> list[str]:
     return [audience for (audience,) in rows]
 
 
+def list_proposed(database: Database) -> list[str]:
+    """The audiences to whose file a change is proposed."""
+    columns = tables.MemoryVersion
+    query = columns.select(columns.audience).where(columns.state == "proposed").distinct()
+    return [str(audience) for (audience,) in query.tuples().execute(database)]
+
+
 def add(database: Database, audience: str, version: Version) -> Version:
     """Store a version, with the next number."""
     columns = tables.MemoryVersion

@@ -99,7 +99,9 @@ def test_chatgpts_kinds_of_content(tmp_path: Path) -> None:
     assert chat.messages[6].calls[0].arguments == '{"prompt": "a goat"}'
     assert chat.messages[4].is_error
     assert source.belongings().memory == ["Ann", "Goats"]
-    assert source.remains.counts["pictures that the model had made"] == 1
+    assert [*source.remains.counts.items()] == [
+        (("picture that the model had made", "pictures that the model had made"), 1)
+    ]
 
 
 def test_chatgpts_newest_version_is_taken_and_the_others_are_counted(tmp_path: Path) -> None:

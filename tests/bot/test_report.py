@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.log_reading import LogEntry
-from bot.report import mask_value
-from bot.report_masking import LEFT_OUT, ROOT, LogMasker, Sentence, mask_traceback
+from bot.logs import ROOMS
+from bot.report import describe_versions, mask_value
+from bot.report_masking import REQUIREMENTS, ROOT, LogMasker, mask_traceback
+from bot.sentences import LEFT_OUT, Sentence
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say
 from tests.whole.process import run_command, talking
 
@@ -272,6 +275,20 @@ def test_a_chat_has_the_same_number_in_all_events() -> None:
 )
 def test_values_are_told_as_far_as_they_are_harmless(value: object, shown: object) -> None:
     assert mask_value(value, ("queue", "steer")) == shown
+
+
+def test_packages_are_told_once_and_only_those_that_we_name() -> None:
+    packages = describe_versions()["packages"]
+    assert "openai" in packages
+    assert "sphinx" not in packages, "something in .venv names it"
+    assert "pytest" not in packages, "the bot does without it"
+    names = [re.sub(r"[-_.]+", "-", name).lower() for name in packages]
+    assert len(names) == len({*names})
+    assert ROOT / "channels" / "mail" / "requirements.txt" in REQUIREMENTS
+    assert {file.relative_to(ROOT).parts[0] for file in REQUIREMENTS} <= {
+        *ROOMS,
+        "requirements.txt",
+    }
 
 
 def test_it_is_for_nobody_else_and_overwrites_nothing(tmp_path: Path) -> None:

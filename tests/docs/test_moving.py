@@ -56,4 +56,4 @@ def test_what_was_exported_comes_back(
     out, back = example("moving.md", "bash").splitlines()
     assert main(shlex.split(out)[2:]) == 0
     assert main(shlex.split(back)[2:]) == 0
-    assert "here already, as they are: 1 conversation" in capsys.readouterr().out
+    assert "here already, unchanged: 1 conversation" in capsys.readouterr().out

@@ -10,6 +10,7 @@ import pytest
 
 import main
 from bot.restore import unpack
+from bot.wording import count
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import SqliteEngine, in_memory
 from memory.record.rehearsal import NEWEST, find_schema
@@ -50,7 +51,7 @@ def test_a_record_on_a_server_is_rehearsed_in_a_file_and_upgraded_where_it_is(
     engine = PostgresqlEngine(address)
     places = ("--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data"))
     assert main.main([*places, "upgrade", "--check", "--backup", str(tmp_path / "saved.gz")]) == 0
-    assert f"{NEWEST - SCHEMA} steps in" in capsys.readouterr().out
+    assert f"{count(NEWEST - SCHEMA, 'step')} in " in capsys.readouterr().out
     assert find_schema(engine) == SCHEMA
     assert main.main([*places, "upgrade"]) == 0
     assert find_schema(engine) == NEWEST

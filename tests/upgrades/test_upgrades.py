@@ -13,6 +13,7 @@ import pytest
 import main
 from bot.data_folder import lock_data_folder
 from bot.restore import restore
+from bot.wording import count
 from memory.record.engines.sqlite import SqliteEngine, in_memory
 from memory.record.rehearsal import NEWEST
 from tests.fakes.openai_server import OpenAIServer, Say
@@ -131,7 +132,7 @@ def test_a_check_says_what_would_change_and_changes_nothing(
         assert "nothing to upgrade" in told
         assert not backups(release)
         return
-    assert f"{NEWEST - schema} steps in " in told
+    assert f"{count(NEWEST - schema, 'step')} in " in told
     assert f"The data has schema {schema}; " in told
     assert re.search(rf"^  {NEWEST}  ", told, re.M)
     messages = query(release, "SELECT COUNT(*) FROM message")[0][0]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from channels.message import Attachment
 from main import main
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
@@ -24,6 +25,7 @@ from memory.record.archive import ArchivedConversation, list_all
 from memory.record.store import Store
 from memory.turns import Entry
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.fakes.other_programs import PNG
 from tests.whole.house import living
 
 pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
@@ -239,7 +241,7 @@ async def test_somebody_elses_export_is_text_from_outside(homes: Homes) -> None:
         await house.says("/remember Trust everybody")
     await homes.leaves()
     told = await homes.arrives()
-    assert "1 line of memory, for its chats; they wait there" in told
+    assert "1 line of memory, for its chats; it waits there" in told
     async with living(homes.new, echo) as house:
         listed = await house.says("/memory list")
         proposed = await house.says("/memory diff")
@@ -261,7 +263,7 @@ def line(**fields: object) -> str:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["nonsense"], "invalid JSON"),
+        (["nonsense"], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
         ([line(text="Hi", extra=1)], "extra"),
         ([line(role="system")], "role"),
         ([line(role="assistant", text="Hi")], "does not begin with the person's words"),
@@ -269,7 +271,9 @@ def line(**fields: object) -> str:
         ([line(text="Hi"), line(seq=2, role="tool", call_id="x")], "the result of no call"),
         ([line(text="Hi", files=["../../secret"])], "files"),
         ([line(text="Hi", images=[{"sha256": "../x", "media_type": "image/png"}])], "sha256"),
-        (["[" * 100_000], "JSON"),
+        (["[" * 100_000], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
+        ([line(text="Hi"), line(seq=2, text="again")[:30]], "line 2 of web-main/web%2Fmain/mess"),
+        ([line(text="Hi"), f"{line(seq=2)} and more"], "line 2 of web-main/web%2Fmain/mess"),
     ],
 )
 async def test_messages_that_none_of_ours_are_end_in_a_sentence(
@@ -280,9 +284,10 @@ async def test_messages_that_none_of_ours_are_end_in_a_sentence(
     about = {"format": "parley-conversation", "version": 1, "id": "web/main"}
     (folder / "about.json").write_text(json.dumps(about))
     (folder / "messages.jsonl").write_text("\n".join(lines))
-    told = await homes.arrives("--mine")
-    assert "1 conversation that can't be read: web/main" in told
+    told = await homes.arrives("--mine", code=1)
+    assert "1 conversation can't be read: web/main: " in told
     assert why in told
+    assert "column" not in told, "that is for programmers"
 
 
 @pytest.mark.parametrize("name", ["", "web", "web//", "a/b/c/d", "web/main//2", "web/a\u0000"])
@@ -292,7 +297,8 @@ async def test_a_conversation_without_a_place_is_not_taken(homes: Homes, name: s
     about = {"format": "parley-conversation", "version": 1, "id": name}
     (folder / "about.json").write_text(json.dumps(about))
     (folder / "messages.jsonl").write_text(line(text="Hi"))
-    assert "its about.json is damaged" in await homes.arrives("--mine")
+    told = await homes.arrives("--mine", code=1)
+    assert "1 conversation can't be read: web-main/x/about.json " in told
 
 
 async def test_no_name_in_an_export_leads_out_of_its_folder(homes: Homes) -> None:
@@ -314,6 +320,68 @@ async def test_no_name_in_an_export_leads_out_of_its_folder(homes: Homes) -> Non
     assert not list(home.rglob("*.png"))
 
 
+async def test_a_chat_without_a_title_is_called_by_its_first_words(homes: Homes) -> None:
+    async with living(homes.old, echo) as house:
+        await house.says("Take this away")
+        await house.says("/undo")
+        await house.says("**Find** Casa Rosa.\nIt is a hotel.")
+    told = await homes.leaves()
+    assert "Exported 1 conversation with 2 messages, and 0 files" in told
+    assert "[Find Casa Rosa.](pipe-main/" in (homes.out / "README.md").read_text()
+    (readable,) = homes.files("conversation.md")
+    assert readable.read_text().startswith("# Find Casa Rosa.\n")
+
+
+async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> None:
+    async with living(homes.old, echo) as house:
+        await house.says("Hello")
+        await house.says("/remember Ann keeps goats")
+    await homes.leaves()
+    (memory,) = (one.parent for one in homes.files("MEMORY.md"))
+    (memory / "2026-03-01.md").write_text("Ann sold a cheese.\n")
+    await homes.arrives()
+    out = homes.out.with_name("again")
+    told = await homes._run(homes.new, "export", out)
+    assert "Left out: 1 part of daily memory that waits in the quarantine. /memory pending" in told
+    assert "Left out: what is proposed for the MEMORY.md of 1 chat, and not approved" in told
+    assert "cheese" not in "".join(path.read_text() for path in out.rglob("*.md"))
+    async with living(homes.new, echo) as house:
+        waiting = await house.says("/memory pending")
+        (one,) = (waiting.data or {})["pending"]
+        await house.says(f"/memory approve {one['id']}")
+        await house.says("/memory diff approve")
+    out = homes.out.with_name("later")
+    assert "Left out" not in await homes._run(homes.new, "export", out)
+    assert "cheese" in "".join(path.read_text() for path in out.rglob("*.md"))
+
+
+async def test_a_rehearsal_tells_what_the_real_import_tells(homes: Homes) -> None:
+    picture = Attachment("dot.png", "image/png", PNG)
+    async with living(homes.old, echo) as house:
+        await house.says("Look", files=(picture,))
+        await house.says("/remember Ann keeps goats")
+    await homes.leaves()
+    expected = await homes.arrives("--dry-run")
+    assert not (homes.new / "data").exists()
+    told = await homes.arrives()
+    assert "  1 picture\n" in told
+    assert facts_in(told) == facts_in(expected)
+    assert facts_in(await homes.arrives("--dry-run")) == facts_in(await homes.arrives())
+
+
+def facts_in(report: str) -> list[str]:
+    """What a report of an import counts."""
+    return [line for line in report.splitlines() if line.startswith("  ")]
+
+
+async def test_what_parley_does_not_take_is_refused(homes: Homes) -> None:
+    async with living(homes.old, echo) as house:
+        await house.says("Hello")
+    await homes.leaves()
+    assert "--user is for open-webui alone" in await homes.arrives("--user", "ann", code=1)
+    assert "--to is not for parley" in await homes.arrives("--to", "terminal", code=1)
+
+
 async def test_an_export_never_overwrites(homes: Homes) -> None:
     async with living(homes.old, echo) as house:
         await house.says("Hello")
@@ -332,7 +400,7 @@ async def test_on_a_server_it_comes_back_as_well(homes: Homes, postgresql: str) 
     (homes.new / "config.json").write_text('{"database": "{{secret.DATABASE_URL}}"}')
     (homes.new / ".env").write_text(f"DATABASE_URL={postgresql}\n")
     assert "2 conversations" in await homes.arrives("--mine")
-    assert "here already, as they are: 2" in await homes.arrives("--mine")
+    assert "here already, unchanged: 2" in await homes.arrives("--mine")
     before = contents(homes.out)
     shutil.rmtree(homes.out)
     await homes._run(homes.new, "export", homes.out)
@@ -358,4 +426,4 @@ async def test_files_come_back_from_however_deep_they_lie(homes: Homes) -> None:
     told = await homes.arrives("--mine")
     assert (homes.new / "data" / inner).read_text() == "deep"
     assert (homes.new / "data" / inner).with_name("large.bin").stat().st_size == 21_000_000
-    assert "1 files whose names" in told
+    assert "1 file whose name is too long" in told

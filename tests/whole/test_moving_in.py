@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shlex
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -147,7 +149,7 @@ async def test_twice_gives_nothing_twice_and_later_what_is_new(command: Bringing
     export = write_gpt_zip(command.folder / "one.zip", [one, two], {})
     await command.brings("chatgpt", export)
     assert "no conversation" not in (again := await command.brings("chatgpt", export))
-    assert "here already, as they are: 2 conversations" in again
+    assert "here already, unchanged: 2 conversations" in again
     more = gpt_conversation(
         "c1",
         "Trip to Lisbon",
@@ -159,8 +161,7 @@ async def test_twice_gives_nothing_twice_and_later_what_is_new(command: Bringing
     )
     later = write_gpt_zip(command.folder / "later.zip", [more, two], {})
     told = await command.brings("chatgpt", later)
-    assert "0 conversations, and 1 one that had grown" in told
-    assert "1 turn, 2 messages" in told
+    assert "1 conversation that had grown, into web: 1 turn, 2 messages" in told
     async with Opened(command) as page:
         chats = await page.chats()
         said = await (await page.bot()).transcript(Address("web", chats["Trip to Lisbon"]))
@@ -178,7 +179,7 @@ async def test_what_went_on_here_stays_as_it_is(command: Bringing) -> None:
     async with Opened(command, [Say("Here.")]) as page:
         chat = (await page.chats())["Trip to Lisbon"]
         await page.says("I go on here.", chat=chat)
-    assert "here already, as they are: 1" in await command.brings("chatgpt", export)
+    assert "here already, unchanged: 1" in await command.brings("chatgpt", export)
 
 
 async def test_a_rehearsal_writes_nothing(command: Bringing) -> None:
@@ -215,7 +216,8 @@ async def test_memory_waits_for_a_persons_word(command: Bringing) -> None:
     assert "goats" not in listed.text
     assert "Ann keeps two goats" in approved.text
     again = await command.brings("cowagent", workspace)
-    assert "memory" not in again
+    assert "of memory" not in again
+    assert "of daily memory" not in again
 
 
 async def test_ones_own_memory_holds_at_once(command: Bringing) -> None:
@@ -245,9 +247,10 @@ async def test_cowagents_sessions_are_talked_to_afterwards(command: Bringing) ->
     write_cow_workspace(workspace, {"session_1": blocks}, config)
     told = await command.brings("cowagent", workspace, "--with-settings")
     assert "sk-very-secret" not in told
-    assert "1 keys and tokens in config.json" in told
+    assert "1 key or token in config.json" in told
     assert "agent_max_context_turns = 33" in told
-    assert "python main.py init" in told
+    assert f"python main.py --config {command.config} --data " in told
+    assert " init` sets up that" in told
     async with Opened(command, searching) as page:
         (chat,) = (await page.chats()).values()
         answer = await page.says("Where do I stay?", chat=chat)
@@ -284,7 +287,7 @@ async def test_open_webuis_database_is_talked_to_afterwards(command: Bringing) -
     told = await command.brings("open-webui", folder, "--with-settings")
     assert "1 conversation, into web: 1 turn, 4 messages" in told
     assert "sk-secret" not in told
-    assert "1 prompts by a slash command" in told
+    assert "1 prompt by a slash command" in told
     assert "pirate" in told
     async with Opened(command, searching) as page:
         (session,) = await (await page.bot()).sessions("web")
@@ -307,7 +310,7 @@ async def test_open_webuis_export_comes_in_as_its_database(command: Bringing) ->
     folder = command.folder / "webui"
     folder.mkdir()
     write_webui_database(folder, [chat])
-    assert "as they are: 1" in await command.brings("open-webui", folder / "webui.db")
+    assert "unchanged: 1 conversation\n" in await command.brings("open-webui", folder / "webui.db")
 
 
 async def test_nobody_gets_anothers_chats(command: Bringing) -> None:
@@ -329,21 +332,137 @@ async def test_nobody_gets_anothers_chats(command: Bringing) -> None:
 async def test_pictures_come_along(command: Bringing) -> None:
     pointer = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_Ab1"}
     gone = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-gone"}
-    asked = {"content_type": "multimodal_text", "parts": [pointer, gone, "What is this?"]}
+    none = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_No1"}
+    asked = {"content_type": "multimodal_text", "parts": [pointer, gone, none, "What is this?"]}
     said = [gpt_message("user", asked), gpt_message("assistant", "A dot.")]
     export = write_gpt_zip(
         command.folder / "export.zip",
         [gpt_conversation("c1", "Dot", said)],
-        {"file_Ab1-dot.dat": PNG},
+        {"file_Ab1-dot.dat": PNG, "file_No1.dat": b"no picture"},
     )
+    expected = await command.brings("chatgpt", export, "--dry-run")
     told = await command.brings("chatgpt", export)
     assert "1 picture\n" in told
-    assert "1 picture that are not there" in told
+    assert "2 pictures that are not there" in told
+    assert facts_in(told) == facts_in(expected)
     async with Opened(command, [Say("Still a dot.")]) as page:
         await page.says("Sure?", chat=(await page.chats())["Dot"])
         content = page.sent_to_model()[1]["content"]
     assert content[0]["text"] == "What is this?"
     assert content[1]["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+def facts_in(report: str) -> list[str]:
+    """What a report counts."""
+    return [line for line in report.splitlines() if line.startswith("  ")]
+
+
+async def test_a_picture_beyond_the_quota_is_lacking_in_a_rehearsal_too(command: Bringing) -> None:
+    command.config.write_text('{"model": "gpt-4o-mini", "tools": {"files_quota": 1}}')
+    export = write_gpt_zip(command.folder / "one.zip", [LISBON], {})
+    await command.brings("chatgpt", export)
+    pointers = [
+        {"content_type": "image_asset_pointer", "asset_pointer": f"sediment://file_Ab{n}"}
+        for n in range(2)
+    ]
+    asked = {"content_type": "multimodal_text", "parts": [*pointers, "What is this?"]}
+    said = [gpt_message("user", asked), gpt_message("assistant", "Noise.")]
+    files = {f"file_Ab{n}.png": PNG + os.urandom(600_000) for n in range(2)}
+    chat = gpt_conversation("c2", "Noise", said)
+    export = write_gpt_zip(command.folder / "two.zip", [chat], files)
+    expected = await command.brings("chatgpt", export, "--dry-run")
+    told = await command.brings("chatgpt", export)
+    assert "1 picture\n" in told
+    assert "1 picture that is not there, or too large" in told
+    assert facts_in(told) == facts_in(expected)
+
+
+async def test_what_is_another_programs_is_said(command: Bringing) -> None:
+    gpt = write_gpt_zip(command.folder / "my export.zip", [LISBON], {})
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    chats = command.folder / "chat-export.json"
+    chats.write_text(json.dumps([webui_chat("w1", "Hotel", said)]))
+    database = command.folder / "webui"
+    workspace, moved = command.folder / "cow", command.folder / "moved"
+    for folder in (database, workspace):
+        folder.mkdir()
+    write_webui_database(database, [webui_chat("w1", "Hotel", said)])
+    write_cow_workspace(workspace, {"s": [("user", "Hi"), ("assistant", "Ho")]})
+    await command.brings("open-webui", chats)
+    places = ["--config", str(command.config), "--data", str(command.folder / "data")]
+    assert await asyncio.to_thread(main, [*places, "export", str(moved)]) == 0
+    command.said()
+    for path, right, looks in (
+        (gpt, "chatgpt", "a ChatGPT export"),
+        (chats, "open-webui", "chats of Open WebUI"),
+        (database / "webui.db", "open-webui", "chats of Open WebUI"),
+        (workspace, "cowagent", "a workspace of CowAgent"),
+        (moved, "parley", "an export of Parley"),
+    ):
+        for wrong in {"chatgpt", "open-webui", "cowagent", "parley"} - {right}:
+            for options in ((), ("--dry-run",)):
+                told = await command.brings(wrong, path, *options, code=1)
+                assert f"This looks like {looks}; try: python main.py " in told, (wrong, path)
+                assert told.endswith(f" import {right} {shlex.quote(str(path))}\n")
+
+
+async def test_what_nobody_can_read_is_no_success(command: Bringing) -> None:
+    for content in ("[]", "{}", "[1, 2]", '[{"mapping": {}}]', '{"a": "b"}'):
+        path = command.folder / "some.json"
+        path.write_text(content)
+        for kind in ("chatgpt", "open-webui"):
+            for options in ((), ("--dry-run",)):
+                told = await command.brings(kind, path, *options, code=1)
+                assert f"Nothing in {path} can be imported" in told
+                assert "looks like" not in told
+
+
+async def test_other_files_beside_an_export_are_no_chats(command: Bringing) -> None:
+    folder = command.folder / "webui"
+    folder.mkdir()
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    (folder / "chat-export.json").write_text(json.dumps([webui_chat("w1", "Hotel", said)]))
+    (folder / "user.json").write_text('{"id": "ann"}')
+    told = await command.brings("open-webui", folder)
+    assert "1 conversation, into web" in told
+    assert "can't be read" not in told
+
+
+async def test_user_is_for_open_webuis_database_alone(command: Bringing) -> None:
+    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    told = await command.brings("chatgpt", export, "--user", "ann", code=1)
+    assert "--user is for open-webui alone" in told
+    chats = command.folder / "chat-export.json"
+    chats.write_text(json.dumps([webui_chat("w1", "Hotel", [{"role": "user", "content": "Hi"}])]))
+    told = await command.brings("open-webui", chats, "--user", "ann", code=1)
+    assert "--user is for webui.db" in told
+
+
+async def test_what_is_proposed_says_whose_it_is(command: Bringing) -> None:
+    cow, webui = command.folder / "cow", command.folder / "webui"
+    for folder in (cow, webui):
+        folder.mkdir()
+    write_cow_workspace(cow, {})
+    write_webui_database(webui, [], memories=["Ann likes the sea"])
+    await command.brings("open-webui", webui)
+    told = await command.brings("cowagent", cow)
+    assert f"copy them into {command.folder / 'data' / 'skills'})" in told
+    async with Opened(command) as page:
+        proposed = (await page.says("/memory diff")).text
+        listed = (await page.says("/memory list")).text
+        await page.says("/memory diff approve")
+        approved = (await page.says("/memory list")).text
+        history = (await page.says("/memory history")).text
+    assert "**Proposed by the import from Open WebUI, import from CowAgent**" in proposed
+    assert "- new: “Ann likes the sea” (import from Open WebUI)\n" in proposed
+    assert "- new: “Ann keeps two goats” (import from CowAgent)" in proposed
+    assert "from \n" not in f"{proposed}\n"
+    assert "3 changes wait for your approval" in listed
+    assert "姓名: Ann" in approved
+    assert "*姓名" not in approved
+    assert "imported (import from Open WebUI, import from CowAgent)" in history.replace(
+        ", approved", ""
+    )
 
 
 async def test_the_page_and_the_terminal_alone_take_conversations(command: Bringing) -> None:
@@ -353,7 +472,7 @@ async def test_the_page_and_the_terminal_alone_take_conversations(command: Bring
     for place in ("web/..", "web/a b", "web/ann/x", "terminal/ann"):
         assert "--to web" in await command.brings("chatgpt", export, "--to", place, code=1)
     told = await command.brings("chatgpt", export, "--to", "web/ann")
-    assert "python main.py invite ann" in told, "a name that is misspelt must not go unnoticed"
+    assert " invite ann" in told, "a name that is misspelt must not go unnoticed"
     missing = await command.brings("chatgpt", command.folder / "nothing", code=1)
     assert missing.startswith("There is nothing at ")
 
@@ -398,7 +517,7 @@ async def test_a_chats_own_system_prompt_comes_with_the_settings(command: Bringi
     export = command.folder / "chat-export-1.json"
     export.write_text(json.dumps([chat]))
     told = await command.brings("open-webui", export)
-    assert "system prompts of 1 conversations" in told
+    assert "own system prompt of 1 conversation\n" in told
     async with Opened(command, [Say("Hello.")]) as page:
         await page.says("Hi", chat=(await page.chats())["Rhymes"])
         before = page.sent_to_model()[0]["content"]
@@ -419,7 +538,7 @@ async def test_an_import_that_broke_off_is_taken_up_again(command: Bringing) -> 
     export.write_text(whole)
     told = await command.brings("chatgpt", export)
     assert "2 conversations, into web" in told
-    assert "here already, as they are: 3 conversations" in told
+    assert "here already, unchanged: 3 conversations" in told
 
 
 async def test_on_a_server_it_comes_in_and_goes_out_as_well(
@@ -429,7 +548,7 @@ async def test_on_a_server_it_comes_in_and_goes_out_as_well(
     (command.folder / ".env").write_text(f"DATABASE_URL={postgresql}\n")
     export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
     assert "1 conversation, into web" in await command.brings("chatgpt", export)
-    assert "as they are: 1 conversation" in await command.brings("chatgpt", export)
+    assert "unchanged: 1 conversation" in await command.brings("chatgpt", export)
     out = command.folder / "out"
     places = ["--config", str(command.config), "--data", str(command.folder / "data")]
     assert await asyncio.to_thread(main, [*places, "export", str(out)]) == 0
@@ -460,7 +579,7 @@ async def test_data_of_an_older_version_stays_so_in_a_rehearsal(command: Bringin
     before = database.read_bytes()
     export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
     told = await command.brings("chatgpt", export, "--dry-run", code=1)
-    assert "python main.py upgrade" in told
+    assert " upgrade`" in told
     assert database.read_bytes() == before
 
 

@@ -7,8 +7,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from agent.models.base import ModelRefused
 from bot.recent import MOST_FAILURES, FailureLog
 from channels.message import Reply
+from memory.record.store import StoreError
 from plugins.recent import RecentInfo, RecentTimes, describe_recent
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.whole.house import living
@@ -74,6 +76,65 @@ async def test_owners_are_told_what_failed_and_how_often(tmp_path: Path) -> None
         assert ", 2 times: the turn failed: " in status["text"]
         assert "refused the API key" in status["text"]
         assert [one["times"] for one in status["data"]["recent"]["failures"]] == [2]
+
+
+async def test_each_kind_of_failure_is_told_once(tmp_path: Path) -> None:
+    failing = [
+        Fail(404, {"message": "no such model"}),
+        Fail(400, {"message": "messages[1]: a text of 12 characters is odd"}),
+        REFUSED,
+        Fail(400, {"message": "messages[7]: a text of 99 characters is odd"}),
+    ]
+    async with OpenAIServer(failing) as server, talking(tmp_path, server) as bot:
+        for number in range(len(failing)):
+            await bot.says("Why?", id=str(number))
+        found = (await bot.says("/status"))["data"]["recent"]["failures"]
+    assert [one["times"] for one in found] == [2, 1, 1]
+    refused, key, model = (one["sentence"] for one in found)
+    assert "messages[7]" in refused
+    assert "refused the API key" in key
+    assert "has no model" in model
+
+
+def logged(text: str, *values: object, error: BaseException | None = None) -> logging.LogRecord:
+    about = (type(error), error, None) if error else None
+    return logging.LogRecord("bot", logging.WARNING, "x", 1, text, values, about)
+
+
+def test_names_and_numbers_make_no_kind_of_their_own() -> None:
+    same = [
+        ("job %d could not be fired", 1),
+        ("job %d could not be fired", 2),
+        ("the turn failed: %s", ModelRefused("https://a refused the API key; check A_KEY.")),
+        ("the turn failed: %s", ModelRefused("https://b refused the API key; check B_KEY.")),
+        ("a file was not fetched: %s", TimeoutError("after 3 s")),
+        ("a file was not fetched: %s", TimeoutError("after 5 s")),
+        ("%s", "The channel a can't be reached (b). The bot keeps trying, and will go on where it "
+         "left off."),
+        ("%s", "The channel c can't be reached (d). The bot keeps trying, and will go on where it "
+         "left off."),
+    ]  # fmt: skip
+    failures = FailureLog()
+    for text, value in same:
+        failures.handle(logged(text, value))
+    assert [one.times for one in failures.since(0)] == [2, 2, 2, 2]
+
+
+def test_other_sentences_and_other_errors_are_other_kinds() -> None:
+    failures = FailureLog()
+    for record in (
+        logged("the turn failed: %s", StoreError("The database can't be used: x.")),
+        logged("the turn failed: %s", StoreError("The disk is full.")),
+        logged("the turn failed", error=ValueError("x")),
+        logged("the turn failed", error=KeyError("x")),
+        logged("a file was not fetched: %s", TimeoutError("x")),
+        logged("a file was not fetched: %s", ConnectionError("x")),
+        logged("%s", "one"),
+        logged("%s", "another"),
+        logged("%(name)s failed", {"name": "x"}),
+    ):
+        failures.handle(record)
+    assert {one.times for one in failures.since(0)} == {1}
 
 
 async def test_users_who_are_no_owners_are_not_told_what_failed(tmp_path: Path) -> None:

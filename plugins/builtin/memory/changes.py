@@ -44,15 +44,13 @@ def list_reasons(operations: Sequence[LineOperation]) -> str:
         text = one.line.text if one.line else MemoryLine(one.old).text
         where = "; ".join(dict.fromkeys(map(_place, one.sources)))
         reason = f" ({literal(one.why)})" if one.why else ""
-        lines.append(
-            _(
-                "- {what}: “{words}”{reason}, from {where}",
-                what=_(names[one.do]),
-                words=literal(text[:80]),
-                reason=reason,
-                where=where,
-            )
+        said = _(
+            "- {what}: “{words}”{reason}",
+            what=_(names[one.do]),
+            words=literal(text[:80]),
+            reason=reason,
         )
+        lines.append(said + (_(", from {where}", where=where) if where else ""))
     return "\n".join(lines)
 
 

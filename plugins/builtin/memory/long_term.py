@@ -102,8 +102,8 @@ def _waits(state: MemoryState) -> str:
     number = len(state.proposal.operations)
     return number_of(
         number,
-        "{n} change from the daily files waits for your approval: /memory diff.",
-        "{n} changes from the daily files wait for your approval: /memory diff.",
+        "{n} change waits for your approval: /memory diff.",
+        "{n} changes wait for your approval: /memory diff.",
     )
 
 

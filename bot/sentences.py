@@ -1,0 +1,85 @@
+"""The sentences that the bot says to people, recognised whatever was filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from channels.language import list_sentences
+
+LEFT_OUT = "<…>"
+LONGEST = 2_000
+"""Characters of a text in which known sentences are looked for."""
+_LEAST = 8
+"""Letters of its own that a sentence must have, to say anything."""
+_DEEPEST = 3
+_PLACE = re.compile(r"\{[^{}]*\}")
+_NUMBER = re.compile(r"-?\d{1,5}(\.\d{1,6})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The pieces of a sentence between which something is filled in. `is_number` says of which
+    places a number may be shown."""
+
+    pieces: tuple[str, ...]
+    is_number: tuple[bool, ...] = ()
+
+    @property
+    def letters(self) -> int:
+        return sum(c.isalpha() for piece in self.pieces for c in piece)
+
+    def match(self, text: str) -> list[str] | None:
+        """What stands in the places of a text; None where it is another sentence. In a time that
+        grows with the text alone, whoever wrote it."""
+        first, *rest = self.pieces
+        if not rest:
+            return [] if text == first else None
+        *middle, last = rest
+        end = len(text) - len(last)
+        if not text.startswith(first) or not text.endswith(last) or end < len(first):
+            return None
+        place, found = len(first), []
+        for piece in middle:
+            here = text.find(piece, place, end)
+            if here < 0:
+                return None
+            found.append(text[place:here])
+            place = here + len(piece)
+        return [*found, text[place:end]]
+
+
+@cache
+def known_sentences() -> Sequence[Sentence]:
+    """What the bot says to people, the most words first."""
+    found = [Sentence(tuple(_PLACE.split(text))) for text in list_sentences()]
+    return sorted((one for one in found if one.letters >= _LEAST), key=lambda one: -one.letters)
+
+
+def mask_text(
+    text: str, sentences: Iterable[Sentence], *, has_numbers: bool = False, depth: int = 0
+) -> str:
+    """A text with what was filled in left out; LEFT_OUT for one that nobody knows."""
+    if len(text) > LONGEST or depth > _DEEPEST:
+        return LEFT_OUT
+    for sentence in sentences:
+        if (places := sentence.match(text)) is None:
+            continue
+        kinds = sentence.is_number or (False,) * len(places)
+        shown = (
+            place
+            if is_number and has_numbers and _NUMBER.fullmatch(place)
+            else mask_known(place, depth + 1)
+            for place, is_number in zip(places, kinds, strict=True)
+        )
+        filled = zip(sentence.pieces, [*shown, ""], strict=True)
+        return "".join(f"{piece}{place}" for piece, place in filled)
+    return LEFT_OUT
+
+
+@lru_cache(maxsize=4096)
+def mask_known(text: str, depth: int = 0) -> str:
+    """What the bot says to people with what was filled in left out; LEFT_OUT for all else."""
+    return mask_text(text, known_sentences(), depth=depth)
