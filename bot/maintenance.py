@@ -30,6 +30,7 @@ from bot.data_folder import (
 )
 from bot.restore import SET_ASIDE, Contents, restore
 from bot.settings import SettingError, SettingsStore, load_layers
+from bot.wording import count
 from memory.keys import BRANCH, home_of
 from memory.record.engines import engine_for
 from memory.record.rehearsal import find_schema
@@ -171,7 +172,7 @@ def _save(options: argparse.Namespace) -> int:
     is_on_server = not isinstance(place, Path)
     database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
     saved = backup(options.data, options.file, database, VERSION)
-    say(f"Saved {_count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
+    say(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
         say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
     return 0
@@ -227,7 +228,7 @@ def _bring_back(options: argparse.Namespace) -> int:
         if not isinstance(place, Path) and (options.data / DATABASE).exists():
             copy_in(options.data / DATABASE, engine_for(place), say)
             (options.data / DATABASE).unlink()  # the backup still has it
-    say(f"Restored {_count(restored.files, 'file')} to {options.data}.")
+    say(f"Restored {count(restored.files, 'file')} to {options.data}.")
     if restored.moved_aside:
         say(f"What was there before is in {restored.moved_aside}.")
     say(_describe_contents(restored.contents))
@@ -272,8 +273,8 @@ def _move(options: argparse.Namespace) -> int:
                 f"There is no bot in {options.data}; name its folder with --data DIR."
             )
         engine_for(file).save_to(Path(work, DATABASE))
-        count = copy_in(Path(work, DATABASE), engine_for(address), say)
-    say(f"Moved {count} rows, and compared them. {file} is as it was: keep it until all is well.")
+        rows = copy_in(Path(work, DATABASE), engine_for(address), say)
+    say(f"Moved {rows} rows, and compared them. {file} is as it was: keep it until all is well.")
     return 0
 
 
@@ -281,9 +282,9 @@ def _move_back(address: str, file: Path, work: Path) -> int:
     """From a server into a file."""
     if not engine_for(file).is_unborn():
         raise FolderError(f"{file} holds a bot already; move it away first.")
-    count = copy_out(engine_for(address), work / DATABASE, say=say)
+    rows = copy_out(engine_for(address), work / DATABASE, say=say)
     (work / DATABASE).rename(file)
-    say(f"Moved {count} rows, and compared them. Take database out of the configuration now.")
+    say(f"Moved {rows} rows, and compared them. Take database out of the configuration now.")
     return 0
 
 
@@ -361,10 +362,6 @@ def _format_setting(scope: str, key: str, value: str) -> str:
     branch = scope.removeprefix(home).removeprefix(BRANCH)
     where = f" in {home}, branch {branch}" if branch else f" in {home}" if home else ""
     return f"  {_plain(key)} = {_plain(value)}{_plain(where)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _few(lines: list[str]) -> list[str]:
