@@ -44,7 +44,9 @@ def model(request: Received) -> Answer:
 async def looks(house: House, tool: str, **arguments: Any) -> str:
     """What comes of a tool that the model calls."""
     await house.says(json.dumps({"tool": tool, **arguments}))
-    return results(answered(house)[-1])[-1]
+    # A summary may have been asked for since, in the conversation itself.
+    read = [body for body in answered(house) if body["messages"][-1]["role"] == "tool"]
+    return results(read[-1])[-1]
 
 
 async def talk(house: House, *said: str) -> None:
