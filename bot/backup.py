@@ -23,7 +23,7 @@ from bot.data_folder import MOVED_ASIDE
 
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
-LEFT_OUT = ("logs", "cache", "lock")
+LEFT_OUT = ("logs", "cache", "lock", "lost+found")
 """What stays behind, at the top of the data folder: it has no worth elsewhere."""
 
 
@@ -81,26 +81,25 @@ def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ..
         *(database + ending for ending in ("", "-wal", "-shm", "-journal")),
     }
     found = {path.relative_to(data): path for path in _walk(data)}
-    kept = {
-        name.as_posix(): path
-        for name, path in found.items()
-        if name.parts[0] not in skipped and not name.parts[0].startswith(MOVED_ASIDE)
-    }
+    kept = {name.as_posix(): found[name] for name in found if name.parts[0] not in skipped}
     plain = {name: path for name, path in kept.items() if path.is_file() and not path.is_symlink()}
     return plain, tuple(name for name in kept if name not in plain)
 
 
 def _walk(folder: Path) -> list[Path]:
-    """All below a folder but its folders; a link to a folder is not followed."""
+    """All below the data folder but folders, and what stays behind; a link to a folder is not
+    followed."""
 
     def refuse(error: OSError) -> None:
         raise error
 
-    return sorted(
-        Path(place, name)
-        for place, folders, files in os.walk(folder, onerror=refuse)
-        for name in (*files, *(name for name in folders if Path(place, name).is_symlink()))
-    )
+    found = []
+    for place, folders, files in os.walk(folder, onerror=refuse):
+        if Path(place) == folder:  # lost+found is for root alone to look into
+            folders[:] = [n for n in folders if not (n in LEFT_OUT or n.startswith(MOVED_ASIDE))]
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        found += [Path(place, name) for name in (*files, *links)]
+    return sorted(found)
 
 
 def _copy(data: Path, database: SavedDatabase, work: Path) -> dict[str, Path]:

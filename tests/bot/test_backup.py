@@ -126,6 +126,28 @@ def test_logs_the_lock_and_links_stay_behind(data: Path, tmp_path: Path) -> None
     }
 
 
+def test_what_is_not_to_be_saved_is_not_even_looked_into(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk of its own, lost+found is for root alone; what was moved aside may be large."""
+    closed = {"lost+found", "before-restore-20261125-120000-000000"}
+    for name in closed:
+        (data / name).mkdir()
+        (data / name / "old").write_text("x")
+    scandir = os.scandir
+
+    def refuse(path: str | Path | int) -> object:
+        if not isinstance(path, int) and Path(path).name in closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    save(data, tmp_path / "saved.tar.gz")
+    monkeypatch.undo()
+    restore(tmp_path / "saved.tar.gz", tmp_path / "other")
+    assert closed.isdisjoint(path.name for path in (tmp_path / "other").iterdir())
+
+
 def test_a_folder_into_which_a_backup_was_unpacked_by_hand_can_be_saved(
     data: Path, tmp_path: Path
 ) -> None:
