@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Error, Page, expect
 
 CHROMIUM = Path("/usr/bin/chromium")
 expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy
@@ -55,6 +55,14 @@ class Tab:
         """The same, also where the panel is a drawer."""
         await self.page.goto(f"{url}/#{session}")
         await expect(self.page.locator("#panel .headline")).to_be_attached()
+
+    async def begins_anew(self) -> None:
+        """Load the page again, unless it is just doing that by itself."""
+        try:
+            await self.page.reload()
+        except Error as error:
+            if "ERR_ABORTED" not in error.message:
+                raise
 
     async def writes(self, text: str) -> None:
         await self.page.fill("#text", text)

@@ -364,12 +364,12 @@ async def test_the_page_speaks_the_language_that_is_set_whatever_the_browser_spe
         await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
         await tab.page.fill("#text", "half a thou")
         await site.commands("/config language de")
-        await tab.page.reload()
+        await tab.begins_anew()
         await expect(placeholder).to_have_attribute("placeholder", "Nachricht, oder /Befehl")
         await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
         await expect(placeholder).to_have_value("half a thou")
         await site.commands("/config language --unset")
-        await tab.page.reload()
+        await tab.begins_anew()
         await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
 
 
