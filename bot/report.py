@@ -36,6 +36,7 @@ from bot.log_reading import read_entries
 from bot.logs import make_masker
 from bot.maintenance import say
 from bot.report_masking import LogMasker, read_pins
+from bot.restore import SET_ASIDE
 from bot.settings import SettingError, load_layers
 from bot.wording import count
 from memory.record.engines import engine_for
@@ -45,7 +46,7 @@ from plugins.api import CommandError
 
 MOST_EVENTS = 5_000
 """Of the log, the newest."""
-FOLDERS = ("audiences", "logs", "plugins", "skills", "restored")
+FOLDERS = ("audiences", "logs", "plugins", "skills", SET_ASIDE)
 """Folders in the data folder that are told of by their names."""
 CONTENTS = {
     "versions.json": "versions of Parley, Python, the system and the packages",

@@ -47,6 +47,11 @@ LEAST_FREE = 100_000_000  # bytes that a restored backup must leave free on the 
 MOST_UNPACKED = 300
 """Times its own size that a backup may have when it is unpacked, beyond 100 MB."""
 _WORK = ".parley-restore-"
+_OWN = (
+    *("audiences", "cache", "logs", "plugins", "quarantine", SET_ASIDE, "skills"),
+    *(DATABASE, MOVED_ASIDE, "terminal_history"),
+)
+"""What the names begin with that a bot gives in its data folder."""
 _STAYING = ("lock", "lost+found")
 """What stays where it is in a folder that stays where it is: ours, and the file system's own."""
 _CHUNK = 1 << 20
@@ -93,6 +98,11 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
     data = data.resolve()  # where it is a link to another disk, it stays one
     try:
         data.parent.mkdir(parents=True, exist_ok=True)
+        if _is_foreign(data):
+            raise BackupError(
+                f"{data} holds files, and no bot's among them, so nothing was changed; name the "
+                "folder of the bot, or a new one, with --data DIR."
+            )
         stays = data.is_dir() and not _can_be_moved(data)
         place = data if stays else data.parent
         with tempfile.TemporaryDirectory(dir=place, prefix=_WORK) as work:
@@ -146,6 +156,12 @@ def _set_aside(folder: Path, contents: Contents) -> None:
         take_commands_out(folder / DATABASE)
     if contents.carried.jobs:
         pause_jobs(folder / DATABASE)
+
+
+def _is_foreign(data: Path) -> bool:
+    """Whether a folder holds something, and nothing of a bot: somebody meant another one."""
+    names = {path.name for path in data.iterdir()} - set(_STAYING) if data.is_dir() else set()
+    return bool(names) and not any(name.startswith(_OWN) for name in names)
 
 
 def _move_aside(data: Path) -> Path | None:

@@ -275,6 +275,17 @@ def test_a_bot_whose_restore_was_cut_off_does_not_begin_anew(data: Path) -> None
         check_not_emptied(data)
 
 
+def test_a_folder_that_is_no_bots_is_neither_moved_nor_filled(data: Path, tmp_path: Path) -> None:
+    save(data, tmp_path / "saved.tar.gz")
+    there = tmp_path / "Documents"
+    there.mkdir()
+    (there / "letter.txt").write_text("Dear")
+    (there / "lock").write_text("")  # whoever restores holds the folder
+    assert "--data DIR" in refusal(lambda: restore(tmp_path / "saved.tar.gz", there))
+    assert files_of(there).keys() == {"letter.txt", "lock"}
+    assert not [*tmp_path.glob("Documents.*")]
+
+
 def test_an_empty_data_folder_is_simply_replaced(data: Path, tmp_path: Path) -> None:
     save(data, tmp_path / "saved.tar.gz")
     (tmp_path / "there").mkdir()
