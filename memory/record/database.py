@@ -81,6 +81,10 @@ class Database(peewee.Database, ABC):
         """How many of the migrations it has seen; 0 for an empty database."""
 
     @abstractmethod
+    def create(self) -> None:
+        """Make all tables, as the newest version has them, in one transaction."""
+
+    @abstractmethod
     def upgrade(self, step: Callable[[Database], None], version: int) -> None:
         """Carry out a migration, and keep the version that it leads to, in one transaction."""
 

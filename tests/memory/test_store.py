@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import pytest
 
 from memory.record import overrides
 from memory.record.database import Database
-from memory.record.migrations import MIGRATIONS
+from memory.record.engines.sqlite import SqliteEngine, connect
+from memory.record.migrations import MIGRATIONS, migrate
 from memory.record.store import Store, StoreError
 
 
@@ -263,6 +265,20 @@ async def test_a_file_that_is_no_database_ends_in_a_sentence(tmp_path: Path) -> 
     path.write_bytes(b"this is no database, but it is long enough to be taken for one" * 20)
     with pytest.raises(StoreError, match="is not a Parley database"):
         await Store.open(path)
+
+
+def test_a_new_file_is_made_at_once_as_all_migrations_make_it(tmp_path: Path) -> None:
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+    SqliteEngine(tmp_path / "new.db").prepare()
+    with (
+        closing(connect(tmp_path / "new.db")) as new,
+        closing(connect(tmp_path / "old.db")) as old,
+    ):
+        migrate(old)
+        assert new.execute_sql(query).fetchall() == old.execute_sql(query).fetchall()
+        assert new.schema_version() == old.schema_version() == len(MIGRATIONS)
+        new.create()  # as a second process would, that saw no tables a moment ago
+        assert new.execute_sql(query).fetchall() == old.execute_sql(query).fetchall()
 
 
 @pytest.mark.sqlite

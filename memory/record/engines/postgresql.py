@@ -28,7 +28,7 @@ from peewee import DatabaseError, OperationalError
 from psycopg.adapt import Dumper, Loader
 
 from memory.record.database import Claim, Database, StoreError
-from memory.record.engines.sqlite import in_memory
+from memory.record.engines.sqlite import list_tables
 from memory.record.engines.stems import stems
 from memory.record.migrations import MIGRATIONS, migrate
 from memory.record.soundness import JSON_COLUMNS
@@ -299,7 +299,6 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             self.execute_sql("UPDATE schema_version SET version = ?", (version,))
 
     def create(self) -> None:
-        """Make all tables, as the newest version has them."""
         with self.atomic():
             for statement in _schema():
                 self.execute_sql(statement)
@@ -388,11 +387,7 @@ def _stems(words: Sequence[str]) -> str:
 
 def _schema() -> Iterator[str]:
     """The statements that make all tables, in their order."""
-    inner = re.compile(r"sqlite_.*|passage_words.*")
-    memory = in_memory()
-    rows = memory.execute_sql("SELECT name, sql FROM sqlite_master ORDER BY rowid").fetchall()
-    memory.close()
-    yield from (sql for name, sql in rows if sql and not inner.fullmatch(name))
+    yield from (statement for name, statement in list_tables() if name != "passage_words")
     yield """CREATE TABLE passage_words (conversation INTEGER NOT NULL, word TEXT NOT NULL,
         seq INTEGER NOT NULL, PRIMARY KEY (conversation, word, seq))"""
     yield "CREATE TABLE writer (id TEXT PRIMARY KEY, commits INTEGER NOT NULL, at TIMESTAMPTZ)"

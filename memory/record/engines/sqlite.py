@@ -10,6 +10,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,15 @@ class SqliteFile(SqliteDatabase, Database):
     def schema_version(self) -> int:
         return int(self.execute_sql("PRAGMA user_version").fetchone()[0])
 
+    def create(self) -> None:
+        # At once: each migration would be a transaction, and wait for the disk.
+        with self.atomic("EXCLUSIVE"):
+            if self.schema_version() or self.get_tables():
+                return  # another process has done it meanwhile
+            for _, statement in list_tables():
+                self.execute_sql(statement)
+            self.execute_sql(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
     def upgrade(self, step: Callable[[Database], None], version: int) -> None:
         with self.atomic("EXCLUSIVE"):
             if self.schema_version() >= version:
@@ -181,8 +191,23 @@ def in_memory(*, is_shared: bool = False, schema: int = len(MIGRATIONS)) -> Sqli
     the schema); one that `is_shared` is for any thread, one at a time."""
     database = SqliteFile(":memory:", thread_safe=not is_shared, check_same_thread=not is_shared)
     database.connect()
-    migrate(database, schema)
+    if schema == len(MIGRATIONS):
+        database.create()
+    else:
+        migrate(database, schema)
     return database
+
+
+@cache
+def list_tables() -> tuple[tuple[str, str], ...]:
+    """(name, how it is made) of all tables and indexes, in the order in which the migrations lead
+    to them."""
+    query = """SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL
+        AND name NOT GLOB 'sqlite_*' AND name NOT GLOB 'passage_words_*' ORDER BY rowid"""
+    with closing(SqliteFile(":memory:")) as database:
+        database.connect()
+        migrate(database)
+        return tuple(database.execute_sql(query).fetchall())
 
 
 class SqliteEngine:
@@ -198,6 +223,8 @@ class SqliteEngine:
                 raise StoreError(f"{missing} {_MEND}")
             database = self.connect()
             try:
+                if not database.schema_version():
+                    database.create()
                 migrate(database)
             finally:
                 database.close()
