@@ -160,7 +160,8 @@ def _set_aside(folder: Path, contents: Contents) -> None:
 
 def _is_foreign(data: Path) -> bool:
     """Whether a folder holds something, and nothing of a bot: somebody meant another one."""
-    names = {path.name for path in data.iterdir()} - set(_STAYING) if data.is_dir() else set()
+    found = [path.name for path in data.iterdir()] if data.is_dir() else []
+    names = [name for name in found if name not in _STAYING and not name.startswith(".")]
     return bool(names) and not any(name.startswith(_OWN) for name in names)
 
 

@@ -327,7 +327,7 @@ async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
         await field.fill("They talked of Lisbon.")
         await tab.presses("Save", ".cut")
         await tab.sees(".card:has-text('stands in the place of s1')")
-        await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
+        # The line's takes back the cut, and with it what was edited of it.
         await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
         await tab.shows_state("t1", "in play")
         await expect(tab.page.locator(".cut")).to_have_count(0)
