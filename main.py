@@ -33,7 +33,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bot.early import add_terminal_options, has_person, history_in, open_input, share_one_heap
 from bot.own_python import go_on_with_packages
@@ -117,6 +117,15 @@ def _run(options: argparse.Namespace) -> int:
             options.early.restore()  # what is said now is said where the input line was
 
 
+class _CommandParser(argparse.ArgumentParser):
+    """Of a command: the places of its bot may stand behind it, too."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in ("--config", "--data"):
+            self.add_argument(name, type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -145,7 +154,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
+        title="commands", metavar="COMMAND", parser_class=_CommandParser
+    )
     pair = commands.add_parser("pair", help="let a stranger in by the code they were given")
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")

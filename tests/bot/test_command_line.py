@@ -1,0 +1,28 @@
+"""What the command line takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from main import make_parser
+
+
+@pytest.mark.parametrize(
+    ("line", "data", "config"),
+    [
+        ("", "data", "config.json"),
+        ("restore FILE", "data", "config.json"),
+        ("--data there restore FILE", "there", "config.json"),
+        ("restore FILE --data there --config c.json", "there", "c.json"),
+        ("--data here restore --data there FILE", "there", "config.json"),
+        ("key list --data there", "there", "config.json"),
+        ("key --data there list", "there", "config.json"),
+    ],
+)
+def test_the_places_of_a_bot_stand_before_or_behind_a_command(
+    line: str, data: str, config: str
+) -> None:
+    options = make_parser().parse_args(line.split())
+    assert (options.data, options.config) == (Path(data), Path(config))
