@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -38,7 +39,9 @@ async def config(ask: Ask) -> Reply:
     key, value, flags = parse(ask.text)
     here = ask.conversation.key.id
     if not key:
-        return _all(_list_visible(ask)) if ask.person.is_owner else _own(_list_visible(ask))
+        if ask.person.is_owner:
+            return _all(ask.bot.settings.describe_all(here))
+        return _own(_list_visible(ask))
     if not (value or flags) and (members := _group(_list_visible(ask), key)):
         return _members(members)
     before = _in_words(ask.bot.settings.describe(key, here))
@@ -78,10 +81,17 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
 
 def _in_words(setting: SettingInfo) -> SettingInfo:
     """What is said about it in the language of whoever asked."""
-    meaning, choices = _(setting.meaning), setting.choices
-    wants = format_list(choices, "or") if choices else explain(setting.wants)
-    takes = setting.takes or setting.wants
-    return replace(setting, meaning=meaning, wants=wants, unit=_(setting.unit), takes=takes)
+    return replace(setting, **_words_of(setting))
+
+
+def _words_of(setting: SettingInfo) -> dict[str, Any]:
+    wants = format_list(setting.choices, "or") if setting.choices else explain(setting.wants)
+    return {
+        "meaning": _(setting.meaning),
+        "wants": wants,
+        "unit": _(setting.unit),
+        "takes": setting.takes or setting.wants,
+    }
 
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:
@@ -273,7 +283,7 @@ def quote(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _all(settings: list[SettingInfo]) -> Reply:
+def _all(settings: Sequence[SettingInfo]) -> Reply:
     """What stands at no default, and the groups of all."""
     moved = [setting for setting in settings if setting.layer != "default"]
     table = f"{_table(moved)}\n\n" if moved else _("Every setting is at its default.\n\n")
@@ -283,7 +293,9 @@ def _all(settings: list[SettingInfo]) -> Reply:
         "{table}All of them, by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
     )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
-    return Reply(text, {"settings": [_data(setting) for setting in settings]}, actions)
+    # The page asks for it after each turn; to make 118 settings anew would take a tenth of that.
+    told = [_data(setting) | _words_of(setting) for setting in settings]
+    return Reply(text, {"settings": told}, actions)
 
 
 _HOW = "`/config KEY` explains one; `/config KEY VALUE` changes it."
