@@ -36,7 +36,7 @@ def hostile(folder: Path, how: str) -> dict[str, Any]:
         good={"command": sys.executable, "args": [str(NOTES), str(folder)], "approve": "never"},
     )
     patience = 2 if how in ("flood", "hangs", "nested") else 30
-    return {"mcp": servers["mcp"] | {"start_timeout": 5, "call_timeout": patience}}
+    return {"mcp": servers["mcp"] | {"start_timeout": 10, "call_timeout": patience}}
 
 
 async def use_bad(house: House) -> str:
@@ -58,7 +58,7 @@ async def use_bad(house: House) -> str:
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ("silent", "The server bad is not available: it was not ready within 5 s."),
+        ("silent", "The server bad is not available: it was not ready within 10 s."),
         ("gone", "There is no key."),
         ("hangs", "it did not answer within 2 s; what it was asked for may have happened."),
         ("dies", "it has ended"),
