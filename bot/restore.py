@@ -100,7 +100,7 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
         data.parent.mkdir(parents=True, exist_ok=True)
         if _is_foreign(data):
             raise BackupError(
-                f"{data} holds files, and no bot's among them, so nothing was changed; name the "
+                f"{data} holds files, and no bot's among them, so nothing was restored; name the "
                 "folder of the bot, or a new one, with --data DIR."
             )
         stays = data.is_dir() and not _can_be_moved(data)
