@@ -299,15 +299,15 @@ def test_half_a_backup_changes_nothing(
 ) -> None:
     place = tmp_path_factory.mktemp("half")
     (place / "data").mkdir()
-    (place / "data" / "notes").write_text("kept")
+    (place / "data" / "terminal_history").write_text("kept")
     save(place / "data", place / "whole.tar.gz")
     whole = (place / "whole.tar.gz").read_bytes()
     (place / "half.tar.gz").write_bytes(whole[: int(len(whole) * share * 0.9)])
 
     sentence = refusal(lambda: restore(place / "half.tar.gz", place / "data"))
 
-    assert "nothing was changed" in sentence
-    assert files_of(place / "data") == {"notes": b"kept"}
+    assert "damaged, or not a backup; nothing was changed" in sentence
+    assert files_of(place / "data") == {"terminal_history": b"kept"}
     assert {path.name for path in place.iterdir()} == {"data", "whole.tar.gz", "half.tar.gz"}
 
 
