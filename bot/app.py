@@ -102,7 +102,7 @@ class App:
         awaited = [listeners[until]] if until else [*listeners.values()]
         await _first_of(stopping, awaited, [*listeners.values()])
         is_stopped = stopping.is_set()
-        await self._finish(stopping, warming)
+        await self._finish(stopping, warming, until)
         log.info("stopped")
         for channel, task in listeners.items():
             if task.done() and not task.cancelled() and until in ("", channel) and not is_stopped:
@@ -177,20 +177,29 @@ class App:
     def _work(self) -> tuple[KeyedQueues, ...]:
         return (self.bot.commands.queues, self.turns.queues, self.delivery.queues)
 
-    async def idle(self) -> None:
-        """Wait until nothing is left to do."""
+    async def idle(self, is_awaited: Callable[[Hashable], bool] = lambda _: True) -> None:
+        """Wait until nothing is left to do, and replies are sent to the chats that are awaited."""
         await self.jobs.idle()
-        for queues in self._work:
-            await queues.idle()
+        await self.bot.commands.queues.idle()
+        await self.turns.queues.idle()
+        await self.delivery.queues.idle_in(is_awaited)
         await self.conversations.settle()
 
-    async def _finish(self, stopping: asyncio.Event, warming: asyncio.Task[None]) -> None:
+    async def _finish(
+        self, stopping: asyncio.Event, warming: asyncio.Task[None], until: str
+    ) -> None:
         """Let what is under way end, for as long as it takes, or for as long as there is patience
-        after a signal; then close. What is cut short here goes on at the next start."""
-        ending, stopped = map(asyncio.create_task, (self.idle(), stopping.wait()))
+        after a signal; then close. There is no more patience than that, either, with replies to
+        other channels than `until`: they listen no more, and their platforms may be out of reach
+        for days. What is cut short here goes on at the next start."""
+        here = self.idle(lambda chat: isinstance(chat, tuple) and chat[0] == until)
+        ending, stopped = map(asyncio.create_task, (here, stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait((ending,), timeout=self.config.shutdown_timeout)
-        await cancel_and_wait(ending, stopped, warming)
+        sending = asyncio.create_task(self.delivery.queues.idle())
+        await asyncio.wait((ending, sending), timeout=self.config.shutdown_timeout)
+        if left := self.delivery.queues.size:
+            log.info("%d replies can't be sent now and wait for the next start", left)
+        await cancel_and_wait(ending, sending, stopped, warming)
         await self.close()
 
     async def finish(self, is_meant: Scope, first: Collection[asyncio.Task[None]] = ()) -> None:

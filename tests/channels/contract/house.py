@@ -89,4 +89,7 @@ async def at_platform(
                 if task.get_name() == f"listen {stage.name}":
                     task.cancel()
             await asyncio.wait({house.running}, timeout=PATIENCE)
+            has_ended = house.running.done()
+            house.running.cancel()
             await asyncio.gather(house.running, return_exceptions=True)
+            assert has_ended, "the bot did not end by itself"

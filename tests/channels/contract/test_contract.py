@@ -388,6 +388,23 @@ async def test_after_an_outage_nothing_is_lost(stage: Stage, tmp_path: Path) -> 
         assert is_up(house.channel)
 
 
+@needs("outage")
+async def test_an_outage_does_not_keep_the_bot_from_ending(stage: Stage, tmp_path: Path) -> None:
+    """The reply stays for the next start."""
+    gate = asyncio.Event()
+    hurried = {"shutdown_timeout": 1}
+    async with at_platform(stage, tmp_path, [Say("Here it is.", gate=gate)], hurried) as house:
+        await stage.say("Send it")
+        await asyncio.wait_for(house.model.reached.acquire(), PATIENCE)
+        await stage.outage(is_on=True)
+        gate.set()
+        for queues in (house.app.bot.commands.queues, house.app.turns.queues):
+            await asyncio.wait_for(queues.idle(), PATIENCE)
+    await stage.outage(is_on=False)
+    async with at_platform(stage, tmp_path):
+        await stage.shown("Here it is.")
+
+
 def is_up(channel: object) -> bool:
     return isinstance(channel, WithHealth) and channel.health.state == "up"
 
