@@ -198,7 +198,7 @@ class App:
         sending = asyncio.create_task(self.delivery.queues.idle())
         await asyncio.wait((ending, sending), timeout=self.config.shutdown_timeout)
         if left := self.delivery.queues.size:
-            log.info("%d replies can't be sent now and wait for the next start", left)
+            log.info("replies that can't be sent now and wait for the next start: %d", left)
         await cancel_and_wait(ending, sending, stopped, warming)
         await self.close()
 
