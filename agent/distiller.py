@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.models.base import (
     AccountRefused,
@@ -23,8 +24,7 @@ from memory.long_term.asking import DistillRequest, NotAskedError
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDistiller:
+class ModelDistiller(Struct, frozen=True):
     """`model_of` gives the model of a name ("": the one that writes summaries) in a conversation,
     `window_of` its window in tokens, `count` says how many tokens a text has for the model of a
     name. `on_refused` hears of a refused key or account."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.base import (
     BOUNDED,
@@ -88,8 +90,7 @@ class Output(Protocol):
     def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True):
     """What a turn is answered with. `max_steps` and `max_calls` (those of one step) are asked at
     every step, so that `/config` holds from the next one on. `wishes` are those of a client of
     OpenAI's protocol, who gets the model's answer and nothing of the house's own."""

@@ -12,9 +12,10 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from memory.messages import PICTURE
 
@@ -33,8 +34,7 @@ UNSEEN_TOKENS = 50
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
-@dataclass(frozen=True, slots=True)
-class Pictures:
+class Pictures(Struct, frozen=True):
     """`folder` is the audience's, in which messages name their pictures; `most` is asked at every
     request, so that `/config` holds from the next one on."""
 

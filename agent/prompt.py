@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from memory.context.meter import PromptPrefix
 from memory.context.terse import REQUEST
@@ -69,8 +70,7 @@ def base_alone(persona: str, has_tools: bool, skills: str = "") -> str:
     return "\n\n".join(filter(None, parts))
 
 
-@dataclass(frozen=True, slots=True)
-class PromptHook:
+class PromptHook(Struct, frozen=True):
     """The say of the plugin named in the system prompt (AgentScope's `on_system_prompt`): `rewrite`
     takes the prompt so far and returns it as it must be it; what is no text is a fault."""
 

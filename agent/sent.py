@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from agent.models import openai_request, responses_request
 from agent.models.endpoint import ANTHROPIC, RESPONSES
@@ -34,8 +34,7 @@ from memory.request_log import IN_PLACE, RequestLog
 _SENT = None  # a picture that was sent as one
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Struct, frozen=True):
     """A request made again. `body` is what was sent, with each picture's bytes in it; `shown` the
     same with the names of their files, and `messages` its messages in OpenAI's shape. `is_same`:
     the bytes are those that were sent. `forgotten` are turns of it that are deleted since."""

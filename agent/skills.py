@@ -12,11 +12,11 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from agent.tools.workspace import open_file, plain_errors
 
@@ -37,8 +37,7 @@ class SkillError(Exception):
     """A skill that can't be used; the text completes "it was left out: …"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """What the model is told of a skill, and where the rest is: `file` is below `root`."""
 
     name: str

@@ -7,7 +7,9 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.models.base import (
     AccountRefused,
@@ -38,8 +40,7 @@ Part = tuple[int, str, int]
 """What is summarised: the index of the request's part that it belongs to, its text, its tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSummarizer:
+class ModelSummarizer(Struct, frozen=True):
     """Asks the model that is in force for the conversation; `window_of` is in tokens, and `count`
     says how many tokens a text has for the model of a name.
 
@@ -152,8 +153,7 @@ class ModelSummarizer:
         return await asyncio.to_thread(count)
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """A summary in the making: which model wrote it, what of each piece's is new, and what no model
     would take."""
 

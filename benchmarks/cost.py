@@ -25,10 +25,12 @@ import argparse
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 import memory.forecaster
 from benchmarks import figures

@@ -11,8 +11,9 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from channels.language import _
 from channels.message import Address, Inbound
@@ -103,8 +104,7 @@ class MessageRate:
         return self._counts[who] <= most
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What the settings say: the owners ("telegram/42"), and how many messages a minute a user may
     send (0: any number)."""
 

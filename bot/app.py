@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from agent.mcp.servers import Servers
 from agent.models import catalogue
 from agent.models.base import ModelError
@@ -54,8 +56,7 @@ async def _unspoken() -> None:
     """There is nothing left to write."""
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(Struct, frozen=True):
     """The bot, ready to run."""
 
     store: Store

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Permission
 from bot.access import ALPHABET
@@ -43,8 +45,7 @@ class _Question:
     askers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GivenAnswer:
+class GivenAnswer(Struct, frozen=True):
     """What a person says, at an address, to the question of this name."""
 
     name: str

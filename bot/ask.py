@@ -8,11 +8,11 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from uuid import uuid4
 
 import orjson
+from msgspec.structs import asdict
 
 from bot.assembly import assemble
 from bot.data_folder import FolderError, check_moved, check_not_emptied, find_database

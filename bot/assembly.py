@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent.distiller import ModelDistiller
 from agent.mcp.servers import ServerPorts, Servers
@@ -215,7 +216,7 @@ async def assemble(
             ),
         ),
     )
-    conversations = Conversations(services)
+    conversations: Conversations = Conversations(services)
     runner = TurnRunner(bus, config.turn_rules(), recent, conversations.branches.is_current)
     answers = Answers(conversations, delivery, spending, access, runner.tasks)
     turns = Turns(conversations, delivery, runner, answers, spending, access, links)
@@ -245,7 +246,9 @@ async def assemble(
     hook_desk = HookDesk(job_runner, turns, layers.secrets)
     conditions = JobConditions(job_runner, conversations, config.agent, alerts.job_failed)
     jobs = Jobs(job_runner, conversations, conditions)
-    job_orders = JobOrders(job_runner, conversations, hook_desk.has_secret, conditions.look)
+    job_orders: JobOrders = JobOrders(
+        job_runner, conversations, hook_desk.has_secret, conditions.look
+    )
     job_turns = JobTurns(job_runner, delivery, alerts.job_failed)
     answers.list_made = job_orders.list_made
 

@@ -12,10 +12,11 @@ import errno
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import PICTURES, refusal
@@ -36,8 +37,7 @@ class AttachmentRefused(Exception):
     """A message's files can't be taken. The text says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A file on disk: `path` is relative to the audience's folder, `size` in bytes; `sha256` is
     set for pictures; `is_told` says that the message's text names it already. `heard` is what is
     said in a sound; None where nobody has listened."""

@@ -11,10 +11,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
@@ -36,8 +37,7 @@ _WIDEST = {4: 8, 6: 32}
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Risk:
+class Risk(Struct, frozen=True):
     """What was found, in a sentence, and its mend as a line to type. A `note` says who may do what:
     it is for a person to know, and nothing is wrong with it."""
 
@@ -46,8 +46,7 @@ class Risk:
     mend: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """What is looked at. `book` has what was set in the chats too; `is_root` and `has_box` say
     whether the bot's account is root's, and whether commands can be kept in a box."""
 

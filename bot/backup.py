@@ -14,10 +14,11 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from bot.data_folder import MOVED_ASIDE
 
@@ -31,8 +32,7 @@ class BackupError(Exception):
     """Nothing was saved or restored. The text says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """How many files a backup holds, its size in bytes, and what is not in it: links and the like,
     which point to what may not be there where it is restored."""
 
@@ -41,8 +41,7 @@ class Saved:
     left_out: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SavedDatabase:
+class SavedDatabase(Struct, frozen=True):
     """The database: the name of its file in the data folder (and in the backup, also where it is
     on a server), and what copies it consistently to a path while the bot may be running."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 import orjson
+from msgspec import Struct
 
 from channels.base import HEALTH, Channel, ChannelHealth, WithHealth
 from memory.record import channel_state
@@ -16,8 +16,7 @@ from memory.record.tables import UNREADABLE
 from plugins.channels import ChannelInfo
 
 
-@dataclass(frozen=True, slots=True)
-class StoredState:
+class StoredState(Struct, frozen=True):
     """The `ChannelState` of `channels/base`."""
 
     store: Store
@@ -29,8 +28,7 @@ class StoredState:
         await self.store.write(lambda db: channel_state.put(db, channel, name, text))
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelWatch:
+class ChannelWatch(Struct, frozen=True):
     """The channels as commands see them; of those that run in another process it is known what that
     has kept."""
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
+
+from msgspec.structs import replace
 
 from memory.record import clock as rows
 from memory.record.clock import Clock

@@ -7,7 +7,8 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from bot.access import CLOSED, Access
 from bot.delivery import Delivery, sendable

@@ -12,9 +12,11 @@ import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.models.base import (
@@ -55,8 +57,7 @@ AN_HOUR = 3600
 _ROLES: dict[str, Role] = {"system": "note", "user": "user", "assistant": "user", "tool": "user"}
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRules:
+class CompletionRules(Struct, frozen=True):
     """What holds for a request; asked for each."""
 
     agent_for: Callable[[ConversationKey, CompletionRequest], Agent]

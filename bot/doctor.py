@@ -13,6 +13,8 @@ from datetime import UTC
 from importlib import metadata
 from pathlib import Path
 
+from msgspec import Struct
+
 from agent.models.base import ModelError, ModelUnlisted
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
@@ -34,8 +36,7 @@ LEAST_FREE = 200_000_000  # bytes
 PATIENCE = 15.0  # seconds that an endpoint has to list its models
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What was looked at and what was seen; `advice` says what to do where that is not well."""
 
     name: str
@@ -58,8 +59,7 @@ async def _no_box() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Probes:
+class Probes(Struct, frozen=True):
     """What the doctor has other rooms look at.
 
     `database` tells what is wrong with the database, "" for nothing or where there is none yet, or

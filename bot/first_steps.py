@@ -20,9 +20,11 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.models import embedded
 from agent.models.base import ModelError, ModelRequest
@@ -55,8 +57,7 @@ class GivenUp(Exception):
     """The person has had enough; nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
+class ServedModel(Struct, frozen=True):
     """What was answered. `provider` is "" for an address of one's own, `key_name` the name that
     the key has in `.env`; `variables` is what else stands there of the address."""
 

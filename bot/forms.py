@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bot.delivery import columns_of
 from bot.links import Links
@@ -29,8 +31,7 @@ CANCEL = "cancel"
 """The command that ends the waiting, and says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitedText:
+class AwaitedText(Struct, frozen=True):
     """Text that is waited for at an address; `until` in seconds since 1970."""
 
     address: Address

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.base import ModelError
 from agent.models.voice import Voice
@@ -32,8 +34,7 @@ class _NotHeardError(Exception):
     """A voice message could not be heard. The text is a sentence that says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ears:
+class Ears(Struct, frozen=True):
     """What a conversation's voice messages are heard with: `voice` is None where nothing was set
     for that; `language` is the hint."""
 

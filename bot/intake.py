@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from bot.access import LOCAL, TOO_FAST, Access
 from bot.attachments import AttachmentRefused, Stored

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bot.access import ALPHABET, MOST_TRIES, digest_of, name_of, new_code
 from bot.received import key_of
@@ -39,8 +41,7 @@ LEADS = (
 LINKED = "This chat goes on in the conversation of {chat} already; /unlink ends that."
 
 
-@dataclass(frozen=True, slots=True)
-class NewLink:
+class NewLink(Struct, frozen=True):
     """A link that was made, and where the code for it was given."""
 
     link: ChatLink

@@ -11,10 +11,13 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 FILE = "parley.log"
 _HEAD = re.compile(
@@ -25,8 +28,7 @@ _AGO = re.compile(r"(\d{1,6})\s*(s|m|min|h|d)")
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
+class LogEntry(Struct, frozen=True):
     """An event of the log; `turn` is "-" outside of turns. `rest` are the lines below the first: a
     traceback, or more of a text. `process` names its process, where there are several."""
 

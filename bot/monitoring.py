@@ -6,9 +6,10 @@ import argparse
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from bot.recent import RecentActivity
 from bot.settings import Layers, SettingsStore
@@ -27,8 +28,7 @@ UNSERVED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Monitoring:
+class Monitoring(Struct, frozen=True):
     """`recent` hears what happens; `page` is what is served at /metrics, None where nothing is, and
     `host` and `port` where it has a server of its own (port 0: nowhere)."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.models.base import Model, ModelError, Usage
@@ -410,8 +412,7 @@ class Processes:
         return await self.survey()
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTools:
+class OfferedTools(Struct, frozen=True):
     """The tools, for people who call one themselves."""
 
     agent: Callable[[Conversation, Address], Agent]
@@ -441,8 +442,7 @@ class OfferedTools:
         return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call), tuple(shown))
 
 
-@dataclass(frozen=True, slots=True)
-class RunningTurns:
+class RunningTurns(Struct, frozen=True):
     """The turns under way, and the bot around them."""
 
     turns: Turns
@@ -470,8 +470,7 @@ class RunningTurns:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class RecentWork:
+class RecentWork(Struct, frozen=True, eq=False, weakref=True):
     """What happened lately in this process, and what waits there; `queues` and `channels` by their
     names."""
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from bot.attachments import Stored
 from channels.message import Address, clean_text
@@ -18,16 +19,14 @@ _LONGEST_NAME = 60
 _COMMAND = re.compile(r"/([A-Za-z_]\w*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True):
     """A command as it was typed: "/config x 5" is ("config", "x 5")."""
 
     name: str
     rest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """A message that is on disk. `row` is its place in the inbox, `id` the platform's; `line` is
     the command in it, if it is one; `is_begun` says whether a process before this one began to work
     on it. `run` is the run of a job that it is the prompt of (0: somebody said it). One that

@@ -7,9 +7,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.base import ModelCall
 from bot.sentences import LEFT_OUT, mask_known
@@ -27,8 +29,7 @@ Kind = tuple[str, ...]
 """What a failure is known by: the text of its log line, and what was filled in that matters."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndedTurn:
+class EndedTurn(Struct, frozen=True):
     """A turn that has ended on a channel, `seconds` after its message had come, without what it
     waited for a person. `problem` says why there is no answer ("": there is one), `is_stopped` that
     a person did not want it."""

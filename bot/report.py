@@ -17,12 +17,12 @@ import time
 import zipfile
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from agent.models.catalogue import window_of
 from agent.models.embedded import is_installed
@@ -65,8 +65,7 @@ ABSENT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(Struct, frozen=True):
     """The installation that is reported on."""
 
     config: Path

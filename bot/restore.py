@@ -18,10 +18,11 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct, field
 
 from bot.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
@@ -58,8 +59,7 @@ _CHUNK = 1 << 20
 _LARGEST_READ = 64 << 20  # bytes that are held in memory at once
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """What a backup brings along besides what was said: files that the bot would run or follow,
     with their SHA-256, and what stands in its database."""
 
@@ -76,8 +76,7 @@ class Contents:
         return bool(self.code or self.powers or self.carried.commands or self.carried.jobs)
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """How many files came back, where the data of before is now (None: there was none), what came
     along, and whether that was set aside."""
 

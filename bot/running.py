@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.tools.base import NOT_RUN
 from bot.access import Access
@@ -63,8 +64,7 @@ _ITSELF = Person("parley", "owner")
 """Who changes a setting that nobody has asked for by a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningBot:
+class RunningBot(Struct, frozen=True):
     """The `Bot` of `channels/base`. `on_trouble` hears of a channel that can't reach its
     platform."""
 

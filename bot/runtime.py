@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.models.answer import MOST_CALLS
@@ -61,8 +63,7 @@ there; equal as long as nothing has changed."""
 KeepJobFor = Callable[[ConversationKey, Address, NewJob], Awaitable[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnConfig:
+class TurnConfig(Struct, frozen=True):
     """What holds for a conversation at one step. `version` is that of the settings, `known_window`
     what the model said of its own window, when it was made; `choice` is who answers."""
 
@@ -77,8 +78,7 @@ class TurnConfig:
     has_servers: bool = False  # of which one may begin to serve it
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeConfig:
+class RuntimeConfig(Struct, frozen=True):
     """The settings and the models, as a conversation needs them."""
 
     book: SettingsStore

@@ -7,9 +7,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from bot.forgetting import Forgetting
 from memory.tasks import BackgroundTasks
@@ -111,8 +112,7 @@ def _scheduler(zone: tzinfo) -> AsyncIOScheduler:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """Deletes what was not spoken of for `days` (0: never), unless the clock is not to be believed;
     `clock` gives seconds since 1970."""
 

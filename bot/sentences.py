@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
+
+from msgspec import Struct
 
 from channels.language import list_sentences
 
@@ -19,8 +20,7 @@ _PLACE = re.compile(r"\{[^{}]*\}")
 _NUMBER = re.compile(r"-?\d{1,5}(\.\d{1,6})?")
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """The pieces of a sentence between which something is filled in. `is_number` says of which
     places a number may be shown."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from agent.mcp import ServerDown
 from agent.mcp.catalogue import ListedTool
@@ -43,8 +44,7 @@ def fill_secrets(secrets: Secrets) -> Callable[[str], str]:
     return fill
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOffers:
+class ServerOffers(Struct, frozen=True):
     """Says which servers serve a conversation, and whoever speaks in it."""
 
     servers: Servers
@@ -89,8 +89,7 @@ class ServerOffers:
         return frozenset({name, "groups"})
 
 
-@dataclass(frozen=True, slots=True)
-class SetServers:
+class SetServers(Struct, frozen=True):
     """The servers, for commands. `count_tokens` counts those of a text; `workspace` is the folder
     of a conversation's audience; `hide` takes secrets out of what people read."""
 

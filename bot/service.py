@@ -10,8 +10,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -47,8 +48,7 @@ class ServiceError(Exception):
     """The service can't be had. The text says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """A service: its name, the command that it runs, and from which folder."""
 
     name: str

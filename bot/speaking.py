@@ -10,8 +10,9 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent.models.base import ModelError
 from agent.models.voice import LONGEST_SPEECH, Voice
@@ -54,8 +55,7 @@ def to_spoken(text: str) -> str:
     return spoken[: ends[-1] if ends else LONGEST_SPEECH].rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Mouth:
+class Mouth(Struct, frozen=True):
     """How a conversation's answers are spoken: `when` is the setting `voice.reply`."""
 
     voice: Voice | None

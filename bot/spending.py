@@ -14,6 +14,8 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import Protocol
 
+from msgspec import Struct
+
 from agent.models.base import Model, ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.catalogue import input_price
 from channels.language import _
@@ -33,8 +35,7 @@ ALL = ""
 LIFTED = "lifted"
 
 
-@dataclass(frozen=True, slots=True)
-class SpendingLimits:
+class SpendingLimits(Struct, frozen=True):
     """The most that a calendar month may cost, in US dollars; 0: no limit."""
 
     chat: float
@@ -250,8 +251,7 @@ def _scope(person: str) -> str:
     return f"user {person}"
 
 
-@dataclass(frozen=True, slots=True)
-class ThriftySummarizer:
+class ThriftySummarizer(Struct, frozen=True):
     """Asks the model for summaries as long as money may be spent; an empty one otherwise, so that a
     plain extract serves."""
 
@@ -277,8 +277,7 @@ class Budget(Protocol):
         """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class MonthBudget:
+class MonthBudget(Struct, frozen=True):
     """What the limits of the month leave a turn that is under way: of a conversation, and of the
     user who speaks ("": an owner)."""
 
@@ -297,8 +296,7 @@ class MonthBudget:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class RunBudget:
+class RunBudget(Struct, frozen=True):
     """What a run of a job may cost, in US dollars, and what all that its job runs on one day may
     (0: no limit). `spent` is asked what the run has cost so far; `earlier` is what the others of
     the day have."""
@@ -383,8 +381,7 @@ class BudgetedModel:
         """It is another's to close."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThriftyDistiller:
+class ThriftyDistiller(Struct, frozen=True):
     """Asks the model to distil the memory as long as money may be spent."""
 
     distiller: Distiller

@@ -7,7 +7,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
@@ -29,8 +30,7 @@ from memory.turn_log import OpenTurn
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRules:
+class TurnRules(Struct, frozen=True):
     """What holds for the turns of a conversation; asked for each turn. `busy_for` is the setting
     `when_busy`; `waited_for` counts the seconds for which turns waited for a person, which are no
     part of their time."""
@@ -41,8 +41,7 @@ class TurnRules:
     waited_for: Callable[[ConversationKey], float]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ending:
+class _Ending(Struct, frozen=True):
     """How a turn ended that the agent did not end itself; `is_for_owner` where only an owner can
     mend what went wrong, which `problem` names."""
 

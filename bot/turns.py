@@ -11,9 +11,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import uuid4
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from bot.access import CLOSED, Access, name_of
 from bot.answers import Answers, TurnAnswer

@@ -7,9 +7,10 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from bot.app import VERSION
 from bot.backup import BackupError, Saved, SavedDatabase, backup
@@ -25,8 +26,7 @@ _HAS_CONSENT = 18
 """Before this version of the schema, `restore` brought everything back without asking."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradePlan:
+class UpgradePlan(Struct, frozen=True):
     """Whose data it is, where its record is kept, the file for the backup (None: beside the data
     folder), what keeps every bot off while something is changed, and how the command line is
     called for this bot."""

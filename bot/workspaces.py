@@ -7,10 +7,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import nlargest
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent.pictures import find_picture_type
 from agent.tools import ToolError
@@ -40,8 +41,7 @@ _SOUNDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Workspaces:
+class Workspaces(Struct, frozen=True):
     """The folders of all audiences. `folder_of` is where a conversation's is, or will be, and
     `make` makes it; `quota` is how many megabytes of files it may keep."""
 

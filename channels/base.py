@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from channels.message import (
     Address,
@@ -20,8 +21,7 @@ from channels.message import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ContextUsage:
+class ContextUsage(Struct, frozen=True):
     """The context of one conversation in one line's worth of numbers.
 
     `tokens` of `max_tokens` and `turns` of `max_turns` are in play; `cost` is in US dollars, and
@@ -38,8 +38,7 @@ class ContextUsage:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(Struct, frozen=True):
     """The message `reply_to` is being answered; `question` is its text. Where several chats share
     the conversation, `address` is where it came from, and the answer goes."""
 
@@ -48,44 +47,37 @@ class TurnStarted:
     address: Address | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """A piece of the answer as it streams. Provisional: `Channel.send` has the final text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
+class Thought(Struct, frozen=True):
     """A piece of what the model thinks before it answers, as it streams. No part of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepRestarted:
+class StepRestarted(Struct, frozen=True):
     """What streamed in this step is void: the model is asked again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(Struct, frozen=True):
     name: str
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEnded:
+class ToolEnded(Struct, frozen=True):
     name: str
     is_error: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ContextChanged:
+class ContextChanged(Struct, frozen=True):
     usage: ContextUsage
 
 
-@dataclass(frozen=True, slots=True)
-class BranchChanged:
+class BranchChanged(Struct, frozen=True):
     """The chat leads to another of its conversations from now on, the branch of this number: what
     was said there is another transcript. An answer that is still written elsewhere comes without
     its turn."""
@@ -93,23 +85,20 @@ class BranchChanged:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class TurnsDeleted:
+class TurnsDeleted(Struct, frozen=True):
     """What was said in these turns is deleted, or in all of them (none is named): whoever shows it
     shows it no more."""
 
     turns: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A line for the person that is part of no answer: a model that loads, a spending limit."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TurnUsage:
+class TurnUsage(Struct, frozen=True):
     """Tokens of calls to models; `cached` is the part of `prompt` that came from a cache."""
 
     prompt: int = 0
@@ -117,8 +106,7 @@ class TurnUsage:
     completion: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """The turn is over and its reply is on disk; `Channel.send` has it or will have it. `usage` is
     what its calls took. Where several chats share the conversation, `address` is where the reply
     goes, and `text` is what it says: `Channel.send` has it for that chat alone."""
@@ -145,16 +133,14 @@ Activity = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """A message is on disk. `is_new` is False for one that was there already."""
 
     id: str
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
+class CommandEntry(Struct, frozen=True):
     """A command in a list: its name without the slash, and what it does."""
 
     name: str
@@ -165,8 +151,7 @@ class ChannelError(Exception):
     """A channel can't go on; the text is a sentence that says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """Where words were found: the turn's id ("" where the chat shows it no more), and what stands
     around them."""
 
@@ -174,8 +159,7 @@ class Snippet:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A conversation in a list: its chat, its title (or else how it began), and when something was
     said in it last. `standing` is where lists show it: "pinned", "archived", or "" among the
     others. `snippet` is what was found in it, where words were looked for."""
@@ -188,8 +172,7 @@ class Session:
     snippet: Snippet | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SaidFile:
+class SaidFile(Struct, frozen=True):
     """A file that came with a message: its name ("" where none is known), the path by which
     `Bot.open_file` has it, and its size in words ("" where it is not known)."""
 
@@ -199,8 +182,7 @@ class SaidFile:
     size: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(Struct, frozen=True):
     """A file of a chat's workspace: its path ("files/a.txt"), its bytes, when it was written."""
 
     path: str
@@ -208,16 +190,14 @@ class StoredFile:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFiles:
+class WorkspaceFiles(Struct, frozen=True):
     """The files of a chat's workspace, the newest first, and the bytes that may still be added."""
 
     files: tuple[StoredFile, ...]
     room: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedFile:
+class OpenedFile(Struct, frozen=True):
     """A file that is open for reading; whoever asked for it closes it. `picture` is its type where
     it is a picture by its bytes ("image/png"), `sound` where it is a sound, else ""; `size` in
     bytes."""
@@ -229,8 +209,7 @@ class OpenedFile:
     sound: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (what the bot
     itself told the model); `calls` are the names of the tools that it calls, `tool` the one whose
     result it is; `reasoning` is what the model thought before. `files` came with it; the lines that
@@ -257,8 +236,7 @@ KEY_PREFIX = "parley-"
 """What each key to OpenAI's protocol begins with: what looks like one and is none opens nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHolder:
+class KeyHolder(Struct, frozen=True):
     """Who speaks through OpenAI's protocol: `user` is the name of their key, "" for the owner's own
     token. `may_command`: text of theirs that begins with a slash is a command."""
 
@@ -266,8 +244,7 @@ class KeyHolder:
     may_command: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """A browser in which somebody is signed in on a page: `user` is their name, "" for the owner by
     the page's token; `browser` is what it calls itself."""
 
@@ -501,8 +478,7 @@ HEALTH = "health"
 """The name under which a channel keeps its health, for other processes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelHealth:
+class ChannelHealth(Struct, frozen=True):
     """Whether a platform can be reached: "starting", "up", "troubled" (it fails, and is tried
     again) or "down" (for good), `since` when, and why. `forged` counts the calls to its webhook
     that did not come from it."""
@@ -521,8 +497,7 @@ class WithHealth(Protocol):
     def health(self) -> ChannelHealth: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookCall:
+class WebhookCall(Struct, frozen=True):
     """A request that a platform makes: names of headers in lower case, the query by name, the body
     as it came. Of one that `is_too_large` the body is not read."""
 
@@ -533,8 +508,7 @@ class WebhookCall:
     is_too_large: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookAnswer:
+class WebhookAnswer(Struct, frozen=True):
     """What it is answered; 401 says that it did not come from the platform."""
 
     status: int = 200

@@ -22,8 +22,9 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
+
+from msgspec import Struct
 
 try:
     import resource
@@ -64,8 +65,7 @@ def origin_of(host: str) -> str:
     return str(ip_network((address, 64), strict=False))
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
+class Caps(Struct, frozen=True):
     """The most connections `in_all` and `of_one` address. This machine's own addresses and the
     networks in `trusted` (proxies, behind which are many people) may have as many as there are.
     Whoever finds no room is sent `refusal` as it stands."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
@@ -19,8 +20,7 @@ def clean_text(text: str) -> str:
     return _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where a message comes from and a reply goes to. `user` is "" for who sits at the machine.
 
     In a private chat `chat` and `user` are the same; that is how the bot knows it for one. Who has
@@ -45,8 +45,7 @@ MOST_ATTACHMENTS = 10
 """Files of one message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Struct, frozen=True):
     """A file that came with a message: its name there, its type ("image/png"), its bytes."""
 
     name: str
@@ -54,8 +53,7 @@ class Attachment:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Inbound:
+class Inbound(Struct, frozen=True):
     """A message as a channel hands it over. `id` is the platform's: the same id is handled once.
 
     `sender` is the name of who speaks, as others in the chat see it.
@@ -69,8 +67,7 @@ class Inbound:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """A control offered with a reply: pressing it is the same as typing `command`. One that
     `asks_first` is carried out when the person has said yes."""
 
@@ -79,8 +76,7 @@ class Action:
     asks_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """Input that follows a reply: what the person writes next is the argument of `command`
     ("/context summary edit"); `text` is what is there now, to be changed."""
 
@@ -112,8 +108,7 @@ endpoint takes no more for now or can't be reached, or failed; it took too long;
 failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What a command or a turn answers: markdown text, the same as data, and controls.
 
     `images` are paths of picture files on this machine, to be shown below the text, and `sound` is
@@ -130,8 +125,7 @@ class Reply:
     sound: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outbound:
+class Outbound(Struct, frozen=True):
     """A reply on its way out. `reply_to` is the inbound id, `turn` the turn's id ("t3") or None;
     `id` is 0 for what is not kept in the outbox (a refusal).
 
@@ -150,8 +144,7 @@ class Outbound:
     is_plain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A message as the client sent it: `wire` goes to the model as it stands; `text` and the number
     of `pictures` are what is counted of it."""
 
@@ -161,8 +154,7 @@ class Given:
     pictures: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRequest:
+class CompletionRequest(Struct, frozen=True):
     """A request that stands by itself. `tools` are the client's, which it runs itself (None: the
     bot's own are offered; none: no tool is); `parameters` of the protocol are sent on as they
     stand. What `is_streamed` can't be taken back."""
@@ -175,8 +167,7 @@ class CompletionRequest:
     is_streamed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HandedCall:
+class HandedCall(Struct, frozen=True):
     """A call of one of the client's tools; `arguments` is JSON text, as the model wrote it."""
 
     id: str
@@ -184,8 +175,7 @@ class HandedCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """The answer as a whole. `finish` is the protocol's reason; tokens are those of all calls to
     models that it took, `cached` the part of `prompt` that came from a cache."""
 
@@ -198,8 +188,7 @@ class Completed:
     completion: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HookCall:
+class HookCall(Struct, frozen=True):
     """A job is called over HTTP by the `name` of its hook, with a body in bytes. What proves that
     it may be: the secret itself, or where there is a `signature`, that one alone ("sha256=" and the
     HMAC of the body, in hex). `delivery` is the caller's name for it ("": none): what comes again

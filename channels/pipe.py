@@ -19,12 +19,12 @@ import sys
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+from msgspec.structs import asdict
 
 from channels.base import Bot, ChannelError
 from channels.line_streams import LONGEST, LineWriter, read_lines

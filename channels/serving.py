@@ -19,6 +19,7 @@ from ipaddress import ip_network
 import h11
 import orjson
 import uvicorn
+from msgspec import Struct
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -33,8 +34,7 @@ TOO_SLOW = "The request came in too slowly, so the bot stopped waiting for it; t
 _SWEEP = 5  # ticks of uvicorn, of 0.1 s, between two looks at who is too slow
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How long a client is waited for, in seconds: for the `headers` of a request, for its `body`
     (and a second more for each `slowest` bytes that have come), and for a reader who takes
     `reader` seconds to read 64 KB of an answer."""

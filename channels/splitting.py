@@ -10,8 +10,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate, islice
+
+from msgspec import Struct
 
 Length = Callable[[str], int]
 
@@ -65,8 +66,7 @@ def split(text: str, longest: int, length: Length = len) -> Iterator[str]:
         yield rest
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(Struct, frozen=True):
     """What a split runs through: how it is closed before the split, and opened again after it."""
 
     closing: str = ""

@@ -11,9 +11,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.long_term.document import facts, parse
 from memory.record import conversations, daily, memory_file, search, summaries, transcript
@@ -77,16 +79,14 @@ class Indexer:
             pass  # each batch in a transaction of its own, so that others come in between
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(Struct, frozen=True):
     """What answers a search best: in the daily files, and in what was said."""
 
     notes: Found
     said: Found
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryStatus:
+class MemoryStatus(Struct, frozen=True):
     """`size` in bytes; `pending` counts the summaries that are on their way to the files."""
 
     folder: Path
@@ -183,8 +183,7 @@ def _day(said: str) -> date | None:
         return None  # a person wrote the 31st of February
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A section that waits, and whose it is."""
 
     audience: str

@@ -3,9 +3,10 @@ rewritten."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from memory.context import compaction
 from memory.context.change import Change, ViewEvent

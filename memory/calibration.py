@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from memory.context.change import Boundaries
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens, calibrate, is_absurd
@@ -30,8 +32,7 @@ _CHARACTERS = 4  # of a token, roughly
 _DENSEST = 8  # characters of text that no vocabulary makes one token of, on the whole
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedWindow:
+class LearnedWindow(Struct, frozen=True):
     """The window of a model that an overflow named, in tokens, while its settings said `instead_of`
     (a changed setting is obeyed)."""
 
@@ -58,8 +59,7 @@ class KnownModels:
         self.windows.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """The last request that the provider counted: its tokens by the provider, and raw; `prefix` is
     the very object that the meter has for what stood before the conversation."""
 
@@ -70,8 +70,7 @@ class Anchor:
     prefix: PrefixTokens
 
 
-@dataclass(frozen=True, slots=True)
-class CutPrompt:
+class CutPrompt(Struct, frozen=True):
     """A request of which the provider has read so little that its server must cut prompts in
     silence (Ollama does): `sent` tokens by the meter, `read` by its report."""
 

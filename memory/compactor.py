@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.between_turns import BetweenTurns
 from memory.context import compaction, emergency, ranges
@@ -35,8 +37,7 @@ BY_ITSELF: tuple[Actor, ...] = ("strategy", "rule")
 """Against what these want, a listener has a veto."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     """What came of a compaction. `event` is None where nothing was done: because the context would
     not have shrunk by it, or because something else had changed it while the summary was written
     (`is_overtaken`). `summary` is the one that was waited for."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, Kind, ViewEvent
@@ -21,8 +23,7 @@ from memory.services import MemoryServices
 _READ_AT_ONCE = 50  # turns
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(Struct, frozen=True):
     """What was put away: turns, and their messages and tokens by the meter."""
 
     turns: tuple[int, ...]
@@ -30,8 +31,7 @@ class Cleared:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Expanded:
+class Expanded(Struct, frozen=True):
     """What came of opening summaries: the turns that came back, those that did not fit, and those
     that the person has taken away. `event` is None where none came back, `room` the tokens that
     were free for them."""

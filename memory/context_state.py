@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from operator import is_
 from typing import Any
+
+from msgspec.structs import replace
 
 from memory.calibration import Calibration
 from memory.context.change import Boundaries, ViewEvent

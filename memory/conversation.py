@@ -20,10 +20,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
@@ -69,8 +71,7 @@ _QUOTABLE = 500  # turns of which something may be quoted
 _FEW = 5_000  # messages, which are counted in no time
 
 
-@dataclass(frozen=True, slots=True)
-class EvictedState:
+class EvictedState(Struct, frozen=True):
     """What is known of a conversation that left memory and is not on disk: what the provider
     counted last, the summary that was prepared for the next cut, whether a session is on, and what
     was noticed of prompts that a server has cut."""
@@ -81,8 +82,7 @@ class EvictedState:
     cuts: CutPrompts
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """What all conversations of a store have together. `on_release` hears in which conversation a
     summary was let in from the quarantine; `long_term` is what is known of each audience's
     `MEMORY.md`; `on_taken` hears in which conversation which turns were taken away or brought

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from memory.keys import ConversationKey
 
@@ -28,8 +29,7 @@ EventName = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something that happens now in the conversation of this key. `turn` is the running turn's
     number (0: none runs).
 
@@ -46,8 +46,7 @@ class Event:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What listeners answer. `veto` says why this shall not happen ("": it may); only tool_start
     and pre_compact heed it. `inject` are notes that the model reads from its next step on."""
 
@@ -62,8 +61,7 @@ class Verdict:
 NOTHING = Verdict()
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """Who hears events. Lower priorities first; `timeout` in seconds for one event (None: the
     listener minds its own time). `minds` says which events it must be to hear at present."""
 

@@ -12,9 +12,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from memory.keys import Scope
 from memory.record import exchange, fence, offload
@@ -30,8 +31,7 @@ PAUSE = 1.0
 _REST = 20  # times as long as the writing took, before the next
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What was written: where, and of how much; no files where no turn is complete."""
 
     files: tuple[Path, ...]

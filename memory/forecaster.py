@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memory.context import compaction, emergency
 from memory.context.change import Actor, Change, StandIn, ViewEvent

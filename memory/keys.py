@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 _LONGEST = 150  # characters of a name, which leaves room for what stands before and after it
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationKey:
+class ConversationKey(Struct, frozen=True):
     """Who a conversation belongs to.
 
     `id` names the conversation ("telegram/42", "pipe/main", and "pipe/main//2" for a branch);

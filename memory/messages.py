@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from mimetypes import MimeTypes
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 Role = Literal["user", "assistant", "tool", "note"]
 """A note is said by the house to the model: by a hook rule, or after a restart."""
@@ -52,8 +53,7 @@ def mark_untrusted(text: str, source: str) -> str:
     return mark_text(text, "untrusted", f' source="{source}"')
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A model's wish to run a tool. `arguments` is JSON text, kept just as the model wrote it."""
 
     id: str
@@ -82,8 +82,7 @@ class ToolCall:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """A picture of a message; its bytes are kept once, in a file that is named by their hash."""
 
     sha256: str
@@ -96,8 +95,7 @@ class Image:
         return f"data/{self.sha256}{ending}"
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """What messages hold that OpenAI's protocol has no place for: the thoughts that came with calls
     (`Message.thoughts`), by the id of the first call, and the ids of calls that failed."""
 
@@ -108,8 +106,7 @@ class Beside:
 NOTHING_BESIDE = Beside()
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message of the transcript. System prompts are not messages: they belong to the
     `PromptPrefix`.
 

@@ -3,7 +3,8 @@ ladder is climbed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.calibration import Calibration
 from memory.compactor import Compactor
@@ -18,8 +19,7 @@ from memory.context_state import ContextState
 from memory.services import MemoryServices
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
     was not said), of the model in force (`is_own`) or of one that stood in for it."""
 

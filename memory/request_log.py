@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.meter import PromptPrefix
 from memory.context.view import Scale, View
@@ -29,8 +30,7 @@ IN_PLACE = ("messages", "tools")
 """What of a request's body is kept apart from its parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentBytes:
+class SentBytes(Struct, frozen=True):
     """A request as the model's client sent it: its parts, and the bytes that they became.
     `pictures` says how those that its messages name were sent (`agent.sent`)."""
 

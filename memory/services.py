@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from memory.context.change import ViewEvent
 from memory.context.limits import LimitsFor
@@ -29,8 +30,7 @@ OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class CutNotice:
+class CutNotice(Struct, frozen=True):
     """A cut that a strategy or a rule wants, or has made (`event`: its id; 0: it waits for the
     person): the turns that leave, their summary, and the meter's tokens before and after;
     `is_late` says that the summary stands there only from the next turn on."""
@@ -48,8 +48,7 @@ async def _unheard(key: ConversationKey, notice: CutNotice) -> None:
     """Nobody is told."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryServices:
+class MemoryServices(Struct, frozen=True):
     """`limits_for` and `prefix_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
     hears what happens; `keeps_files` says whether a conversation's files are kept up to date;

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import field
+from msgspec.structs import replace
 
 from memory.calibration import Calibration, KnownModels
 from memory.compactor import Compactor
@@ -33,8 +35,7 @@ from memory.turns import Entry, Turn
 _AT_ONCE = 50  # messages
 
 
-@dataclass(frozen=True, slots=True)
-class GivenMessage(Message):
+class GivenMessage(Message, frozen=True):
     """A message as a client sent it: `wire` goes to the model as it stands; the other fields are
     what the meter counts of it."""
 

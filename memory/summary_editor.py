@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, StandIn, ViewEvent
@@ -29,8 +31,7 @@ class EditRefused(Exception):
     """A summary is left as it is; the text is a sentence that says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class StandingSummary:
+class StandingSummary(Struct, frozen=True):
     """The summary in force, which stands for `turns`; `late` says that it stands from the next turn
     on, `coming` are turns of which one is being written that will take its place. `event` is the
     one that an undo takes back: the edit, or the cut (0: none); `stand_in` is its place, where that
@@ -45,8 +46,7 @@ class StandingSummary:
     stand_in: StandIn | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EditedSummary:
+class EditedSummary(Struct, frozen=True):
     """What an edit has put in the place of what; `event` is None for a cut that waits."""
 
     before: Summary

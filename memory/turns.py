@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
 from memory.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A message in its place: `seq` counts up within its conversation, `turn` is the turn's number,
     `tokens` the meter's raw estimate made when it was inserted, `at` the time in UTC."""
 
@@ -23,8 +24,7 @@ class Entry:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True, dict=True):
     """A user's message and all that follows until the final reply; at least one entry. Results of
     calls that ran side by side are on disk as they came, so that a crash loses none; in a turn they
     stand in the order of their calls."""
@@ -35,7 +35,7 @@ class Turn:
     def __post_init__(self) -> None:
         pairs = pairwise(self.entries)
         if any(one.message.role == other.message.role == "tool" for one, other in pairs):
-            object.__setattr__(self, "entries", in_order_of_calls(self.entries))
+            force_setattr(self, "entries", in_order_of_calls(self.entries))
 
     @property
     def id(self) -> str:

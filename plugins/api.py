@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pluggy
+from msgspec import Struct
 
 from agent.models.long_context import UNKNOWN, LongContext
 from agent.tools import ToolError
@@ -81,8 +81,7 @@ __all__ = [
 hookimpl = pluggy.HookimplMarker("parley")
 
 
-@dataclass(frozen=True, slots=True)
-class HookContext:
+class HookContext(Struct, frozen=True):
     """What listeners may ask of the bot: the hook rules in force; a line to whoever watches a
     conversation, which is part of no answer; and the conversation of an event."""
 
@@ -95,8 +94,7 @@ class CommandError(Exception):
     """A command's refusal: the text is a sentence for the person who asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """Who speaks: `id` as it stands in `owners` ("telegram/42"), and what they may do."""
 
     id: str
@@ -112,8 +110,7 @@ class Person:
         return "" if self.is_owner else self.id
 
 
-@dataclass(frozen=True, slots=True)
-class SettingInfo:
+class SettingInfo(Struct, frozen=True):
     """A setting as a person sees it. `layer` says where the value comes from, `wants` what may
     be set ("a whole number from 1 to 1000"); `choices` is empty where any value in a range is
     possible; `is_per_conversation` says whether `--here` may set it, `is_fixed` whether no command
@@ -158,8 +155,7 @@ class SettingsPort(Protocol):
     async def unset(self, key: str, scope: str, by: Person) -> SettingInfo: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """The bot as a whole: seconds since its start, turns running and messages waiting."""
 
     uptime: float
@@ -187,8 +183,7 @@ class TurnsPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RestingModel:
+class RestingModel(Struct, frozen=True):
     """A model that failed and is not asked `until` then (seconds since 1970); `why` is the sentence
     of its error."""
 
@@ -197,8 +192,7 @@ class RestingModel:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
     what it reads, None where that is unknown, or nothing; `reads` is how well it reads long
     contexts, `advice` what to do so that it costs less ("": nothing); `resting` are those of it and
@@ -216,8 +210,7 @@ class ModelInfo:
     stand_in: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOption:
+class ModelOption(Struct, frozen=True):
     """A model that may be chosen. `window` in tokens, 0 where it is unknown; `price` in US dollars
     for a million tokens that it reads, and that it writes, None where that is unknown, or
     nothing."""
@@ -227,8 +220,7 @@ class ModelOption:
     price: tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedModels:
+class OfferedModels(Struct, frozen=True):
     """Models that may be chosen; `why_not` says why the endpoint listed none ("": it did, or there
     is none)."""
 
@@ -244,8 +236,7 @@ class ModelsPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AgentInfo:
+class AgentInfo(Struct, frozen=True):
     """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
 
     id: str
@@ -276,8 +267,7 @@ class LedgerPort(Protocol):
 AccountKind = Literal["chat", "total", "user"]
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """A month's calls against a limit in US dollars (0: none): those of a chat, of all chats, or of
     one user in all chats. `scope` names whose; a lifted limit rests until the month ends."""
 
@@ -390,8 +380,7 @@ class VisitorsPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRun:
+class ToolRun(Struct, frozen=True):
     """What came of a tool that a person has called; `is_untrusted` where strangers may have written
     it, `shown` are the pictures that it made, by where they are kept in the chat's folder."""
 
@@ -435,8 +424,7 @@ class FormsPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BranchInfo:
+class BranchInfo(Struct, frozen=True):
     """A branch of a chat, or (number 1) its first conversation. `turn` is the last that it shares
     with the branch `parent` (0: none), `turns` how many it has; `title` was given to it, or is how
     it begins; `at` is when something was said in it last."""
@@ -485,8 +473,7 @@ class AsidesPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetRequest:
+class ForgetRequest(Struct, frozen=True):
     """What is to be forgotten: these turns of a conversation; without turns all of it that no other
     branch shares; with `is_branches` its chat with all branches, and with `is_audience` all that is
     kept of its audience, files too."""
@@ -496,8 +483,7 @@ class ForgetRequest:
     is_branches: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetReport:
+class ForgetReport(Struct, frozen=True):
     """What is kept of what is to be forgotten: turns and messages, the sections of the daily memory
     that were made from them, files of the audience (counted only where they go), and the `lines` of
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still hold some of
@@ -527,8 +513,7 @@ class ForgetPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(Struct, frozen=True):
     """What commands may ask of the bot.
 
     `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
@@ -564,8 +549,7 @@ class Ports:
     notify: Callable[[ConversationKey, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """What a command is handed: `text` is what follows its name, `speaker` the name by which the
     model knows who asks ("" in a chat of one person alone), `files` the places in the workspace of
     those that came with it, if it `takes_files`."""
@@ -593,8 +577,7 @@ class Ask:
 Run = Callable[[Ask], Awaitable[Reply]]
 
 
-@dataclass(frozen=True, slots=True)
-class Sub:
+class Sub(Struct, frozen=True):
     """A subcommand, for help and completion: "clear" of "/context clear"."""
 
     name: str
@@ -604,8 +587,7 @@ class Sub:
 EVERYTHING = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A slash command. `usage` shows its arguments ("[clear]"); `slow` names the subcommands that
     may take long, so that other commands need not wait for them (EVERYTHING: any text does). One
     that `leads` may have what is said after it go to another conversation. `interrupted` is what is

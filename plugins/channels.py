@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from channels.language import _, explain, number_of
 from plugins.wording import literal
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelInfo:
+class ChannelInfo(Struct, frozen=True):
     """Whether a platform can be reached, `since` when, and why not. `forged` counts the calls to
     its webhook that did not come from it."""
 

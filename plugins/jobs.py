@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol, get_args
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct, field
 
 from channels.language import _, explain, figure
 from channels.message import Address
@@ -13,8 +14,7 @@ from memory.record.jobs import JobRow, NewJob, Outcome, RunDelivery, RunRow
 from plugins.recurrence import describe, format_time
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(Struct, frozen=True):
     """A job with its last run, and how far what that said has come."""
 
     job: JobRow

@@ -11,7 +11,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
 from inspect import isroutine
@@ -20,6 +20,7 @@ from types import FunctionType, ModuleType
 from typing import Any, cast
 
 import pluggy
+from msgspec.structs import replace
 
 import plugins.builtin
 from agent.prompt import PromptHook

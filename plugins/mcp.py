@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from channels.language import _, explain
 from channels.message import Address
@@ -15,8 +16,7 @@ from plugins.wording import amount, clip, count, literal, shorten, table
 _FIRST, _LAST = 40, 5  # tools that are listed of very many
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteToolView:
+class RemoteToolView(Struct, frozen=True):
     """A tool of a server. `name` is what the model calls it, `own_name` what its server does;
     `tokens` are those of its schema, which the model reads when it looks the tool up; `is_hidden`
     where the settings do not offer it, `asks` where a person is asked before each call."""
@@ -30,8 +30,7 @@ class RemoteToolView:
     asks: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ServerView:
+class ServerView(Struct, frozen=True):
     """A server with its tools, as far as they are known. `where` is its program or its address,
     `line` the tokens of its line in the prompt; `running` counts its processes or connections,
     `why_down` says why the last one failed; `changes` are when and how its tools have changed."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from channels.language import _, number_of
 from plugins.wording import cell, count, duration, table
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessInfo:
+class ProcessInfo(Struct, frozen=True):
     """One of them: `since` in seconds since 1970, `slices` how many it owns; one that is not heard
     of has given no sign of life for some seconds."""
 
@@ -23,8 +23,7 @@ class ProcessInfo:
     is_heard: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
+class ClusterInfo(Struct, frozen=True):
     """All of them. `unowned` is how many slices nobody has; `queued` and `longest` how many calls
     lie in all queues, and in the longest, that no process has in hand (None: the broker can't be
     asked); `lag` for how many seconds the oldest of the `unanswered` messages waits; `unsent` how

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Protocol
+
+from msgspec import Struct
 
 from channels.language import _, explain, figure, number_of
 from plugins.wording import count, duration, literal
@@ -17,16 +18,14 @@ LONG = 2.0
 MOST_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class SlowTool:
+class SlowTool(Struct, frozen=True):
     """The longest of the last tool calls, in seconds."""
 
     name: str
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class RecentTimes:
+class RecentTimes(Struct, frozen=True):
     """How long the last `answers` took, in seconds from message to answer; `first_word` is how long
     the models took to begin, half of the time (0: none was asked)."""
 
@@ -37,8 +36,7 @@ class RecentTimes:
     tool: SlowTool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecentFailure:
+class RecentFailure(Struct, frozen=True):
     """What failed, and how often; `at` is the last time, in seconds since 1970."""
 
     at: float
@@ -46,8 +44,7 @@ class RecentFailure:
     times: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecentInfo:
+class RecentInfo(Struct, frozen=True):
     """What waits besides messages: the seconds for which the oldest of those does, replies that are
     not sent, and conversations whose summaries are being written. `failures` are the newest."""
 

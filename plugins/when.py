@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from channels.language import _
 from plugins.recurrence import RuleError, check, in_zone
@@ -35,8 +36,7 @@ class WhenError(ValueError):
     """Nobody knows when. The text is a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(Struct, frozen=True):
     """A rule (`plugins/recurrence.py`) that counts from `anchor` (seconds since 1970), which is the
     time itself for what happens once; and the text after it. `is_assumed` says that no time of the
     day was given."""

@@ -11,8 +11,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent.tools.schema import shorten_schema
 
@@ -31,8 +32,7 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
 _ANYTHING: Mapping[str, Any] = {"type": "object"}
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTool:
+class ListedTool(Struct, frozen=True):
     """A tool as its server calls it, and what the model is told of it. `parameters` is a JSON
     Schema."""
 

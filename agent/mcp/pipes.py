@@ -13,7 +13,6 @@ import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import JSONRPCResponse, jsonrpc_message_adapter
+from msgspec import Struct
 
 from agent.mcp import ServerDown
 from agent.mcp.rate import LONGEST, MOST_ITEMS, Health, Rate
@@ -35,8 +35,7 @@ _KINDS = frozenset(("text", "image", "audio", "resource_link", "resource"))
 _NEEDED = ("TMPDIR", "LANG", "LC_ALL", "XDG_RUNTIME_DIR", "PYTHONUTF8")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What is started: with `environ` beside what every program needs, in `folder`."""
 
     command: str

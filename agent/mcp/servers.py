@@ -11,11 +11,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent.mcp import ServerDown
 from agent.mcp.catalogue import (
@@ -44,8 +45,7 @@ Tell = Callable[[str, str], None]
 """Tells an owner something about the server named, in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPorts:
+class ServerPorts(Struct, frozen=True):
     """What servers need of the bot: the settings in force, `fill`, which puts secrets in the place
     of their names (and raises ServerDown), and who is told that one is down, or has changed."""
 
@@ -55,8 +55,7 @@ class ServerPorts:
     on_changed: Tell
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
+class _Running(Struct, frozen=True):
     """A session, and how its server was set when it was made."""
 
     server: McpServer
@@ -265,8 +264,7 @@ class Servers:
             raise ToolError(f"The server {name} is not available: {error}.") from None
 
 
-@dataclass(frozen=True)
-class OfferedServers:
+class OfferedServers(Struct, frozen=True):
     """Those of the servers whose tools are offered in a conversation (`RemoteTools`); `may_use` are
     those that whoever asks may use, too."""
 

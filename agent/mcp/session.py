@@ -12,9 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from agent.mcp import ServerDown
 from agent.mcp.catalogue import ListedTool
@@ -47,8 +48,7 @@ Connect = Callable[[], Awaitable[AbstractAsyncContextManager[ServerConnection]]]
 """Says how a server is reached; what comes of it raises ServerDown when it is entered."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPatience:
+class ServerPatience(Struct, frozen=True):
     """Seconds: for a start, for a call, and for which a server may be idle (0: any number)."""
 
     start: float

@@ -6,10 +6,10 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
+from msgspec import Struct
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -74,8 +74,7 @@ class McpServer(BaseModel):
         return {"name": self.name, **self.model_dump(mode="json", exclude_defaults=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFault:
+class ServerFault(Struct, frozen=True):
     """`text` is the rest of a sentence about the place: ("files", "command")."""
 
     place: tuple[str | int, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import astuple, replace
 
 from agent.models.answer import count
 from agent.models.anthropic_answer import AnthropicAnswer, layout

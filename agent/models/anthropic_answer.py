@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from io import StringIO
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from agent.models.answer import LONGEST_NAME, Answer, as_mapping, count, get_string, join_halves
 from agent.models.base import ModelReply, Usage

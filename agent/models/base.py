@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.messages import NOTHING_BESIDE, Beside, ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens that the provider counted. `cached` is the part of `prompt` that it had kept,
     `written` the part that it keeps from now on, where that has a price of its own; `reasoning` the
     part of `completion` that was thought and not said."""
@@ -42,8 +43,7 @@ def _unthought(text: str) -> None:
     """Nobody follows what the model thinks."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """One request: wire messages (the system prompt first), tool schemas as they are sent.
 
     `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
@@ -68,9 +68,9 @@ class ModelRequest:
     is_once: bool = False
     affinity: str = ""
     is_hasty: bool = False
-    on_lost: OnLost = field(default=_unheard, compare=False)
-    on_sent: OnSent = field(default=unseen, compare=False)
-    on_thought: Callable[[str], None] = field(default=_unthought, compare=False)
+    on_lost: OnLost = _unheard
+    on_sent: OnSent = unseen
+    on_thought: Callable[[str], None] = _unthought
 
     def within(self, temperature: float | None, max_tokens: int) -> ModelRequest:
         """The same with what is set for all requests (None, 0: nothing is), where it says nothing
@@ -87,8 +87,7 @@ BOUNDED = "bounded"
 """How an answer ends of which more came than is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Struct, frozen=True):
     """How a client of OpenAI's protocol wants to be answered: what any request may ask for, and
     `parameters` of the protocol that are sent on as they stand (`stop`, `seed`)."""
 
@@ -106,8 +105,7 @@ class Wishes:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReply:
+class ModelReply(Struct, frozen=True):
     """One reply. `finish` is the protocol's reason ("stop", "length", "tool_calls", …), or BOUNDED;
     `usage` is None where the provider reports none; `model` is the name that prices go by;
     `thoughts` is what of it the provider wants back as it came, with the calls
@@ -134,8 +132,7 @@ OnDelta = Callable[[str], None]
 """Called with each piece of text as it streams, from the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(Struct, frozen=True):
     """A request to a model that has ended, after so many `seconds`, of which it took `first` until
     a piece of the answer came (None: none did). `error` says what went wrong (None: nothing);
     `is_stopped`, that nobody waited for the answer any more."""

@@ -12,11 +12,13 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from os import environ
 from pathlib import Path
 from secrets import token_hex
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.base import (
     Model,
@@ -59,8 +61,7 @@ def find_installed_file() -> Path | None:
     return next((file for folder in folders or () for file in Path(folder).glob("*.gguf")), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _LlamaProcess:
+class _LlamaProcess(Struct, frozen=True):
     process: asyncio.subprocess.Process
     model: OpenAIModel
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -23,8 +24,7 @@ def is_anthropic_installed() -> bool:
     return find_spec("anthropic") is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Where a model is reached, and how.
 
     `timeout` is in seconds: how long the endpoint may stay silent, before and during an answer.
@@ -38,7 +38,7 @@ class Endpoint:
 
     model: str
     base_url: str = OPENAI_URL
-    api_key: str = field(default="", repr=False)
+    api_key: str = ""
     window: int = 0
     timeout: float = 120.0
     max_retries: int = 2
@@ -51,6 +51,10 @@ class Endpoint:
     key_name: str = "OPENAI_API_KEY"
     protocol: str = "an OpenAI-compatible API"
     effort: str = ""
+
+    def __repr__(self) -> str:
+        """Without the key, which must not get into a log."""
+        return f"Endpoint({self.model!r}, {self.shown_url!r})"
 
     @property
     def shown_url(self) -> str:

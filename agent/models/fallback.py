@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.base import (
     AccountRefused,
@@ -47,8 +49,7 @@ def seconds_of_rest(error: ModelError, failures: int) -> float:
     return min(LONGEST_WISH, max(grown, float(error.retry_after)))
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(Struct, frozen=True):
     """A model is not asked until `until`, by the clock of its `Rests`, since it failed so often in
     a row; `why` is the sentence of its last error."""
 

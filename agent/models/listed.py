@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from agent.models import ollama
 from agent.models.catalogue import window_of
@@ -28,8 +29,7 @@ _NO_CHAT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListedModel:
+class ListedModel(Struct, frozen=True):
     """A model as a list has it; `window` in tokens, 0 where the list does not say."""
 
     name: str

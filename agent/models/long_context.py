@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 _FILE = Path(__file__).with_suffix(".toml")
 USUAL = 32_000
@@ -27,8 +28,7 @@ _SAME = re.compile(
 """What may stand behind a family's name: a date or a quantisation."""
 
 
-@dataclass(frozen=True, slots=True)
-class LongContext:
+class LongContext(Struct, frozen=True):
     """Up to `tokens` a model holds, as far as `benchmark` of `year` tells ("": no figures are
     known, and `tokens` is what holds for others). `finding` completes "up to that …"."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from agent.models import listed, openai_request, responses_request
 from agent.models.answer import Answer
@@ -33,8 +34,7 @@ log = logging.getLogger(__name__)
 __all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Api:
+class _Api(Struct, frozen=True):
     """One of the two ways to ask: how a request is made of what is wanted, first in the shape that
     both have (`to_neutral`), and what of it was refused and may be left out."""
 

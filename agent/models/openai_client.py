@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.models.endpoint import Endpoint
 from agent.models.sdk_client import Patient, Sdk, SdkClient

@@ -6,12 +6,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from agent.models.endpoint import COMPATIBLE, Protocol
 
@@ -19,8 +20,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 _NAME = re.compile(r"\{(\w+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """`key_name` is the name of its key in the environment, "" where it must be none; `base_url`
     may hold such names too, in braces. `speaks` is the protocol in which it is asked where that is
     installed. The rest is explained in `providers.toml`."""

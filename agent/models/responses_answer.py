@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from agent.models.answer import (
     LONGEST_NAME,

@@ -24,12 +24,13 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp  # whose complaints about what is no HTTP the SDK's transport lets through
 import httpx2  # the SDKs' HTTP library; its errors come through while a body is read
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models import failures, transport, wire
 from agent.models.base import ModelError
@@ -69,8 +70,7 @@ class Patient(httpx2.AsyncClient):
             raise httpx2.ReadTimeout("no response has begun", request=request) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Sdk:
+class Sdk(Struct, frozen=True):
     """What one of the SDKs calls its own: its errors by their kinds, the path of a request, and how
     the data are told that follow an answer's last event, or are that itself; where in an event an
     error stands."""

@@ -7,7 +7,9 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.models.base import (
     AccountRefused,
@@ -51,8 +53,7 @@ OF_AGENT = "agent:"
 served."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class ModelChoice(Struct, frozen=True):
     """What the settings say about models. `timeout` in seconds, between two pieces of an answer;
     `brain` says where they are served, and `group` where that is set."""
 
@@ -74,31 +75,37 @@ class ModelChoice:
         return tuple(replace(self, model=name, fallbacks=()) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """Where models are served, and the key to it; both from the environment or `.env` alone.
 
     `keys` has what other providers want to know, by the names that it has in the environment.
     """
 
-    api_key: str = field(default="", repr=False)
+    api_key: str = ""
     base_url: str = ""
-    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Without the keys, which must not get into a log."""
+        return f"Credentials({self.base_url!r})"
 
     @property
     def are_given(self) -> bool:
         return bool(self.api_key or self.base_url)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEndpoint:
+class ModelEndpoint(Struct, frozen=True):
     """Where a brain's model is served; `missing` names what is wanted of the environment and not
     there: a key, or a part of the address."""
 
     base_url: str
-    api_key: str = field(repr=False)
+    api_key: str
     is_free: bool = False
     missing: str = ""
+
+    def __repr__(self) -> str:
+        """Without the key, which must not get into a log."""
+        return f"ModelEndpoint({self.base_url!r}, missing={self.missing!r})"
 
 
 def place_of(brain: Brain, given: Credentials) -> ModelEndpoint:

@@ -13,12 +13,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import httpx2  # the SDKs' HTTP library
 from aiohttp.connector import Connection
+from msgspec import Struct
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -57,8 +57,7 @@ def told_of(outcome: Outcome) -> Iterator[None]:
         _told.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A request that an SDK has made, but for its body."""
 
     url: URL

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from agent.models.base import ModelAnswerBroken, Usage
 from agent.models.catalogue import cost_of
@@ -29,8 +30,7 @@ _TAKEN = frozenset(
 """Ends of names that endpoints know; what else is sent may be anything, and they look at it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """What is paid where the price list has no tokens for it, in US dollars: for a minute that is
     heard, and for a million characters that are spoken; 0: unknown."""
 

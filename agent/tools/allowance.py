@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent.tools import ToolError
 from agent.tools.workspace import WRITABLE
@@ -77,8 +78,7 @@ def _folders(path: str) -> Iterator[str]:
         yield from os.listdir(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True):
     """What an audience may keep on the disk, in bytes, how much of that it does not keep yet, how
     much of the disk was `free` then, and how much must stay so. What is there already may stay, and
     commands that delete it may run."""

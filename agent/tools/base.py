@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct, field
 
 from agent.settings import ToolSettings
 from agent.skills import Skill
@@ -25,8 +26,7 @@ Delegate = Callable[[str], Awaitable[str]]
 """Has a sub-agent work on a task, and returns its result. Raises ToolError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(Struct, frozen=True):
     """What a tool wants to do and a person must allow: `what` shows exactly what that is, in
     Markdown. `covers` is what is allowed together with it until the next start ("": nothing), such
     as a site; some only an owner may allow. `tool` is the name of the one that asks."""
@@ -61,8 +61,7 @@ def _is_unknown() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
     Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
@@ -92,8 +91,7 @@ class ToolContext:
     show: Callable[[str], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A function that the model may call.
 
     `parameters` is the JSON Schema of its arguments; `run` takes the checked arguments and a

@@ -11,9 +11,10 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from agent.tools.workspace import WRITABLE
 
@@ -40,8 +41,7 @@ _MOST = 20_000_000  # bytes of an output after which the command is killed
 _PATIENCE = 1.0  # seconds for which output is read of what a command has left running
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """What came of a command. `status` is its exit code, negative for a signal; `ended` says why it
     was killed, if it was; `gone` is how many bytes between `head` and `tail` are left out."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from agent.tools import ToolError

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from heapq import nlargest
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent.pictures import find_picture_type
 from agent.tools import ToolError
@@ -22,8 +23,7 @@ _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _COARSE = 20_000_000  # nanoseconds by which the clock of files may be behind
 
 
-@dataclass(frozen=True, slots=True)
-class MadePicture:
+class MadePicture(Struct, frozen=True):
     """A picture as it was when the command had ended; `path` is where it stands in `files/`."""
 
     path: str

@@ -11,10 +11,12 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field, make_dataclass
+from dataclasses import field, make_dataclass
 from functools import partial
 from typing import Any, get_args, get_type_hints, overload
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from agent.tools import ToolError
@@ -82,8 +84,7 @@ def tool(
     return make if function is None else make(function)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """What is said of a tool besides what its function tells; as the fields of `Tool`."""
 
     touches: frozenset[Touch]

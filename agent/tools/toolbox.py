@@ -7,10 +7,10 @@ import itertools
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic_core import to_json
 
 from agent.settings import ToolSettings

@@ -8,12 +8,12 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec import Struct
 from yarl import URL
 
 from agent.tools import ToolError
@@ -60,8 +60,7 @@ async def resolve_host(host: str) -> list[str]:
     return [str(place[0]) for *_, place in found]
 
 
-@dataclass(frozen=True, slots=True)
-class WebPage:
+class WebPage(Struct, frozen=True):
     """What was read: where it was found in the end, as text; `is_cut` where it is not all. `main`
     is the main content of an HTML page, "" where none was looked for or found."""
 

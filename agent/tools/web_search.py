@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from html import unescape
 from typing import Any, Literal, NamedTuple
 
 import aiohttp
 import orjson
+from msgspec import Struct, field
 from yarl import URL
 
 from agent.settings import WebSearch
@@ -35,8 +35,7 @@ class WebResult(NamedTuple):
     snippet: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Protocol:
+class _Protocol(Struct, frozen=True):
     """How a provider is asked. `places` leads to the list of results in its answer; `snippet` is
     the name of what is quoted there."""
 
@@ -57,8 +56,7 @@ _PROTOCOLS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """A search as it goes out."""
 
     query: Mapping[str, str] = field(default_factory=dict)

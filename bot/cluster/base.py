@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class BrokerError(Exception):
@@ -15,8 +16,7 @@ class GiveBack(Exception):
     """A call can't be answered here, or something not be owned: it goes back where it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerCall:
+class OwnerCall(Struct, frozen=True):
     """A request as its owner gets it. `id` is the same however often it is delivered; `is_again`:
     somebody may have begun with it, and died."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from bot.cluster.slices import SLICES, name_of_slice
 from memory.record import cluster, mailbox
@@ -16,8 +17,7 @@ from plugins.processes import ClusterInfo, ProcessInfo
 SLICE_NAMES = tuple(name_of_slice(number) for number in range(SLICES))
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """What the record knows of a cluster."""
 
     processes: tuple[ProcessRow, ...]

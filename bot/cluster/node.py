@@ -10,10 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bot.app import VERSION, App
 from bot.cluster import census, wire
@@ -54,8 +56,7 @@ def topic_of(channel: str) -> str:
     return f"out.{channel}"
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplyInHand:
+class _ReplyInHand(Struct, frozen=True):
     """A reply that this gateway has had in hand, and whether it was given to the channel."""
 
     channel: str

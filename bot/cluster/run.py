@@ -7,8 +7,9 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from bot.app import App
 from bot.assembly import assemble
@@ -40,8 +41,7 @@ UNREACHABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessTask:
+class ProcessTask(Struct, frozen=True):
     """What this process is to do: `faces` are the channels as a worker knows them, `channels` those
     that a gateway runs, which ends with the one that `until` names. Both are handed a function that
     says what is set. `recent` hears what happens in this process."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SLICES = 64
 """Into how many slices all conversations are divided. It is part of what is stored: never change
@@ -28,8 +29,7 @@ def number_of_slice(name: str) -> int:
     return int(name.removeprefix(_SLICE))
 
 
-@dataclass(frozen=True, slots=True)
-class Allotment:
+class Allotment(Struct, frozen=True):
     """Who should own something, and who takes it over first should that one die ("": nobody)."""
 
     owner: str

@@ -9,14 +9,14 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 from uuid import uuid4
 
+import msgspec
 import orjson
-from pydantic import TypeAdapter
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from channels.base import Activity, Delta, Thought
 from channels.message import Attachment, Completed, Inbound, NotCompleted
@@ -35,25 +35,20 @@ class RemoteError(Exception):
     """A worker failed at what it was asked for; the text is a plain sentence."""
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def dump(value: object) -> bytes:
     """A value, or a mapping of values, as it goes over the wire. Broken Unicode, which platforms
     let through, is mended on the way, as it is when a message is taken in (`clean_text`)."""
     try:
-        return orjson.dumps(value, default=str)
+        return orjson.dumps(value, default=_plainly)
     except TypeError:
         broken = json.dumps(value, default=_plainly, ensure_ascii=False)
         return broken.encode("utf-8", "replace")
 
 
 def _plainly(value: Any) -> Any:
-    """What orjson writes by itself, for the slower writer."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+    """What the writers of JSON don't know."""
+    if isinstance(value, Struct):
+        return asdict(value)
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
@@ -67,9 +62,10 @@ def parse(body: bytes) -> dict[str, Any]:
 
 def build(kind: type[T], part: object) -> T:
     """A value of this type. Raises ValueError."""
-    known: Any = kind
-    value: T = _adapter(known).validate_python(part)
-    return value
+    try:
+        return msgspec.convert(part, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
 
 
 def dump_event(event: Activity | Completed) -> dict[str, Any]:
@@ -123,8 +119,7 @@ def raise_error(part: Mapping[str, Any]) -> None:
 # --- files on their way ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SpooledFile:
+class SpooledFile(Struct, frozen=True):
     """A file that came with a message, by its name in the spool."""
 
     name: str

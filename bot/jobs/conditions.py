@@ -8,11 +8,11 @@ import hashlib
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Literal
 from uuid import uuid4
 
 import orjson
+from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.tools import ToolError

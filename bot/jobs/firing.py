@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
 from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
 
 from bot.jobs.conditions import JobConditions
 from bot.jobs.plans import (

@@ -14,8 +14,9 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from uuid import uuid4
+
+from msgspec import Struct
 
 from bot.delivery import to_received
 from bot.jobs.runner import JobRunner
@@ -44,8 +45,7 @@ def secret_name(hook: str) -> str:
     return HOOK_SECRET + hook.upper().replace("-", "_")
 
 
-@dataclass(frozen=True, slots=True)
-class ProvenCall:
+class ProvenCall(Struct, frozen=True):
     """A call that was proved: of which job, at which address, with what its turn is told."""
 
     job: int

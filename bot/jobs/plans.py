@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bot.settings.jobs import JobSettings
 from bot.turns import INTERRUPTED
@@ -122,8 +124,7 @@ def to_reminder(job: JobRow, late: str = "") -> Reply:
     return Reply(_("**Reminder:** {text}", text=job.text) + late)
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnding:
+class RunEnding(Struct, frozen=True):
     """How a run ended, and whether it is worth to be tried again."""
 
     outcome: Outcome

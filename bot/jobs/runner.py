@@ -6,8 +6,10 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bot.access import Access
 from bot.delivery import Delivery, to_received
@@ -25,8 +27,7 @@ from memory.record.mailbox import InboxRow, OutboxRow
 from memory.record.store import Store, StoreError
 
 
-@dataclass(frozen=True, slots=True)
-class JobRules:
+class JobRules(Struct, frozen=True):
     """What holds for the jobs of a conversation, asked each time. `believed` is the time that is
     believed, where the clock is in doubt (`bot/clock.py`), and `midnight` when the day began, in
     seconds since 1970; `is_asked` says whether tools ask a person there."""

@@ -12,12 +12,14 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from datetime import time as day_time
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import refusal
@@ -52,8 +54,7 @@ _ITSELF = Person("main.py", "owner")
 _TITLE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(Struct, frozen=True):
     """Where conversations go: the chats of a channel, of a person where it knows several."""
 
     channel: str

@@ -5,7 +5,6 @@ conversation. Made to be read in twenty years, by people and by programs that kn
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
@@ -31,7 +30,7 @@ _ID = Annotated[
     str, Field(pattern=r"^[^/\x00]+/[^/\x00]+(/[^/\x00]+)?(//-?\d{1,9})?$", max_length=500)
 ]
 _SAME = tuple(
-    one.name for one in fields(Message) if one.name not in ("tool_calls", "images", "files")
+    name for name in Message.__struct_fields__ if name not in ("tool_calls", "images", "files")
 )
 """What a line has by the same name as a `Message`."""
 

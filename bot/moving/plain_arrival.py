@@ -11,9 +11,11 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
 
 from bot.app import App
 from bot.moving.arrival import Arrival, Arrived, Destination

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Literal, Protocol
 
+from msgspec import Struct
+
 from memory.messages import ToolCall
 
 ForeignRole = Literal["user", "assistant", "tool"]
@@ -24,8 +26,7 @@ class UnreadableChat(Exception):
     """One conversation can't be read; the others can. The text says why, in some words."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignMessage:
+class ForeignMessage(Struct, frozen=True):
     """A message as another program kept it. `call_id` and `tool` are set on results of tools,
     `pictures` are names that `ForeignSource.picture` knows, `at` is None where nobody knows."""
 
@@ -40,8 +41,7 @@ class ForeignMessage:
     pictures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignChat:
+class ForeignChat(Struct, frozen=True):
     """A conversation: by `identity` it is known again. `standing` is where lists show it, and
     `prompt` the system prompt that it had for itself."""
 
@@ -53,8 +53,7 @@ class ForeignChat:
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Persona:
+class Persona(Struct, frozen=True):
     """Who a model was told to be: it becomes an agent of this name."""
 
     name: str
@@ -62,8 +61,7 @@ class Persona:
     prompt: str
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignSetting:
+class ForeignSetting(Struct, frozen=True):
     """A setting that has a counterpart here: what it was called there, `key` and `value` here."""
 
     was: str

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bot.moving.source import ForeignMessage
 from channels.message import clean_text
@@ -23,8 +26,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]+")  # what providers refuse in names of tool
 _LONGEST_NAME = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """A message with its time, and the names of its pictures."""
 
     message: Message

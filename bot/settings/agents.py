@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from bot.settings.schema import AGENT_ID, BRAIN, NO_AGENT, SETTINGS, SettingError, quote
 
@@ -45,8 +46,7 @@ IN_AGENT: Mapping[str, str] = {
 """Settings by the names that they have in an agent's block."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentBlock:
+class AgentBlock(Struct, frozen=True):
     """An agent as it stands in the file: `settings` is what it says besides its name."""
 
     id: str

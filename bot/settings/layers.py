@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent.mcp.settings import find_plain_secret
 from bot.settings.agents import (
@@ -91,8 +92,7 @@ class Secrets(Mapping[str, str]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSetting:
+class WrittenSetting(Struct, frozen=True):
     """Settings from one source, by key: as they were written there, and with the secrets and
     files that they name filled in."""
 
@@ -100,8 +100,7 @@ class WrittenSetting:
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLayer:
+class AgentLayer(Struct, frozen=True):
     """What an agent of the configuration says."""
 
     id: str
@@ -109,8 +108,7 @@ class AgentLayer:
     settings: WrittenSetting
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(Struct, frozen=True):
     """All that was there before the start. The environment outranks the file; `agents`, by their
     ids, outrank both where they are chosen."""
 
@@ -150,8 +148,7 @@ def _collect_faults(faults: list[str]) -> Iterator[None]:
         faults.append(str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """A configuration, while it is read; what is wrong in it is added to `faults`."""
 
     config: Path

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 DOWN = "down"
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?")
@@ -29,8 +30,7 @@ HARMLESS = (
 model or an agent, which cost; nor the system prompt, in which an owner may have set bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Struct, frozen=True):
     """How far one setting may be changed. `words` are the values, where these are named; the
     numbers are inclusive; `is_down` says that what holds otherwise is the most."""
 

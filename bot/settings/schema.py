@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -16,6 +15,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import tzlocal
 from annotated_types import Ge, Gt, Le
+from msgspec import Struct
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -261,8 +261,7 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
 Kind = Literal["text", "list", "flag", "scalar"]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """What is known of one setting, apart from its value.
 
     `wants` completes "it must be …"; `kind` says how text that is typed becomes a value, and `near`

@@ -6,11 +6,12 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import discord
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.base import ChannelState
 from channels.kit.platform import Heard, Place
@@ -24,8 +25,7 @@ LONGEST_AWAY = timedelta(days=2)
 """What is older is not answered any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class LastRead:
+class LastRead(Struct, frozen=True):
     """The newest message of a chat that is on disk; `place` is where messages of it are."""
 
     place: Place

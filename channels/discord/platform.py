@@ -7,12 +7,12 @@ import io
 import logging
 import re
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import discord
 from discord.gateway import ReconnectWebSocket
+from msgspec.structs import replace
 
 from channels.base import ChannelError, CommandEntry
 from channels.discord import DiscordSettings, incoming

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import NAMESPACE_URL, uuid5
@@ -16,6 +15,7 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 import orjson
+from msgspec.structs import replace
 
 from channels.base import ChannelError
 from channels.feishu import FeishuSettings

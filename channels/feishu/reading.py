@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from channels.feishu.cards import text_of
 from channels.kit.platform import Author, File, Heard, Place, Pressed
@@ -40,8 +40,7 @@ _NOT_TAKEN = {
 _SILENT = {"system"}
 
 
-@dataclass(frozen=True, slots=True)
-class FeishuBot:
+class FeishuBot(Struct, frozen=True):
     """The bot as Feishu knows it."""
 
     id: str

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import orjson
+from msgspec import Struct
 
 from channels.base import ChannelState
 from channels.kit.platform import Button, Place, Traits
@@ -32,8 +33,7 @@ _REFUSE = "👎❌"
 _HALT = "🛑⏹⛔✋"
 
 
-@dataclass(frozen=True, slots=True)
-class Press:
+class Press(Struct, frozen=True):
     """A choice: its command ("" for a no), whether a yes is needed first, and whether it answers
     such a question."""
 

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.kit.choices import Choices, make_buttons, number, spell_out
 from channels.kit.pace import Pace
@@ -41,8 +43,7 @@ def pieces(platform: Platform, text: str, *, is_plain: bool = False) -> list[str
     return first if len(first) <= most else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Letter:
+class _Letter(Struct, frozen=True):
     """A reply as it goes: its text in parts, or as a file where there are none."""
 
     text: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from channels.base import Bot, ChannelHealth
 from channels.retry import LONGEST_WAIT, TROUBLE

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from dataclasses import asdict, replace
 from urllib.parse import unquote
 
 import orjson
+from msgspec.structs import asdict, replace
 
 from channels.base import (
     HEALTH,

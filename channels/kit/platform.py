@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from channels.base import Bot, CommandEntry, WebhookAnswer, WebhookCall
 from channels.message import Address
@@ -21,8 +22,7 @@ from channels.splitting import Length
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """What a platform can do, and how often. Times in seconds.
 
     `longest` is the most of one message, by `Platform.length`, `most_parts` the most messages of
@@ -52,8 +52,7 @@ class Traits:
     message_id: re.Pattern[str] = re.compile(r".+", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a message is or goes: a chat, a thread in it ("": none), and the message there ("":
     none); a reply answers that one. Nobody but one person reads a chat that is no group."""
 
@@ -63,8 +62,7 @@ class Place:
     is_group: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(Struct, frozen=True):
     """Who wrote, by the platform's word: an id that is theirs for good, the name that others see,
     the language of their app as a tag ("": not known)."""
 
@@ -73,8 +71,7 @@ class Author:
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """A file at the platform's: what `Platform.fetch` needs to know, `size` in bytes (0: not
     said)."""
 
@@ -84,8 +81,7 @@ class File:
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """A message. One that its person has edited comes again, with the same id and another text.
 
     `is_for_bot`: in a group, whether it is spoken to, by a mention, a reply to it, or a command; a
@@ -106,8 +102,7 @@ class Heard:
     scope: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pressed:
+class Pressed(Struct, frozen=True):
     """A button was pressed: `data` is what it keeps, `label` what stands on it. `press` is the id
     of this press. `place.message` is the message that has the button."""
 
@@ -119,8 +114,7 @@ class Pressed:
     scope: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reacted:
+class Reacted(Struct, frozen=True):
     """A person has put an emoji on a message (`place.message`)."""
 
     place: Place
@@ -132,16 +126,14 @@ class Reacted:
 Event = Heard | Pressed | Reacted
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(Struct, frozen=True):
     """A choice below a message; `data` comes back when it is pressed."""
 
     label: str
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(Struct, frozen=True):
     """One message: Markdown (where it `is_plain`, text as it stands) that is no longer than the
     platform takes, and the buttons below it. One that `is_draft` is edited again soon: it need
     notify nobody. `once` names the message, and is the same when it is sent again after a crash
@@ -154,8 +146,7 @@ class Post:
     once: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Struct, frozen=True):
     """A file on its way to a chat: a picture, a voice message, or a document, with a few words of
     plain text and buttons below it."""
 
@@ -172,8 +163,7 @@ class Media:
         return cls(kind, path.name, path.read_bytes())
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformFailure:
+class PlatformFailure(Struct, frozen=True):
     """What an error of the platform means.
 
     `passing`: it may succeed when it is tried again; `wait`: the platform asks to wait `seconds`

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import quote
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from channels.base import Bot
 from channels.kit.choices import Choices, Press, confirm

@@ -4,9 +4,9 @@ importing the platform's SDK."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from channels.base import Channel
@@ -21,8 +21,7 @@ class NoSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelType:
+class ChannelType(Struct, frozen=True):
     """A kind of channel. It runs where `channels.NAME` stands in the configuration, as an object
     that fits `settings`.
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from socket import SHUT_RDWR
 
 from imapclient import IMAPClient, SocketTimeout
+from msgspec import Struct
 
 from channels.base import ChannelError
 from channels.mail import MailSettings
@@ -26,8 +26,7 @@ _LARGEST = MOST_ATTACHMENTS * LARGEST_ATTACHMENT * 4 // 3  # bytes of a message,
 _LARGEST_HEAD = 200_000  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """A server: by TLS from the beginning, or as soon as it offers that; in the clear on this
     machine alone."""
 

@@ -7,7 +7,6 @@ import imaplib
 import logging
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from functools import partial
@@ -21,6 +20,7 @@ from aiosmtplib.errors import (
     SMTPResponseException,
 )
 from imapclient.exceptions import LoginError
+from msgspec.structs import replace
 
 from channels.kit.platform import Desk, File, Media, Place, Platform, PlatformFailure, Post, Traits
 from channels.mail import MailSettings

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.headerregistry import Address as MailAddress
 from email.message import EmailMessage
 from email.utils import format_datetime, localtime
+
+from msgspec import Struct
 
 from channels.kit.html import render_html
 from channels.kit.platform import Media, Post
@@ -23,8 +24,7 @@ _STYLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
+class Course(Struct, frozen=True):
     """Where a message goes, and what it follows: the messages of its thread, the last one last.
     Without any, the thread begins with it."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from channels.kit.platform import Author, Event, File, Heard, Place, Reacted
 
@@ -26,8 +27,7 @@ _FALLBACK = re.compile(r"(?:>[^\n]*+\n)++\n?")
 _COMMAND = re.compile(r"[/!](\w+)(?!\S)")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnUser:
+class OwnUser(Struct, frozen=True):
     """The bot: its id, the name that others see, and the commands it answers to."""
 
     id: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import unescape
 from typing import Any
+
+from msgspec import Struct, field
 
 from channels.kit.platform import Author, File, Heard, Place, Pressed, Reacted
 
@@ -32,8 +33,7 @@ _EMOJI = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What is known around an event: the bot's id, who has which name and which language, and how
     its thread began, where that matters. `opens`: an answer to what stands in no thread opens one.
     """

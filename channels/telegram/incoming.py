@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from telegram import (
     CallbackQuery,
     Chat,
@@ -46,8 +46,7 @@ NOT_TAKEN = {
 animation is a document, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Me:
+class Me(Struct, frozen=True):
     """The bot as Telegram knows it: its id, its username, and the commands it answers to."""
 
     id: int

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from channels.retry import Sleep
 
 
-@dataclass(frozen=True, slots=True)
-class Rhythm:
+class Rhythm(Struct, frozen=True):
     """Times in seconds, as Telegram's FAQ on limits for bots gives them.
 
     `draft` and `group_draft` pass between two edits of an answer that streams, `typing` between two

@@ -9,9 +9,9 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
+from msgspec.structs import replace
 from telegram import BotCommand, LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction
 from telegram.error import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from prompt_toolkit.history import FileHistory
 
 from channels.language import _, explain
@@ -41,8 +41,7 @@ _TAKEN: Mapping[tuple[str, ...], str] = {
 _MANY = frozenset(("turns", "summaries"))  # of which any number may follow one another
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """What there is, as the data of `/help` and `/config` have it.
 
     A command has name, usage, summary and perhaps subcommands (name, summary); a setting has key,
@@ -55,8 +54,7 @@ class Vocabulary:
     lists: Mapping[str, Sequence[Offer]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """`text` takes the place of the last `replaces` characters."""
 
     text: str

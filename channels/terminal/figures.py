@@ -11,9 +11,9 @@ import base64
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.style import Style
 from rich.text import Text
@@ -52,8 +52,7 @@ _ROWS = 4
 """Rows that the turns fill where they are many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A turn: its name, its tokens, and its states, the main one first."""
 
     name: str
@@ -61,8 +60,7 @@ class Block:
     state: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """What is drawn of a context: tokens by part, of this budget, and the turns."""
 
     budget: int
@@ -105,8 +103,7 @@ def _shade(part: str) -> str:
     return _SHADES[[*PARTS].index(part) % len(_SHADES)]
 
 
-@dataclass(frozen=True, slots=True)
-class PartBar:
+class PartBar(Struct, frozen=True):
     """The next request against its budget, in one line."""
 
     figure: Figure
@@ -137,8 +134,7 @@ def share_out(sizes: Sequence[int], cells: int) -> list[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
+class Map(Struct, frozen=True):
     """The request as a bar with its legend, and below it a block for each turn."""
 
     figure: Figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from rich.cells import cell_len, set_cell_size
 
@@ -13,8 +14,7 @@ from channels.language import _
 _MOST = 10  # entries that are seen at once
 
 
-@dataclass(frozen=True, slots=True)
-class PickerEntry:
+class PickerEntry(Struct, frozen=True):
     """One of many: what it is, words on its right, and what choosing it means."""
 
     label: str

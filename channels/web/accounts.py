@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -39,8 +39,7 @@ NO_INVITATION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Accounts:
+class Accounts(Struct, frozen=True):
     """The operations. `throttle` counts guesses by address, `by_name` those at one name;
     `language_of` says which a user of the page speaks ("": the owner)."""
 

@@ -14,10 +14,11 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
+from msgspec import Struct, field
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -85,8 +86,7 @@ class ModelList(BaseModel):
     data: list[ModelItem]
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionOperations:
+class CompletionOperations(Struct, frozen=True):
     """The operations of OpenAI's protocol. `upload` is the most bytes of a request's pictures."""
 
     bot: Bot
@@ -268,8 +268,7 @@ async def _wait_until_left(request: Request) -> None:
         pass
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     """An answer in the shape of the protocol. `is_of_functions`: in the one that it had before
     there were tools."""
 

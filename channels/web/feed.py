@@ -14,10 +14,12 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from channels.base import (
     Activity,
@@ -38,7 +40,7 @@ from channels.base import (
 from channels.message import Address, Outbound, Reply
 from channels.web.draft import StreamDraft
 from channels.web.operations import Problem
-from channels.web.shapes import answer, as_json
+from channels.web.shapes import answer
 
 HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets an empty batch: a sign of life for the wire."""
@@ -52,8 +54,7 @@ _EVENT = 500  # bytes of an event besides its texts, roughly
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """What is kept to be told again: bytes of `one` session and of `all`, for at most `age`
     seconds. `feeds` are the sessions that are watched at once, of those that nobody needs, and
     those for at most `idle` seconds."""
@@ -65,8 +66,7 @@ class Bounds:
     idle: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class FeedEvent:
+class FeedEvent(Struct, frozen=True):
     """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "deleted",
     "notice" or "done"; `origin` names its feed; `at` is a time of the loop's clock."""
 
@@ -271,7 +271,7 @@ class Feed:
             case ToolEnded(name, is_error):
                 self._add("tool", {"tool": name, "state": "failed" if is_error else "done"})
             case ContextChanged(usage):
-                self._add("context", as_json(usage))
+                self._add("context", asdict(usage))
             case BranchChanged(number):
                 self._add("branch", {"branch": number})
             case TurnsDeleted(turns):

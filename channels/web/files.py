@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import BinaryIO
 from urllib.parse import quote
 
+from msgspec import Struct
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -24,8 +24,7 @@ INERT = "default-src 'none'; style-src 'none'; sandbox"
 """The policy of a file: whatever it holds, it does nothing if somebody opens it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileOperations:
+class FileOperations(Struct, frozen=True):
     """The operations on files. `upload` is the most bytes of one message's files."""
 
     bot: Bot

@@ -18,12 +18,12 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -88,8 +88,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Why a request is not let in; `seconds` is when it may be tried again."""
 
     status: int
@@ -138,8 +137,7 @@ def refuse_locked_out(seconds: float) -> Refused:
     return Refused(429, sentence, wait)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAuth:
+class TokenAuth(Struct, frozen=True):
     """What opens the API: a token, or "" for whoever is at this machine."""
 
     token: str = ""
@@ -237,8 +235,7 @@ def peer_of(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Struct, frozen=True):
     """The keys to OpenAI's protocol: what each begins with, and how its holder is found."""
 
     prefix: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import orjson
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.requests import ClientDisconnect, Request
@@ -88,8 +88,7 @@ def in_their_language(sentence: str) -> str:
         return explain(sentence)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of an operation, as OpenAPI describes it; one in the path must be there."""
 
     name: str
@@ -108,8 +107,7 @@ class Parameter:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One thing that can be asked for. `takes` and `gives` are the shapes of the bodies; `problems`
     the statuses that an error may have; `accepts` is the shape of a 202, for who does not wait;
     `streams` says that it can answer with an event stream; `is_open` that it asks for no token;

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -97,8 +98,7 @@ _AS = Parameter(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(Struct, frozen=True):
     """The operations on sessions. `upload` is the most bytes of one message's files."""
 
     bot: Bot

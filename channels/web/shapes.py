@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+from msgspec.structs import asdict
 from pydantic import (
     Base64Encoder,
     BaseModel,
@@ -21,9 +21,6 @@ from pydantic_core import PydanticCustomError
 from channels.base import Said, Session, TurnUsage
 from channels.message import MOST_ATTACHMENTS, Address, Attachment, Outbound, Reply
 from channels.web.markup import html, publish
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 NAME = r"^[\w.@:+~-]{1,100}$"
 """The names of sessions: letters, digits, and a few signs that need no escape in an address."""
@@ -287,18 +284,13 @@ class Failure(BaseModel):
     error: ErrorDetail
 
 
-def as_json(flat: DataclassInstance) -> dict[str, Any]:
-    """The fields of one that holds nothing but texts and numbers: `asdict` would copy each."""
-    return {field.name: getattr(flat, field.name) for field in fields(flat)}
-
-
 def command_reply(reply: Reply, user: str) -> dict[str, Any]:
     """A `CommandReply` for a user of the page ("": the owner)."""
     return {
         "text": reply.text,
         "html": html(reply.text),
         "data": reply.data,
-        "actions": [as_json(action) for action in reply.actions],
+        "actions": [asdict(action) for action in reply.actions],
         "images": [publish(path, user) for path in reply.images],
         "form": asdict(reply.form) if reply.form else None,
         "problem": reply.problem,
@@ -311,7 +303,7 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
         "id": outbound.reply_to,
         "turn": outbound.turn,
         **command_reply(outbound.reply, outbound.address.user),
-        "usage": as_json(usage),
+        "usage": asdict(usage),
         "resent": outbound.is_resent,
     }
 

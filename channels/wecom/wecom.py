@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import aiohttp
+from msgspec.structs import replace
 
 from channels.kit.platform import (
     Button,

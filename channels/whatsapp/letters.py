@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 from pywa.types.callback import Button as ReplyButton
 from pywa.types.callback import Section, SectionList, SectionRow
 
@@ -22,8 +23,7 @@ _LONGEST_ROW, _LONGEST_ABOUT = 24, 72
 Keyboard = Sequence[ReplyButton] | SectionList | None
 
 
-@dataclass(frozen=True, slots=True)
-class HeldMessage:
+class HeldMessage(Struct, frozen=True):
     """A message as WhatsApp shows it: its text, or a file by the id that it has there with a few
     words below it; labels and data of what can be chosen; the message that it answers."""
 

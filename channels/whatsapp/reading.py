@@ -9,10 +9,11 @@ import logging
 import mimetypes
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
 
 from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
 
@@ -37,8 +38,7 @@ _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, O
 _NAMES = {"image": "picture", "audio": "voice", "document": "document"}
 
 
-@dataclass(frozen=True, slots=True)
-class WhatsAppArrival:
+class WhatsAppArrival(Struct, frozen=True):
     """A message that a person sent: `event` is None for what says nothing to the bot."""
 
     chat: str
@@ -47,8 +47,7 @@ class WhatsAppArrival:
     event: Event | None
 
 
-@dataclass(frozen=True, slots=True)
-class Undelivered:
+class Undelivered(Struct, frozen=True):
     """A message of ours that was not delivered after all."""
 
     message: str

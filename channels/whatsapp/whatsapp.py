@@ -13,11 +13,12 @@ import re
 import time
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 
 import httpx
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 from pywa.errors import (
     AuthorizationError,
     MessageUndeliverable,
@@ -72,14 +73,17 @@ _PAUSES = {131056: 6.0, 130429: 2.0, 131048: 3600.0}
 80 a second in all, and what looks like spam."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetaSecrets:
+class MetaSecrets(Struct, frozen=True):
     """The secrets: what opens the Graph API, what signs Meta's calls, and what stands in both
     places when the webhook is set up."""
 
-    token: str = field(repr=False)
-    app_secret: str = field(repr=False)
-    verify_token: str = field(repr=False)
+    token: str
+    app_secret: str
+    verify_token: str
+
+    def __repr__(self) -> str:
+        """Without them, which must not get into a log."""
+        return "MetaSecrets()"
 
 
 class WhatsApp(Platform):

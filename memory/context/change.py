@@ -8,10 +8,12 @@ sum.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.context.snapshot import Snapshot
 
@@ -40,8 +42,7 @@ Kind = Literal[
 Actor = Literal["strategy", "rule", "person", "emergency", "restart"]
 
 
-@dataclass(frozen=True, slots=True)
-class Clip:
+class Clip(Struct, frozen=True):
     """How a long text is shown: `chars` of it, which count `tokens`: its beginning and end where it
     `is_snipped`, else its beginning alone."""
 
@@ -53,8 +54,7 @@ class Clip:
         return [self.chars, self.tokens, *([] if self.is_snipped else [0])]
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Struct, frozen=True):
     """Where the turns in full begin under `slim`: entries with a lower seq than `cut` stand in the
     log, except those of the turns in `keep`. `full` is the `full_turns` that it was folded by.
     `newest` is the newest turn that was over then, where several fold at a time (0: one by one):
@@ -74,8 +74,7 @@ class Folded:
         return cls(cut, frozenset(keep), full, *newest)
 
 
-@dataclass(frozen=True, slots=True)
-class Rolled:
+class Rolled(Struct, frozen=True):
     """Where the log begins under `slim`: at the turn `first`. `lines` is the `max_terse_entries`
     that it was shortened by; turns below `told` went to the daily memory when they left it."""
 
@@ -84,8 +83,7 @@ class Rolled:
     told: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+class StandIn(Struct, frozen=True):
     """A summary that stands where the turns `turns`, in ascending order, stood: before the first
     message in play behind the entry `seq`. `event` is the one by which they left (0 until that is
     stored), `summary` the id of their summary, 0 while that is written."""
@@ -104,8 +102,7 @@ class StandIn:
         return cls(tuple(turns), *numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What one event does to the view. Every field is optional; the default changes nothing.
 
     `cut`: entries with a lower seq leave, except those of the turns in `keep`. `drop`, `squeeze`,
@@ -208,8 +205,7 @@ _SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")
 _NUMBERS = ("cut", "roll", "preface", "target")
 
 
-@dataclass(frozen=True, slots=True)
-class ViewEvent:
+class ViewEvent(Struct, frozen=True):
     """A durable event that changed the view.
 
     `strategy` is the one that made it: the one in force, or the one that a rule names. `turn` is
@@ -236,8 +232,7 @@ class ViewEvent:
     id: int = 0
 
 
-@dataclass(frozen=True)
-class Boundaries:
+class Boundaries(Struct, frozen=True, dict=True):
     """The sum of changes: what of the transcript is in play, and how it is shown. `all_stand_ins`
     are in the order of their places; `stand_ins` are those that hold."""
 

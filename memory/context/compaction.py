@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context import emergency
 from memory.context.change import Actor, Change, Kind, ViewEvent
@@ -165,8 +167,7 @@ def make_manual_planner(focus: str) -> Planner:
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """Digitorn's action compact_context ("" and 0: as the settings say)."""
 
     strategy: str = ""
@@ -197,8 +198,7 @@ def make_one_off_planner(config: Mapping[str, Any]) -> Planner:
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySpec:
+class SummarySpec(Struct, frozen=True):
     """What a summary must be made for; a prepared one serves for exactly this and nothing else.
 
     `after` is the event whose summary it continues (0: none), and `edited` the summary that a

@@ -8,10 +8,12 @@ of cached tokens; apart from the conversation they would be read anew, at the fu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.cut_cost import InputPrice
 from memory.context.meter import PromptPrefix
@@ -26,8 +28,7 @@ LEAST = 1_024
 _HALF = 0.5  # of what it costs apart, which is the surer way
 
 
-@dataclass(frozen=True, slots=True)
-class AsSent:
+class AsSent(Struct, frozen=True):
     """What a conversation's model was last sent: the view, what was sent besides, and the mark by
     which its provider recognises the conversation's requests."""
 
@@ -36,8 +37,7 @@ class AsSent:
     affinity: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """The beginning of the last request, up to the end of what a summary is made of, as it was
     sent; `tokens` as the provider counts."""
 

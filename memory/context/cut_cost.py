@@ -6,7 +6,8 @@ Pure: from two views, or from the sizes that an event has kept.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
@@ -14,8 +15,7 @@ from memory.context.view import View
 _BARE = PromptPrefix("")
 
 
-@dataclass(frozen=True, slots=True)
-class InputPrice:
+class InputPrice(Struct, frozen=True):
     """US dollars for a token of a prompt: one that is read anew, one from the cache, and one that
     is read anew and kept there from then on (None: the same as the first)."""
 
@@ -28,8 +28,7 @@ class InputPrice:
         return self.fresh if self.written is None else self.written
 
 
-@dataclass(frozen=True, slots=True)
-class CutCost:
+class CutCost(Struct, frozen=True):
     """`broken` tokens were at the beginning of the last request, and are no use any more in the
     provider's cache; `anew` are what the next one holds from there on. `dollars` is what that costs
     once (None: the price is unknown), and `requests` after how many the change has earned it

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context import emergency
 from memory.context.limits import Limits
@@ -26,8 +28,7 @@ _TYPICAL = 300  # tokens of a turn where there is none to judge by
 _LINE = 25  # tokens of a line of the activity log
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """`plan` is due when turn `at_turn` begins, and `then` what is due besides where that was a
     first stage; `tokens` is what leaves by them, by the meter, and `view` what would be sent then
     without them."""
@@ -205,8 +206,7 @@ def _count_results(turn: Turn) -> int:
     return sum(entry.tokens for entry in turn.entries if entry.message.role == "tool")
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """`now` becomes `then` by `plans`, in this order. `is_ready` says whether the summary of what
     leaves is written already, and so stands in `then`."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
@@ -13,8 +15,7 @@ from memory.settings import ContextSettings
 DEFAULT_WINDOW = 128_000
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """All sizes in tokens. `window` is the model's context window; `max_turns` and `max_tokens`
     govern the strategy `trim` alone. `strategy`, `fold_turns` (0: as many as pays) and
     `auto_compact` are what is in force, whatever the section says. `picture` is what an image
@@ -79,6 +80,6 @@ class Limits:
         return self.context.tool_result_limit or min(50_000, self.window // 4)
 
 
-_OWN = frozenset(Limits.__dataclass_fields__)
+_OWN = frozenset(Limits.__struct_fields__)
 
 LimitsFor = Callable[[ConversationKey], Limits]

@@ -7,9 +7,10 @@ line that is made of its own first words, so that no turn is missing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
+
+from msgspec import Struct
 
 from memory.context.meter import Meter
 from memory.context.view import LogLine
@@ -19,8 +20,7 @@ _QUESTION = 60  # characters of a question in a line made of first words
 _WHOLE = 160  # characters of such a line
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """What one of the two did in a turn, in one line; `at` is when, in UTC."""
 
     turn: int

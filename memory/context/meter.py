@@ -16,12 +16,13 @@ import importlib.util
 import json
 from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from memory.context.vocabulary import LONGEST_TEXT, TokenTable
 from memory.messages import PICTURE_TOKENS, TOOL_SEARCH, USE_TOOL, Message
@@ -50,8 +51,7 @@ class VocabularyMissing(Exception):
     """The rank file is not there or not the right one; the text says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPrefix:
+class PromptPrefix(Struct, frozen=True):
     """What is sent besides the conversation: the system prompt, and the tools as they are sent.
     `memory` is the end of the system prompt that says what is remembered for good."""
 
@@ -69,8 +69,7 @@ class PromptPrefix:
         return frozenset(tool["function"]["name"] for tool in self.tools if "function" in tool)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixTokens:
+class PrefixTokens(Struct, frozen=True):
     """The size of a prefix, in raw tokens; `memory` is a part of `system`. Each call of a tool that
     is not one of `direct` is sent with `per_call` tokens more than are counted for its message."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.change import Change, Kind
 from memory.context.limits import Limits
@@ -12,8 +14,7 @@ from memory.context.view import View
 from memory.turns import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """`change` says what moves, `why` is the rule in words that a person reads; `tokens_after` is
     the meter's figure once it is carried out.
 

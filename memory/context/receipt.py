@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import Struct
+
 from memory.context.names import MONTH_OF, WORD, find_names
 
 MOST = 40
@@ -19,8 +21,7 @@ SCANNED = 200_000
 _LINE = 20_000  # characters of one message
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """How many facts of what left a summary kept, and those that it did not, the most telling
     first."""
 
@@ -57,8 +58,7 @@ def make_receipt(
     return Receipt(len(wanted) - len(missing), missing)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
+class _Fact(Struct, frozen=True):
     """Something that may be kept: as it was written, and the forms by which it is found again."""
 
     kind: str
@@ -232,8 +232,7 @@ def _values(digits: str, unit: str = "") -> frozenset[str]:
     return frozenset(values or {bare})
 
 
-@dataclass(frozen=True, slots=True)
-class _Finder:
+class _Finder(Struct, frozen=True):
     """Finds facts of a kind; a text without `sign` has none."""
 
     kind: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.context.change import Boundaries, Change, ViewEvent
 
@@ -66,8 +68,7 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
     return next((event for event in events if stack and event.id == stack[-1]), None)
 
 
-@dataclass(frozen=True, slots=True)
-class TakenAway:
+class TakenAway(Struct, frozen=True):
     """What a person took away: what stands before the seq `cleared`, and the turns `dropped` (by
     `/undo`, `/retry` and `/context drop`). It is out of the model's reach everywhere, and in no
     summary, until the person brings it back, who goes on finding it (DESIGN.md, section 8)."""
@@ -82,8 +83,7 @@ class TakenAway:
 NOTHING_AWAY = TakenAway()
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedState:
+class ReplayedState(Struct, frozen=True):
     """What all events of a conversation come to while one strategy is in force: all that a request
     needs to know of them, so that it costs the same however many there are.
 

@@ -7,9 +7,10 @@ that it had before the compaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
+
+from msgspec import Struct
 
 from memory.turns import Turn
 
@@ -18,8 +19,7 @@ EXAMPLES = 5
 _ARGUMENTS = 200  # characters of a call's arguments in an example
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """`tools` by name; `injection` says how the model gets them; `summary` is the id of the one in
     front (0: none); `examples` are tool calls as (name, arguments), the newest last. `days` counts
     the files of the daily memory, and `newest` is the day of the last ("": there is none)."""

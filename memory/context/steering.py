@@ -7,8 +7,9 @@ dropped, cut or taken back since holds there, too; what a strategy did by itself
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from memory.context.change import Change, ViewEvent
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from memory.context import summary_fields
 from memory.context.continued import Beginning
@@ -76,8 +77,7 @@ _GOAL_SHOWN = 400  # characters of the first question in a reminder
 _RECENT = 8  # turns that a reminder tells of
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryRequest:
+class SummaryRequest(Struct, frozen=True):
     """What the summariser is handed: the task, what is summarised, and the most tokens to answer
     with. `parts` are turns, the oldest first, and `prior` is the summary of what came before them;
     `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` hears of every
@@ -98,7 +98,7 @@ class SummaryRequest:
     prior: str = ""
     told: tuple[int, ...] = ()
     beginning: Beginning | None = None
-    on_spent: Callable[[Spent], None] = field(default=lambda spent: None, compare=False)
+    on_spent: Callable[[Spent], None] = lambda spent: None
 
     @property
     def has_diary(self) -> bool:
@@ -111,8 +111,7 @@ class SummaryRequest:
         return material(self.parts, self.prior)
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryResult:
+class SummaryResult(Struct, frozen=True):
     """A summary as the model wrote it. `diary` is what of it the request's `prior` does not tell,
     where there was one and the model said so; `left_out` are the indexes of the parts that no model
     would take."""
@@ -131,8 +130,7 @@ class Summarizer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePart:
+class SourcePart(Struct, frozen=True):
     """What is summarised of these turns: what was said in one, or what stood for several."""
 
     turns: tuple[int, ...]

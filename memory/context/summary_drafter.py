@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context import summary as words
 from memory.context.compaction import SummarySpec
@@ -18,8 +20,7 @@ from memory.record.ledger import Spent
 from memory.services import MemoryServices
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryDraft:
+class SummaryDraft(Struct, frozen=True):
     """The text of a summary, and what is to be known of it: by which model, what of it is new to
     the daily memory, turns that no model would take, and what it kept."""
 

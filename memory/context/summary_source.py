@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.context import summary as words
 from memory.context.receipt import Receipt, make_receipt
@@ -11,8 +12,7 @@ from memory.record.summaries import Summary
 from memory.turns import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySource:
+class SummarySource(Struct, frozen=True):
     """Turns, the summary that it continues, and those that stood for
     some of the turns until now."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.context.change import Boundaries, Change, Clip, StandIn
 from memory.context.meter import PrefixTokens, PromptPrefix
@@ -24,8 +25,7 @@ from memory.messages import (
 from memory.turns import Entry, Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """From raw counts to the provider's tokens: `offset + ratio * raw`.
 
     The ratio belongs to the model, the offset to the last request that was reported, so that the
@@ -47,8 +47,7 @@ class Scale:
 UNSCALED = Scale()
 
 
-@dataclass(frozen=True, slots=True)
-class Preface:
+class Preface(Struct, frozen=True):
     """What stands for the turns that left: a summary, with its raw tokens as it is rendered, and
     whether it was made of what came from outside."""
 
@@ -57,8 +56,7 @@ class Preface:
     is_untrusted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     """A line of the activity log, as it is sent, with its raw tokens, and whether its turn has to
     do with what comes from outside (`Turn.has_outside`). `brief` is the same without the time,
     where the line before it is of the same `hour`."""
@@ -82,8 +80,7 @@ _STUB_ARGUMENTS = 80  # characters of a call's arguments in a stub
 _AROUND_LOG = 24  # raw tokens of the exchange besides its lines
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True, dict=True):
     """What the next request holds, besides the prompt prefix.
 
     `whole` are the turns in play, oldest first, as they are in the transcript; `turns` are the
@@ -210,9 +207,9 @@ class View:
         """The same, as large as the provider counts it."""
         if scale == self.scale:
             return self
-        view = copy(self)  # with all that was added up already
+        view = replace(self, scale=scale)
+        view.__dict__.update(self.__dict__)  # all that was added up already
         view.__dict__.pop("tokens", None)
-        object.__setattr__(view, "scale", scale)
         return view
 
     def apply(self, change: Change) -> View:

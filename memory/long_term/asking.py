@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct
 
 from memory.keys import ConversationKey
 from memory.record.ledger import Spent
@@ -19,8 +20,7 @@ class NotAskedError(Exception):
         self.window = window
 
 
-@dataclass(frozen=True, slots=True)
-class DistillRequest:
+class DistillRequest(Struct, frozen=True):
     """One call: the task, the material, and the model that is to be asked ("": the one that writes
     summaries), for a `person` with limits of their own ("": for nobody in particular). `on_spent`
     hears of what it cost, also where nothing came of it."""
@@ -31,7 +31,7 @@ class DistillRequest:
     key: ConversationKey
     model: str = ""
     person: str = ""
-    on_spent: Callable[[Spent], None] = field(default=lambda spent: None, compare=False)
+    on_spent: Callable[[Spent], None] = lambda spent: None
 
 
 class Distiller(Protocol):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.long_term import distilling
 from memory.long_term.asking import DistillRequest, NotAskedError
@@ -30,8 +32,7 @@ _LINES = 3  # the share of the room that the lines may take
 _LEAST = 200  # tokens that a section may have in any window
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """What is to be distilled: all that was not yet, or what is of these days (again, if it was
     already); by this model, for at most so many US dollars (0: no limit). `is_auto` says whether
     what comes of it is in force without a person's yes, `person` whose spending limits hold besides
@@ -44,16 +45,14 @@ class Order:
     person: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DistillProgress:
+class DistillProgress(Struct, frozen=True):
     """How far it is: sections done, and of how many."""
 
     done: int
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Distilled:
+class Distilled(Struct, frozen=True):
     """What was done: how many sections of how many were distilled, how many operations came of
     them, what the calls cost (None: the price of one is unknown), and why it ended early ("": it
     did not). `away` counts the sections that were left out because a person took some of their

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 TITLE = "# What is remembered"
 IMPORTANT, NOTES = "## Important", "## Notes"
@@ -29,8 +31,7 @@ _SAID = re.compile(r"[^\s.,;:!?…\"'“”‘’„«»()\[\]*_`~，。；：�
 _ALIKE = 0.5  # of the words of a line: one that a person wrote in its place is still about the same
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a line comes from: a section of a daily file (with its `job`, and the turns in words),
     what a person wrote into a daily file (`note`), a person, or the file itself, edited by hand.
     `day` and `at` are a date and a time of day in the bot's time zone; `digest` names the section.
@@ -62,8 +63,7 @@ class Source:
         return any(first <= turn <= last for first, last in self.spans)
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(Struct, frozen=True):
     """What is deleted: these turns of a conversation (None: all of it), with the jobs by which they
     came into the daily files."""
 
@@ -72,8 +72,7 @@ class Forgotten:
     jobs: Collection[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLine:
+class MemoryLine(Struct, frozen=True):
     """A line of the file as it stands there, and where it comes from."""
 
     raw: str
@@ -170,8 +169,7 @@ def _is_alike(old: MemoryLine, new: MemoryLine) -> bool:
 # --- changes -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LineOperation:
+class LineOperation(Struct, frozen=True):
     """One change: a line is added, takes the place of the line `old`, or `old` is removed. `line`
     is the new one; `sources` say where the reason `why` comes from."""
 

@@ -12,9 +12,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.keys import ConversationKey
 from memory.long_term.distilling import digest_of
@@ -60,8 +63,7 @@ class AudienceState:
     is_distilling: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryState:
+class MemoryState(Struct, frozen=True):
     """What is in force (`version` is None where nothing ever was), and the proposal that waits."""
 
     lines: Lines

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from memory.context.meter import Meter
 from memory.long_term.document import LONGEST, escape_tags, facts, parse
@@ -28,8 +29,7 @@ HEADING = (
 MORE = " memory_search finds more."
 
 
-@dataclass(frozen=True, slots=True)
-class PromptMemory:
+class PromptMemory(Struct, frozen=True):
     """What is said of the file in the prompt ("": nothing), how many of its lines stand there, and
     why it can't be read ("": it can)."""
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from memory.context.replay import replay
 from memory.keys import ConversationKey
@@ -18,8 +19,7 @@ from memory.record.database import Database
 from memory.turns import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedConversation:
+class ArchivedConversation(Struct, frozen=True):
     """A conversation: where it belongs, and what it is called. A branch has the id of its parent,
     and goes on after this turn and seq of it. `row` is 0 for one that is not in the record."""
 

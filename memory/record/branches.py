@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from peewee import fn
 
 from memory.keys import BRANCH, ConversationKey, home_of
@@ -26,8 +26,7 @@ DEEPEST = 50
 """Branches of branches, each of the one before. In a damaged database they may go in a circle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ancestor:
+class Ancestor(Struct, frozen=True):
     """What a transcript has of one conversation's rows: those up to a seq, a turn and an event,
     from behind what the link before it has; `steering` are later events, of whichever conversation,
     that hold for these turns."""
@@ -257,8 +256,7 @@ def _next_number(database: Database, home: str) -> int:
     return max((key.number for key in keys), default=1) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class BranchRow:
+class BranchRow(Struct, frozen=True):
     """A branch of a chat, or its first conversation. `turn` is the last that it shares with the one
     of the id `parent` (0 and "": it begins by itself), `newest` its last; `title` was given to it,
     or is how its own part begins; `at` is when something was said in it last, in seconds since

@@ -6,8 +6,9 @@ import re
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from memory.record.soundness import UNUSABLE, read_only
 from memory.record.store import StoreError
@@ -18,8 +19,7 @@ _COMMAND = re.compile(r"\W*/")
 """Signs that nobody sees may stand before the slash of a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """Settings that were set in the chat, as (scope, key, value as JSON text; the scope is "" where
     it holds for all); who is let in, by name: as an owner, or as a user or a chat; and keys to
     OpenAI's protocol, as (person, whether they may use commands, whether it was used)."""

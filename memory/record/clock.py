@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-
+from msgspec import Struct
+from msgspec.structs import asdict
 from peewee import fn
 
 from memory.record import tables
@@ -12,8 +12,7 @@ from memory.record.database import Database
 _ONLY = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Times in seconds since 1970. `believed` is the last that was believed, moved on by the time
     that the bot has run since; `seen` what the clock said last. While the two are far apart,
     `waited` counts the seconds for which the bot has run so, and `is_told` says whether an owner

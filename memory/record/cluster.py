@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.record import tables
 from memory.record.database import Database, StoreError
@@ -25,8 +26,7 @@ class FencedError(StoreError):
     """This process was taken for dead, and others own what it owned."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRow:
+class ProcessRow(Struct, frozen=True):
     """A process that takes part: `role` is "gateway" or "worker"; `since` in seconds since 1970."""
 
     id: str
@@ -36,8 +36,7 @@ class ProcessRow:
     is_fenced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerRow:
+class OwnerRow(Struct, frozen=True):
     """Who owns something, or `NOBODY`; `epoch` counts its owners."""
 
     name: str

@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
 from peewee import fn
 
 from memory.context.meter import PromptFingerprint
@@ -20,8 +20,7 @@ from memory.record import tables
 from memory.record.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationRow:
+class ConversationRow(Struct, frozen=True):
     """A conversation as stored: its row id, the numbers last given out, who spoke last, and the
     newest inbox row that a turn was opened for, and what its last request began with."""
 
@@ -137,16 +136,14 @@ Standing = Literal["", "pinned", "archived"]
 _MOST_WORDS = 10  # that are looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """The newest message of a conversation that holds what was looked for."""
 
     turn: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A conversation in a list: its title, or "" and the beginning of its first question; `at` is
     when something was said last, in seconds since 1970."""
 

@@ -12,9 +12,10 @@ import re
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
+
+from msgspec import Struct
 
 from memory.keys import ConversationKey
 from memory.record import fence
@@ -28,8 +29,7 @@ _END = re.compile(r"\n<!-- end (?P<job>\d+) -->(?=(?P<gap>\n*+))")
 _ONE_WRITER = threading.Lock()  # a file that is written anew must not lose what is appended to it
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """One entry of a daily file: `at` in the bot's time zone, `turns` as words."""
 
     key: ConversationKey
@@ -129,8 +129,7 @@ def read(data: Path, audience: str, day: date) -> str:
     return path.read_text("utf-8", errors="replace") if path.is_file() else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A part of a day's file: a section of ours, with its time, conversation, turns in words and
     job; or what a person wrote beside them, where these are empty."""
 
@@ -159,8 +158,7 @@ def notes_in(day: date, text: str) -> Iterator[Note]:
         yield Note(day, own)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """A section of ours as it stands in a file's text, from `start` to `end`."""
 
     start: int
@@ -191,8 +189,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         yield _Block(head.start(), at, body, *said, int(head["job"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Which:
+class Which(Struct, frozen=True):
     """Sections: those of these jobs, and all of a conversation ("": of none)."""
 
     jobs: frozenset[int] = frozenset()

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
+from msgspec.structs import replace
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from memory.context.lines import Line, lines_of

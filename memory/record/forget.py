@@ -11,12 +11,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path, PurePosixPath
 
 import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.context.change import Change, StandIn, ViewEvent
 from memory.keys import ConversationKey
@@ -40,8 +41,7 @@ from memory.turns import Entry
 _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")  # turns that a change names
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCounts:
+class StoredCounts(Struct, frozen=True):
     """What is kept of some turns: their numbers, their messages, what they were asked with, the
     jobs by which summaries of them come into the daily memory, and the sections there; the lines of
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still have some of
@@ -64,8 +64,7 @@ class StoredCounts:
     reminders: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Gone:
+class _Gone(Struct, frozen=True):
     """What goes: turns by number, for each conversation that shares them; messages by seq,
     summaries by id."""
 
@@ -206,8 +205,7 @@ def _delete_turns(database: Database, conversation: int, turns: frozenset[int]) 
     summary.delete().where(summary.id.in_(list(gone.summaries))).execute(database)
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """Files that messages point to: `lone` are those of `data/` that only the messages have which
     go, `gone` the offloaded tool results of these, `staying` of those that stay, by the names of
     their files; `references` are to those that go."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from peewee import fn
 
 from memory.keys import ConversationKey
@@ -31,8 +32,7 @@ KEPT_FOR = 2 * 86_400.0
 """Seconds for which all runs of a job are kept: what they cost counts for its day."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     """A reminder, whose `text` is told at its `place`, a prompt, which runs as a turn there, or a
     command ("/memory distill"), whose answer is told to nobody.
 
@@ -90,8 +90,7 @@ class JobRow:
         return self.retry_due if self.retry_at else self.next_at
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(Struct, frozen=True):
     """A job that somebody wants: its `rule` counts from `anchor` (seconds since 1970), which for
     what happens once is its time; `budget` is what a run may cost, in US dollars (None: what is
     set), `branch`, `hook` and `condition` as in `JobRow`."""
@@ -108,8 +107,7 @@ class NewJob:
     condition: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Struct, frozen=True):
     """A run of a job that was `due` and begun at `at`. `inbox` is its message (0: a reminder),
     `outbox` what was said of it, with spaces between; `cost` in US dollars."""
 
@@ -125,8 +123,7 @@ class RunRow:
     id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunDelivery:
+class RunDelivery(Struct, frozen=True):
     """How far what a run said has come: how many parts wait to be sent, how often the first of
     these was tried in vain, and how many were put aside."""
 

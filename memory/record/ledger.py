@@ -6,17 +6,16 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from peewee import fn
 
 from memory.record import branches, tables
 from memory.record.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """One call to a model. Tokens as the provider reported them, or as counted by the meter
     (`is_reported` False); of the prompt, `cached` were read from a cache, and `written` into one
     that has a price of its own; of the completion, `reasoning` were thought and not said; `cost` in
@@ -33,8 +32,7 @@ class Spent:
     reasoning: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(Struct, frozen=True):
     """Calls added up. `unknown` counts those whose price is not known; `cost` leaves them out."""
 
     calls: int = 0

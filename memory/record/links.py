@@ -7,16 +7,17 @@ A link that is over keeps its row: messages that were taken in while it held bel
 from __future__ import annotations
 
 import hmac
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memory.record import tables
 from memory.record.database import Database
 from memory.record.mailbox import AddressColumns
 
 
-@dataclass(frozen=True, slots=True)
-class ChatLink:
+class ChatLink(Struct, frozen=True):
     """The chat whose first conversation is `home` ("telegram/42") goes on in the conversation
     `target` ("terminal/main"), since `at` (seconds since 1970). `person` asked for that by the code
     that `giver` was given."""
@@ -29,8 +30,7 @@ class ChatLink:
     is_over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCode:
+class LinkCode(Struct, frozen=True):
     """A code that leads to a conversation, without itself; `place` is where it was given."""
 
     target: str

@@ -3,16 +3,17 @@ of what opens anything only a digest is kept."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memory.record import tables
 from memory.record.database import Database
 from memory.record.people import Known, Role, find_known, let_in
 
 
-@dataclass(frozen=True, slots=True)
-class Invite:
+class Invite(Struct, frozen=True):
     """A link that lets a person ("web/ann") in, once; times are seconds since 1970."""
 
     person: str
@@ -22,8 +23,7 @@ class Invite:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class LoginRow:
+class LoginRow(Struct, frozen=True):
     """A browser in which a person is signed in ("web/": the owner, by the token of which `proof`
     is made). `browser` is what it calls itself; times are seconds since 1970."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import and_, or_
 from typing import Any, Literal
 from urllib.parse import unquote
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from peewee import fn
 
 from memory.keys import BRANCH, home_of
@@ -24,8 +25,7 @@ from memory.record.branches import rows_of_chat
 from memory.record.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class AddressColumns:
+class AddressColumns(Struct, frozen=True):
     """The columns of an address."""
 
     channel: str
@@ -34,8 +34,7 @@ class AddressColumns:
     user: str
 
 
-@dataclass(frozen=True, slots=True)
-class InboxRow:
+class InboxRow(Struct, frozen=True):
     """`attachments` is JSON text: an object for each file, whose place is its `path`. `attempts`
     counts how often it was begun: a command once, a turn each time it is taken up after a
     crash. `branch` is the id of the conversation that it belongs to, where that is not the first
@@ -57,8 +56,7 @@ class InboxRow:
     is_outside: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
+class OutboxRow(Struct, frozen=True):
     """`reply` is JSON text; `id` is 0 until it is stored. `tries` counts how often it was tried
     again and not sent."""
 
@@ -188,8 +186,7 @@ def is_waiting(database: Database, channels: Sequence[str], but: Collection[int]
     return any(list(query.limit(1).tuples().execute(database)) for query in (unanswered, unsent))
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(Struct, frozen=True):
     """What waits: messages without an answer, when the oldest came (seconds since 1970; 0 where
     there is none), and replies that are not sent."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.record import tables
 from memory.record.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTool:
+class ServerTool(Struct, frozen=True):
     """A tool of a server, by the names that both have for it there; `listed` is what is told of it,
     as JSON. `is_gone` where its server lists it no more. `called_at` in seconds since 1970."""
 
@@ -23,8 +23,7 @@ class ServerTool:
     is_gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ListingChange:
+class ListingChange(Struct, frozen=True):
     """What a server lists has changed; `at` in seconds since 1970."""
 
     server: str

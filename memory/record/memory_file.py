@@ -10,8 +10,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from memory.record import daily, fence
 from memory.record.store import StoreError
@@ -28,8 +29,7 @@ class MemoryFileError(StoreError):
     """The file can't be used. The text is a sentence with what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileVersion(Struct, frozen=True):
     """By which a file is known again: a changed one has another."""
 
     changed: int

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 from peewee import fn
 
 from memory.context.replay import replay
@@ -26,8 +27,7 @@ from memory.record.tables import readable
 State = Literal["held", "proposed", "undone", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """A version: `number` counts up within its audience, `at` is in seconds since 1970, `actor` is
     who made it (a person's id, "file", or "model NAME"), `why` how, in words. A proposal has
     `operations` in place of lines. `base` is the number of the version that was in force before it

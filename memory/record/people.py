@@ -4,8 +4,10 @@ to OpenAI's protocol, of which only the digest is kept."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memory.record import links, tables
 from memory.record.database import Database
@@ -15,8 +17,7 @@ Kind = Literal["person", "chat"]
 Role = Literal["owner", "user"]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """Who is let in: a person ("telegram/42"), or all who write in a chat ("telegram/-100"). `name`
     is what the platform calls them, `by` who let them in, `at` in seconds since 1970."""
 
@@ -28,8 +29,7 @@ class Known:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A stranger who was given a code, and where they wrote; `tries` counts the wrong codes that
     were tried since."""
 
@@ -133,8 +133,7 @@ def _to_pending(row: dict[str, Any]) -> Pending:
     return Pending(row["person"], row["name"], place, row["at"], row["tries"])
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """A key without itself: whose it is ("web/ann"), what they may do, and when it was made and
     last used, in seconds since 1970 (`used` 0: never). `may_command`: text of theirs that begins
     with a slash is a command."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.context.change import Actor, Change
 from memory.context.compaction import SummarySpec
@@ -15,8 +16,7 @@ from memory.record.database import Database
 from memory.record.tables import readable
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A cut that a strategy or a rule (`actor`) wants, and what its summary is made for. `summary`
     is the id of that, 0 while it is written; `asked_at` is when the person was asked, in seconds
     since 1970, 0 before that."""
@@ -62,7 +62,7 @@ def delete(database: Database, conversation: int) -> None:
 
 def _dump(value: Plan | SummarySpec) -> dict[str, Any]:
     """The fields of a value, as JSON has them."""
-    fields: dict[str, Any] = {name: getattr(value, name) for name in value.__dataclass_fields__}
+    fields: dict[str, Any] = {name: getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, Plan):
         fields["change"] = value.change.to_json()
     return fields

@@ -6,10 +6,10 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from peewee import DatabaseError
 
 from memory.record import overrides
@@ -21,8 +21,7 @@ NEWEST = len(MIGRATIONS)
 """The version of the schema that this Parley writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A migration that was carried out: the version that it led to, its name, the seconds it took,
     the names of tables that it made and of columns (`table.column`) that it added, and how many
     rows it wrote."""
@@ -35,8 +34,7 @@ class Step:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
+class Rehearsal(Struct, frozen=True):
     """What came of it: the steps, how many messages there are, before and after, and what was set
     in chats (scope, key, value)."""
 

@@ -8,8 +8,10 @@ one row for all that have it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.record import tables
 from memory.record.database import Database
@@ -19,8 +21,7 @@ Outcome = Literal["", "answered", "too long"]
 failed, its answer broke off, or the turn was stopped meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPrefix:
+class RequestPrefix(Struct, frozen=True):
     """What stands around the messages: the system prompt as text, the tools and the parameters as
     JSON. In the parameters the messages and the tools are null, so that they have their places.
     `digest` is of all that; what was deleted since is "". `is_masked`: a secret in it was hidden
@@ -33,8 +34,7 @@ class RequestPrefix:
     is_masked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SentRequest:
+class SentRequest(Struct, frozen=True):
     """A request that one of a conversation's own turns sent to a model.
 
     Its messages are those that `strategy` shows of the entries up to `seq`, after the view events
@@ -80,7 +80,7 @@ class SentRequest:
         return self.prompt if self.is_reported and 2 * self.prompt > self.tokens else self.tokens
 
 
-_COLUMNS = tuple(field.name for field in fields(SentRequest))
+_COLUMNS = SentRequest.__struct_fields__
 _INSERT = (
     f"INSERT INTO request (conversation, {', '.join(_COLUMNS)}) "
     f"VALUES (?, {', '.join('?' * (len(_COLUMNS) - 1))}, "

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from memory.record import tables
 from memory.record.database import Database
@@ -16,8 +17,7 @@ State = Literal["", "answered", "failed", "stopped"]
 """What came of it; "": nothing yet, or nothing will, where a process before this one asked it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SideQuestion:
+class SideQuestion(Struct, frozen=True):
     """`turn` is the number of the last turn before it, `speaker` who asked where several people
     talk, `answer` what the person was told, `at` when, in seconds since 1970."""
 

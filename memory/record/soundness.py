@@ -13,10 +13,11 @@ import sqlite3
 import struct
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 _HEADER, _WAL_HEADER, _FRAME_HEADER = 100, 32, 24
 _MAGIC = b"SQLite format 3\0"
@@ -37,8 +38,7 @@ UNUSABLE = (sqlite3.Error, UnicodeDecodeError)
 SQLite's own sentence quotes bytes of a damaged schema, which are no text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct, frozen=True):
     """What a write-ahead log holds up to its last commit: how many frames, which pages, and how
     many pages the database has then. `is_torn`: its header is damaged, so that SQLite takes none.
     """

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 from peewee import Select
 
 from memory.context.receipt import Receipt
@@ -19,8 +20,7 @@ from memory.record.database import Database
 from memory.record.tables import readable
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What stands for `turns` and, cumulatively, for what the summary `prior` stood for (0: none).
 
     `number` is its conversation's own, 0 for one that is for the daily memory alone; `stand_ins`
@@ -57,8 +57,7 @@ class Summary:
         return f"s{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """Turns that left by an event and are on their way to the daily memory. `summary` is the one
     that exists for them already, or 0; `style` how one is made; `stand_ins` are the events whose
     summaries stood for some of the turns until then, each with the id of that, or 0; `edited` is

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from memory.record.database import Database, DatabaseEngine, StoreError
 from memory.record.engines.sqlite import SqliteEngine, connect, in_memory
@@ -25,8 +25,7 @@ _BATCH = 1_000  # rows
 _INDEX = ("passage", "sitting", "sqlite_")
 
 
-@dataclass(frozen=True, slots=True)
-class TableShape:
+class TableShape(Struct, frozen=True):
     """A table: its columns, and those of its key, in their order; `is_counted`: that is an id, and
     higher with each row."""
 
@@ -36,8 +35,7 @@ class TableShape:
     is_counted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TableDigest:
+class TableDigest(Struct, frozen=True):
     """What all rows of a table come to."""
 
     rows: int

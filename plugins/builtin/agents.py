@@ -4,9 +4,10 @@ sub-agent (flo.monster)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
+from msgspec import to_builtins
+from msgspec.structs import asdict
 from pydantic import Field
 
 from channels.language import _, explain
@@ -141,7 +142,7 @@ async def model(ask: Ask) -> Reply:
         )
     advice = f"\n\n{about.advice}" if about.advice else ""
     said = f"{now}{about.name} ({about.where}), {window}, {tools}.{after}{advice}"
-    return Reply(said, asdict(about))
+    return Reply(said, to_builtins(about))
 
 
 async def list_models(ask: Ask) -> Reply:

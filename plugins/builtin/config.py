@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.language import _, explain
 from plugins import rules
@@ -326,7 +327,7 @@ def _table(settings: list[SettingInfo]) -> str:
     return _("| setting | value | from |\n|---|---|---|\n{rows}", rows=rows)
 
 
-_FIELDS = tuple(one.name for one in fields(SettingInfo))
+_FIELDS = SettingInfo.__struct_fields__
 
 
 def _data(setting: SettingInfo) -> dict[str, Any]:

@@ -9,13 +9,13 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from fnmatch import translate
 from itertools import accumulate, islice, takewhile
 from pathlib import Path, PurePosixPath
 from typing import Annotated, BinaryIO
 
 import regex
+from msgspec import Struct
 from pydantic import Field
 
 from agent.tools.allowance import demand
@@ -339,8 +339,7 @@ class _Glob:
         return fits[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """A line of a file that is open meanwhile, so that what is judged is what was read."""
 
     path: Path

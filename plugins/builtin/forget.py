@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from channels.language import _
 from plugins.api import (
@@ -39,8 +40,7 @@ _LEFT = (
 _BEYOND = "I can't delete what a model's provider, a messaging app or a backup keeps."
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What was asked for: `scope` is "turns", "chat", "branches" or "all", `words` how it was
     written."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
+
+from msgspec.structs import asdict
 
 from channels.language import _
 from memory.record.logins import LoginRow

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
+
+from msgspec import to_builtins
+from msgspec.structs import asdict, replace
 
 from channels.language import _, explain, number_of
 from memory.context.change import Change
@@ -196,10 +198,10 @@ async def status(ask: Ask) -> Reply:
         lines.append(failed)
     resting = [asdict(one) for one in model.resting]
     health = [asdict(one) for one in channels]
-    data = asdict(now) | {"resting": resting, "recent": asdict(recent), "health": health}
+    data = asdict(now) | {"resting": resting, "recent": to_builtins(recent), "health": health}
     if ask.person.is_owner and (cluster := await ask.bot.processes.look()) is not None:
         lines.append(describe(cluster, time.time()))
-        data["cluster"] = asdict(cluster)
+        data["cluster"] = to_builtins(cluster)
     return Reply("\n\n".join(lines), data)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, time, timedelta
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from channels.language import _, figure
 from memory.keys import ConversationKey
@@ -68,7 +70,7 @@ async def _show(ask: Ask) -> Reply:
     columns = _columns([bill for bills in groups.values() for bill in bills.values()])
     rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, columns)]
     data: dict[str, Any] = {
-        "limits": {account.setting: asdict(account) for account in shown},
+        "limits": {account.setting: to_builtins(account) for account in shown},
         **{title or "chat": _data(bills) for title, bills in groups.items()},
     }
     is_stopped = any(account.is_used_up for account in shown)

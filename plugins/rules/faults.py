@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, get_args
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 Place = tuple[str | int, ...]
@@ -15,8 +15,7 @@ Place = tuple[str | int, ...]
 _TYPED = ("condition", "action")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """`text` is the rest of a sentence about the place: (2, "condition", "threshold")."""
 
     place: Place

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.models.base import ModelReply, ModelRequest
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT, add_details, put_back

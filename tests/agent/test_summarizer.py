@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent.models.base import ContextOverflow, ModelRefused, ModelRequest, Usage
 from agent.summarizer import ModelSummarizer

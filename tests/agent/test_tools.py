@@ -2,7 +2,6 @@ import asyncio
 import json
 import logging
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -10,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pydantic import BaseModel, Field
 
 from agent.tools import ToolError

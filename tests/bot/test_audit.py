@@ -8,11 +8,12 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bot.audit import Risk, audit, exit_code, installation, report
 from memory.record.engines.sqlite import connect

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import timeit
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,6 +13,7 @@ import pytest
 import tzlocal
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bot.runtime import limits_of
 from bot.settings import SettingError, Settings, SettingsStore, load_layers

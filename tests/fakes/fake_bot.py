@@ -10,8 +10,9 @@ import itertools
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from channels.base import (
     Accepted,

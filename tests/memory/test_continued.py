@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memory.context.change import Change
 from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays

@@ -27,7 +27,7 @@ from tests.memory.rooms import KEY, Lodge
 
 SMALL_DISK = """
 import asyncio, sys
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record.store import StoreError

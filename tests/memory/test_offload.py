@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memory.keys import ConversationKey, file_name
 from memory.messages import Image, Message

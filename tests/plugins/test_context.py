@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -10,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
 from memory.context.meter import PrefixTokens
@@ -93,7 +93,7 @@ def with_a_tool(number: int) -> Turn:
 
 
 def view(turns: tuple[Turn, ...], current: int = 0, **bounds: object) -> View:
-    boundaries = replace(Boundaries(), **bounds)  # type: ignore[arg-type]
+    boundaries = replace(Boundaries(), **bounds)
     return View(
         turns,
         apply_boundaries(turns, boundaries),
@@ -106,7 +106,7 @@ def view(turns: tuple[Turn, ...], current: int = 0, **bounds: object) -> View:
 
 def event(number: int, kind: Kind, **fields: object) -> ViewEvent:
     whole = ViewEvent(NOON, kind, "person", "", Change(), "trim", turn=9, id=number)
-    return replace(whole, **fields)  # type: ignore[arg-type]
+    return replace(whole, **fields)
 
 
 def test_a_turn_in_play_says_how_it_is_shown() -> None:

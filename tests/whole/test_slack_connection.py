@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from channels.base import Activity, Bot, ChannelError, Delta
 from channels.kit.messenger import Messenger

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.context.limits import Limits
 from memory.context.plan import Plan
@@ -12,8 +13,7 @@ from memory.context.summary import Style
 from memory.context.view import Rendering, View
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
+class Strategy(Struct, frozen=True):
     """`plan` says what is due. `preface` is how what left is sent, `style` how it is summarised.
 
     `waits`: the step waits for the summary that its cut calls for; otherwise the cut is made at

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import replace
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from memory.context.change import Boundaries, Change, Folded, Rolled
 from memory.context.limits import Limits

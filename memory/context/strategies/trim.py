@@ -11,7 +11,7 @@ down: of 21 turns with t21 running, t1 to t10 leave.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
@@ -24,8 +24,7 @@ FEW = 5
 """Complete turns below which they are squeezed before any of them leaves."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(Struct, frozen=True):
     """A plan in the making: the view as it would be, and what makes it so."""
 
     view: View

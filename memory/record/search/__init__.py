@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
+
+from msgspec import Struct
 
 from memory.context.replay import TakenAway
 from memory.messages import SEARCHES
@@ -45,8 +46,7 @@ MOST = 100
 """Messages that `passages` shows at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A message that was found: what was searched of it, and where words stand in that, in order.
 
     `conversation` names where it was said, `before` and `after` are the messages right beside it of
@@ -64,8 +64,7 @@ class Hit:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The best hits, how many messages hold any of the words (of passages: how many may be shown),
     how many hold all of them, and how many more were wanted than are shown at once."""
 
@@ -183,8 +182,7 @@ def scan(
 # --- passages ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """The messages that hold this text in any case, each with its neighbours."""
 
     text: str
@@ -192,22 +190,19 @@ class Words:
     after: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """The newest messages."""
 
     last: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """The first messages."""
 
     first: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
+class Around(Struct, frozen=True):
     """All messages of a turn, and of so many turns before and after it."""
 
     turn: int
@@ -215,8 +210,7 @@ class Around:
     after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Exactly:
+class Exactly(Struct, frozen=True):
     """One message, as the model was shown it whole, by its turn and seq: how a stub names it."""
 
     turn: int

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from memory.messages import Message
 from memory.record import transcript
@@ -37,8 +37,7 @@ _SHIFT = 32
 _SEQ = (1 << _SHIFT) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """The places from `first` to `last`."""
 
     first: int

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime, time, tzinfo
+
+from msgspec.structs import replace
 
 from memory.keys import ConversationKey
 from memory.messages import Message

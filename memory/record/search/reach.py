@@ -7,7 +7,8 @@ does: what that has taken away of it is away, and what another one has is not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.keys import home_of as chat_of
@@ -18,8 +19,7 @@ from memory.record.search import index
 from memory.record.search.index import IndexedConversation, Range, Ranges, home_of, range_of
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What may be found: all that is kept of an audience. For the model (`is_model`) only what no
     person took away, and of the conversation in which a turn runs only what was said before that:
     `running` is the conversation's row, and the seq at which the turn begins. `here` is the row of

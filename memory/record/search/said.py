@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
 
 import regex
+from msgspec.structs import replace
 
 from memory.messages import SEARCHES, Message
 

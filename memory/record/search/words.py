@@ -11,8 +11,9 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from memory.record.search.dates import NamedDate, find_dates
 from memory.record.search.languages import language_of
@@ -45,8 +46,7 @@ class Term(NamedTuple):
     is_prefix: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What is looked for, and how it is asked: `words` are all of its words, `asks_self` says that
     it is about who asks."""
 

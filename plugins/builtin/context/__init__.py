@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from channels.language import _
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from channels.language import _
 from memory.compactor import COOLDOWN
@@ -41,8 +43,7 @@ CALLS_RULE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """What was found, what to do about it, and the lines to type for that."""
 
     found: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from channels.language import _
 from memory.context.change import ViewEvent
@@ -19,8 +21,7 @@ WITHOUT_MODEL = ("truncate", "slim", "full", "stubs")
 """Strategies by which no model summarises what leaves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """What is known of the provider's cache: how many tokens it may hold of this conversation (0:
     it has reported no hits), what a token costs (None: unknown), how many requests a turn takes on
     average, and the strategy in force."""

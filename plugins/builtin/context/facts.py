@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct, field
 
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
@@ -25,8 +26,7 @@ LOOKED_AT = 100
 """The newest turns that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """Tool results that the model sees: tokens by tool, and the largest one with its turn."""
 
     tokens: Mapping[str, int] = field(default_factory=dict)
@@ -36,8 +36,7 @@ class Results:
     turn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What is known of a conversation. `limits` are in force, `max_tokens` is the window as it was
     set (0: the model's own), `hooks` the rules as they are written, `events` those of the newest
     turns, oldest first, `overflowing` the tool results of those turns that did not fit, as they

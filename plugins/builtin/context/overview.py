@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import tzinfo
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from channels.base import ContextUsage
 from channels.language import _, explain, number_of
@@ -63,8 +65,7 @@ Summary = Literal["", "coming", "ready"]
 """Whether the summary of the last cut is still to come, or is there and waits for the next turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """Cuts are held off, because of what a person did, until this turn begins or the context is
     this large."""
 
@@ -73,8 +74,7 @@ class Hold:
     because: str = "of your undo"
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """`learned` is a window that the provider has named, in force instead of the one set; `due`
     is what is done before the next step of the running turn; `cost` is what the next cut costs;
     `layers` says where each setting comes from; `chosen` is the strategy that is in force from the

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
 import resvg_py
+from msgspec import Struct
 
 from channels.language import _
 from plugins.api import Ask, CommandError, Reply
@@ -69,8 +69,7 @@ _STATES = {
 _LEFT = frozenset((state.LOGGED, state.SUMMARISED, state.CLEARED, state.DROPPED, state.GONE))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenBlock:
+class TokenBlock(Struct, frozen=True):
     """A turn: its tokens as they are in play, or were, and its states, the main one first."""
 
     number: int
@@ -78,8 +77,7 @@ class TokenBlock:
     state: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """What is drawn. `parts` are tokens by name and add up to `tokens`; `older` turns are not
     drawn."""
 
@@ -91,8 +89,7 @@ class Picture:
     older: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """A rectangle's place and size, in pixels."""
 
     x: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from channels.language import _
 from memory.context.change import ViewEvent
@@ -166,8 +167,7 @@ def _verb(things: Sequence[Any], one: str, many: str) -> str:
 # --- summaries, and what they stand for -----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryNode:
+class SummaryNode(Struct, frozen=True):
     """A summary that the context has, or that went into one which it has: `turns` are those that it
     stands for, with those of `inside`, which went into it; `place` is where it stands."""
 

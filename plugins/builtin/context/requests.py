@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from itertools import groupby, takewhile
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from agent.pictures import Pictures
 from agent.sent import Rebuilt, rebuild
@@ -267,8 +268,7 @@ Sign = Literal[" ", "-", "+", "~"]
 """What became of a part: it is in both as it was, left, was added, or is in both and differs."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPart:
+class RequestPart(Struct, frozen=True):
     """A message of a request, or the tools beside them. `id` says which it is in any request,
     `wire` is what was sent for it."""
 
@@ -279,8 +279,7 @@ class RequestPart:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartLine:
+class PartLine(Struct, frozen=True):
     """A part in a comparison; `before` are its tokens in the first of the two, where it `~`."""
 
     sign: Sign
@@ -290,8 +289,7 @@ class PartLine:
     before: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """`kept` tokens at the beginning of both are the same; of the first, `broken` more were in it
     and may have been cached, and `anew` are what the second holds behind that. `place` names the
     first part that is not the same ("": the first is the beginning of the second)."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, tzinfo
+
+from msgspec.structs import replace
 
 from channels.language import _, explain, figure, number_of
 from memory.context.change import Kind, ViewEvent

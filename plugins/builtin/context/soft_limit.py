@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.models.long_context import UNKNOWN, LongContext
 from channels.language import _, explain
@@ -11,8 +12,7 @@ from plugins.api import Ask
 from plugins.wording import amount
 
 
-@dataclass(frozen=True, slots=True)
-class SoftLimit:
+class SoftLimit(Struct, frozen=True):
     """`set` is what a person has set instead of what is known of the model (0: nothing)."""
 
     model: str = ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from channels.language import _, explain
 from memory.context.change import ViewEvent
@@ -35,8 +36,7 @@ STATES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(Struct, frozen=True):
     """The states of all turns of a conversation; `moves` are the events that hold, in order, and
     `in_play` the turns in play, whole, by their numbers."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent.tools.provenance import Origins
 from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
+
+from msgspec import Struct
 
 from channels.language import _
 from memory.conversation import Conversation
@@ -25,8 +26,7 @@ NEWEST = 30
 _FIRST, _LAST = 10, 70  # messages that `detail` shows of very many
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A turn in one line: tokens as the context has them, or had them before they left."""
 
     number: int

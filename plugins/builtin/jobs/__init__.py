@@ -4,7 +4,8 @@ tool `remind`, which makes the same."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from channels.language import _
 from plugins.api import (
@@ -75,8 +76,7 @@ async def jobs_command(ask: Ask) -> Reply:
 Act = Callable[[Address, int], Awaitable[JobView]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """What a subcommand does, its button, and how that it is done is told; `next` also says
     when it happens next."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import replace
 from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
 
 from channels.language import _
 from memory.record.jobs import Kind, NewJob

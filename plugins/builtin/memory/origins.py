@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from channels.language import _
 from memory.long_term.document import MemoryLine, Source
@@ -19,8 +21,7 @@ _QUOTED = 3  # messages that are quoted of a section's turns
 _LONGEST = 240  # characters of each
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """A source as a person reads it, and as data."""
 
     text: str

@@ -7,12 +7,13 @@ import atexit
 import itertools
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import format_datetime
 from functools import cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger

@@ -12,6 +12,8 @@ from functools import cache
 from html import unescape
 from typing import Any
 
+from msgspec import structs
+
 from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Desk
@@ -39,7 +41,7 @@ class Repeating(Matrix):
 
     def __init__(self, stage: MatrixStage, token: str) -> None:
         super().__init__(f"http://127.0.0.1:{stage.link.port}", token)
-        self.traits = replace(
+        self.traits = structs.replace(
             Matrix.traits, draft=1.0, group_draft=1.0, typing=0.2, overall=1_000.0
         )
         self._stage = stage

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from html import escape
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
