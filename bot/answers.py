@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from bot.access import Access
@@ -60,8 +60,7 @@ class Answers:
         return TurnAnswer(self, conversation, turn, received, besides)
 
 
-@dataclass(slots=True)
-class TurnAnswer:
+class TurnAnswer(Struct):
     """The answer of one turn. `text` is what was composed, `turn_id` the turn that it names (None:
     the chat leads elsewhere, where its number means another); `prepared` was put into the outbox
     with the model's last word (None: it is still to be told)."""

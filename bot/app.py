@@ -7,7 +7,6 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -270,8 +269,7 @@ def _queues_of(is_meant: Scope) -> Callable[[Hashable], bool]:
     return lambda queue: is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
 
 
-@dataclass(slots=True)
-class SharedChanges:
+class SharedChanges(Struct):
     """Who hears that settings, people or what may be spent were changed, which other processes hold
     in memory, too."""
 

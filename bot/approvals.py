@@ -13,10 +13,9 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Permission
@@ -33,8 +32,7 @@ PATIENCE = 600.0
 _NAME_LENGTH = 4
 
 
-@dataclass(slots=True)
-class _Question:
+class _Question(Struct):
     """A question that waits; `askers` counts the tool calls that want the same."""
 
     name: str

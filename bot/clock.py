@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.record import clock as rows
@@ -41,8 +41,7 @@ def judge(kept: Clock, now: float, ran: float) -> Clock:
     return Clock(kept.believed + ran, now, waited, kept.is_told and is_steady)
 
 
-@dataclass(slots=True)
-class ClockWatch:
+class ClockWatch(Struct):
     """Looks at the clock (seconds since 1970) whenever it is asked to, and keeps on disk for how
     long the bot has run (by `uptime`, in seconds, which no jump moves)."""
 

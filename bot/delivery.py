@@ -12,8 +12,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from bot.attachments import Stored, dump, load
 from bot.languages import Languages
@@ -48,8 +49,7 @@ class Sending(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class PreparedAnswer:
+class PreparedAnswer(Struct):
     """An answer on its way into the outbox: its parts, and their rows there, which have these ids
     once it is `store`d."""
 

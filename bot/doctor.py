@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from importlib import metadata
 from pathlib import Path
@@ -247,8 +246,7 @@ def check_database(fault: str) -> Finding:
     return Finding("database", not fault, fault or "The database is sound.", advice)
 
 
-@dataclass(slots=True)
-class _Served:
+class _Served(Struct):
     """A place where models are served, the names of those that are wanted there, and for whom ("":
     for everybody)."""
 

@@ -11,12 +11,11 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import IO, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 FILE = "parley.log"
@@ -86,8 +85,7 @@ def _parse_json(line: str, process: str) -> LogEntry | None:
     return LogEntry(at, texts[0].upper(), texts[1], texts[2], first, rest, process)
 
 
-@dataclass(slots=True)
-class LogStream:
+class LogStream(Struct):
     """The lines of one process as events; `feed` takes them in as they come."""
 
     process: str = ""
@@ -145,8 +143,7 @@ def open_log(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", errors="replace", newline="\n")
 
 
-@dataclass(slots=True)
-class _Tail:
+class _Tail(Struct):
     """A file that grows, and is replaced by another one of its name now and then."""
 
     path: Path
@@ -198,8 +195,7 @@ class _Tail:
             self.file = None
 
 
-@dataclass(slots=True)
-class LogFollower:
+class LogFollower(Struct):
     """What is written to the logs of a folder from now on, also by processes that come later."""
 
     folder: Path
@@ -249,8 +245,7 @@ _COLOURS = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 _DIM = "2"
 
 
-@dataclass(slots=True)
-class LogPrinter:
+class LogPrinter(Struct):
     """Events as lines for a person, in a time zone; a line for each new day."""
 
     zone: tzinfo

@@ -8,12 +8,12 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from bot.settings import Settings
@@ -28,8 +28,7 @@ BUILT_IN = ("discord", "feishu", "mail", "matrix", "slack", "wecom", "whatsapp")
 """Packages of this project that have a `CHANNEL`."""
 
 
-@dataclass(slots=True)
-class Unavailable:
+class Unavailable(Struct):
     """A messenger that can't run, for this reason: it says so, and what is to be sent there waits
     for the next start."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -402,8 +401,7 @@ async def _alone() -> ClusterInfo | None:
     return None
 
 
-@dataclass(slots=True)
-class Processes:
+class Processes(Struct):
     """Which processes are this bot: one, unless there is a `survey` of many."""
 
     survey: Callable[[], Awaitable[ClusterInfo | None]] = _alone

@@ -13,11 +13,12 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from bot.log_reading import LogEntry
 from bot.logs import ROOMS
@@ -141,8 +142,7 @@ def _source(path: Path) -> Sequence[str]:
         return ()
 
 
-@dataclass(slots=True)
-class LogMasker:
+class LogMasker(Struct):
     """Masks events one after the other; a chat has the same number in all of them."""
 
     _chats: dict[str, str] = field(default_factory=dict)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import Protocol
@@ -322,8 +321,7 @@ class RunBudget(Struct, frozen=True):
             )
 
 
-@dataclass(slots=True)
-class BudgetedModel:
+class BudgetedModel(Struct):
     """A model that answers as long as a budget allows it: that of the month or of a job's run,
     sub-agents too. A request that would surely be too much is not sent; what the answer to one
     costs is not known before, so that a turn may end with one request more than its budget."""

@@ -6,16 +6,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from memory.keys import ConversationKey
 
 STOPPED = "Stopped, as you asked."
 
 
-@dataclass(slots=True)
-class StoppableTask:
+class StoppableTask(Struct):
     """`stopped` says why it was stopped, if it was."""
 
     task: asyncio.Task[Any]

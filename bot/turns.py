@@ -11,10 +11,10 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from bot.access import CLOSED, Access, name_of
@@ -60,8 +60,7 @@ PUT_ASIDE = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Said:
+class _Said(Struct, eq=False):
     """A message that waits for its turn since `at` (monotonic seconds), with what reaches the model
     of it; `unheard` says why nobody has listened to all of it, `is_stopped` that a person did not
     want it."""

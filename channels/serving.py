@@ -12,7 +12,6 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_network
 
@@ -45,8 +44,7 @@ class Patience(Struct, frozen=True):
     reader: float = 30.0
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     """What a connection has been waiting for since a time of the loop's clock: the request's
     headers (`body` False) or its body, of which so many bytes have `come`."""
 

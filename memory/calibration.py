@@ -8,9 +8,8 @@ it would stop a conversation that could go on, it is not.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from memory.context.change import Boundaries
 from memory.context.limits import Limits
@@ -40,8 +39,7 @@ class LearnedWindow(Struct, frozen=True):
     instead_of: int
 
 
-@dataclass(slots=True)
-class KnownModels:
+class KnownModels(Struct):
     """What was learned of models in all conversations, by the model's name: reported tokens for
     each that the meter counted, the window that an overflow named, the sizes of requests that were
     accepted lately, and which have counted something that they were not sent."""
@@ -78,8 +76,7 @@ class CutPrompt(Struct, frozen=True):
     read: int
 
 
-@dataclass(slots=True)
-class CutPrompts:
+class CutPrompts(Struct):
     """What was noticed of that in a conversation, by the model's name: `newest` where its last
     request was cut, `told` where the person has heard of it."""
 

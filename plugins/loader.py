@@ -11,7 +11,6 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
 from inspect import isroutine
@@ -20,6 +19,7 @@ from types import FunctionType, ModuleType
 from typing import Any, cast
 
 import pluggy
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 import plugins.builtin
@@ -46,8 +46,7 @@ class Unfit(Exception):
     """A plugin's fault, in words that complete "it was left out: …"."""
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(Struct):
     """What all plugins offer, by name, and one sentence for each plugin that was left out."""
 
     names: list[str] = field(default_factory=list)

@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +39,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct, field
 
 from agent.mcp import ServerDown
 from agent.mcp.catalogue import (
@@ -68,8 +68,7 @@ _MOST_RESOURCES = 200
 _URI = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
 
 
-@dataclass(slots=True)
-class McpConnection:
+class McpConnection(Struct):
     """A server that is ready."""
 
     client: Client

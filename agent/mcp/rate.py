@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from time import monotonic
+
+from msgspec import Struct, field
 
 LONGEST = 4_000_000
 """Bytes of one message of a server."""
@@ -32,8 +33,7 @@ class Rate:
             await asyncio.sleep(-self._room)
 
 
-@dataclass(slots=True)
-class Health:
+class Health(Struct):
     """Whether a server is still there: `over` is set when it is not, and `why` says what happened
     ("": it was ended). `said` is the end of what it wrote for people."""
 

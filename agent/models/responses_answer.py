@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.models.answer import (
@@ -29,8 +29,7 @@ _ENDS = ("response.completed", "response.incomplete")
 THOUGHT = "reasoning"
 
 
-@dataclass(slots=True)
-class _PartialItem:
+class _PartialItem(Struct):
     """An item that is still coming in: a text, a call, or an encrypted thought."""
 
     kind: str

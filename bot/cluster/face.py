@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from channels.base import Bot
 from channels.message import Outbound
 
 
-@dataclass(slots=True)
-class Face:
+class Face(Struct):
     """A channel that is elsewhere: the gateways that have it send."""
 
     name: str

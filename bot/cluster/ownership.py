@@ -20,9 +20,10 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from bot.cluster.base import Broker, BrokerError, Delivered, GiveBack, OwnerCall
 from bot.cluster.slices import Allotment, allot
@@ -77,16 +78,14 @@ class Keeper(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class _Place:
+class _Place(Struct, eq=False):
     """A place in the line for a queue, since then (monotonic seconds). What comes to one that was
     left, or that went with its connection, is not in hand."""
 
     since: float
 
 
-@dataclass(slots=True)
-class _Owned:
+class _Owned(Struct):
     """One name, as it stands with this process. `since` is when the token came (monotonic
     seconds); `is_sure` is not so from when the connection broke until the token is here again."""
 

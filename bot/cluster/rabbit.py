@@ -15,7 +15,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -33,6 +32,7 @@ from aio_pika.exceptions import (
     ChannelNotFoundEntity,
     DeliveryError,
 )
+from msgspec import Struct, field
 
 from bot.cluster.base import BrokerError, OwnerCall, Take
 from memory.tasks import BackgroundTasks, cancel_and_wait
@@ -69,8 +69,7 @@ Hear = Callable[[str, bytes], None]
 """Hears what is told on a topic."""
 
 
-@dataclass(slots=True)
-class _Link:
+class _Link(Struct):
     """One connection: `sure` has what it publishes confirmed, `quick` has not."""
 
     connection: AbstractConnection

@@ -12,8 +12,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from importlib import import_module
+
+from msgspec import Struct, field
 
 from agent.models import catalogue
 from bot.app import App
@@ -54,16 +55,14 @@ reach it. One that starts again is back before."""
 IN_USE = "it is still with another process"
 
 
-@dataclass(slots=True)
-class _Forwarding:
+class _Forwarding(Struct):
     """A gateway that shows a conversation; `until` in monotonic seconds."""
 
     task: asyncio.Task[None]
     until: float
 
 
-@dataclass(slots=True)
-class Worker:
+class Worker(Struct):
     """Answers the calls of gateways, and keeps (`Keeper`) the slices that it owns."""
 
     app: App

@@ -12,13 +12,12 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from datetime import time as day_time
 from pathlib import Path
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.pictures import find_picture_type
@@ -65,8 +64,7 @@ class Destination(Struct, frozen=True):
         return Address(self.channel, f"{self.user}/{chat}" if self.user else chat, user=self.user)
 
 
-@dataclass(slots=True)
-class Arrived:
+class Arrived(Struct):
     """What came of it, or would. Conversations are new, grown, known as they are, or went on
     differently here than there; `unreadable` says why those can't be read, and `days` and `memory`
     are how many."""

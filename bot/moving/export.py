@@ -12,12 +12,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from bot.listing import title_of
 from bot.moving.plain import ABOUT, MESSAGES, READABLE, write_about, write_message
@@ -60,8 +61,7 @@ Parley takes it in again: `python main.py import parley FOLDER`.
 """
 
 
-@dataclass(slots=True)
-class Exported:
+class Exported(Struct):
     """How much was written. `left_out` are messages that a person took away, `waiting` sections of
     the daily memory in the quarantine, `proposed` chats to whose `MEMORY.md` a change is proposed.
     """

@@ -11,10 +11,10 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from bot.app import App
@@ -48,8 +48,7 @@ _MOST_ENTRIES = 2_000_000
 _LEVELS = 64  # of folders: the files of a chat lie as deep as somebody has put them
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     """What the export has of one chat, besides conversations: names of files."""
 
     memory: str = ""

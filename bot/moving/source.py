@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from memory.messages import ToolCall
 
@@ -69,8 +68,7 @@ class ForeignSetting(Struct, frozen=True):
     value: Any
 
 
-@dataclass(slots=True)
-class Remains:
+class Remains(Struct):
     """What had no counterpart: how many of each kind, which has a name for one of them and one for
     several, and sentences about single things."""
 
@@ -86,8 +84,7 @@ class Remains:
         return bool(self.counts or self.remarks)
 
 
-@dataclass(slots=True)
-class Belongings:
+class Belongings(Struct):
     """What there is besides conversations: lines for `MEMORY.md`, notes for days, personas and
     settings."""
 

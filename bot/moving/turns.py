@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from bot.moving.source import ForeignMessage
@@ -99,8 +98,7 @@ class _CallIds:
         return found
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(Struct):
     """A turn as it is put together: what was said since the last call waits in `_words`."""
 
     question: Told

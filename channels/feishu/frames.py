@@ -4,15 +4,15 @@ little enough to be read and written here (decision 0017)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 CONTROL, DATA = 0, 1
 _NUMBERS = ("seq", "log", "service", "method")  # the fields 1 to 4
 _TEXTS = {6: "encoding", 7: "media", 9: "new_log"}
 
 
-@dataclass(slots=True)
-class WireFrame:
+class WireFrame(Struct):
     """`method` is CONTROL or DATA; `headers` say what is in `payload`. The others come back as they
     came."""
 

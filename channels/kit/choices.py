@@ -8,11 +8,10 @@ message a reaction would answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 
 from channels.base import ChannelState
 from channels.kit.platform import Button, Place, Traits
@@ -82,8 +81,7 @@ def _fitting(actions: Sequence[Action], traits: Traits) -> list[Action]:
     return [*islice(fitting, traits.most_buttons)]
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """What is kept of a chat: the choices that its newest message `offered`, as label and data;
     what messages have `taken`, by their id and number; which commands answer the messages that
     `asked`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -26,8 +25,7 @@ Find = Callable[[str], Awaitable[Sequence[PickerEntry]]]
 """The entries for what is typed."""
 
 
-@dataclass(slots=True)
-class Picker:
+class Picker(Struct):
     """What is chosen from; `found` are the entries, the one at `index` is marked."""
 
     title: str

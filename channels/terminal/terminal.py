@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
 from uuid import uuid4
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.utils import is_dumb_terminal
@@ -62,8 +62,7 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PATIENCE = 1.0
 
 
-@dataclass
-class _Exchange:
+class _Exchange(Struct):
     """A message of the person's until it is answered. `question` is "" once it is on the screen."""
 
     question: str = ""

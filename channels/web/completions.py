@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -382,8 +381,7 @@ def usage(done: Completed) -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True)
-class SentText:
+class SentText(Struct):
     """What a client has been sent: `step` of the step under way. What has streamed can't be taken
     back here, so that where the answer turns out otherwise (it was stopped, or begun anew) the
     whole of it follows."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 Json = Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class StreamDraft:
+class StreamDraft(Struct):
     """The turn that runs, as far as it can be shown."""
 
     id: str = ""

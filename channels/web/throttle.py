@@ -14,8 +14,9 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from channels.listening import origin_of
 
@@ -36,8 +37,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-@dataclass(slots=True)
-class _Guesses:
+class _Guesses(Struct):
     """Of one address. `wrong` are digests; times are seconds of the throttle's clock."""
 
     wrong: set[bytes] = field(default_factory=set)

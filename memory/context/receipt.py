@@ -7,10 +7,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from memory.context.names import MONTH_OF, WORD, find_names
 
@@ -107,8 +106,7 @@ _UNIT = re.compile(
 _THOUSANDS = re.compile(r"(\d+)(k|m)", re.IGNORECASE)
 
 
-@dataclass
-class _Facts:
+class _Facts(Struct):
     """Facts of texts, with how telling each is."""
 
     _by_form: dict[tuple[str, frozenset[str]], _Fact] = field(default_factory=dict)

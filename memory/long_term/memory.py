@@ -12,11 +12,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.keys import ConversationKey
@@ -52,8 +51,7 @@ PROPOSED: tuple[State, ...] = ("proposed",)
 UNDONE: tuple[State, ...] = ("undone",)
 
 
-@dataclass(slots=True)
-class AudienceState:
+class AudienceState(Struct):
     """What is known of an audience's file while the bot runs. Whoever changes the file or its
     versions holds `changing`; `forgotten` counts how often something was deleted, and
     `is_distilling` says whether a distillation is under way."""

@@ -18,13 +18,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 import orjson
+from msgspec import Struct, field
 
 from memory.keys import file_name
 from memory.messages import Image, Message
@@ -247,8 +247,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(Struct):
     """What a `context.jsonl` holds, as it was at this size and time of its last change."""
 
     state: tuple[int, int] = (0, 0)

@@ -18,11 +18,11 @@ import sqlite3
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
 from peewee import DatabaseError
 
 from memory.record import engines, fence
@@ -36,8 +36,7 @@ Work = Callable[[Database], T]
 GROUP = 500  # jobs that share one transaction at most
 
 
-@dataclass(slots=True)
-class _Job(Generic[T]):
+class _Job(Struct, Generic[T]):
     work: Work[T]
     future: asyncio.Future[T]
     is_alone: bool = False  # carried out outside of any transaction

@@ -7,7 +7,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from memory.conversation import Conversation
 from memory.events import NOTHING, EventName
@@ -25,8 +26,7 @@ BEFORE_A_STEP: frozenset[EventName] = frozenset(
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """How often a rule has acted in a conversation, when last (by the clock, in seconds), and how
     many tool calls had ended by then."""
 
@@ -40,8 +40,7 @@ class Tally:
         return not is_spent and now - self.last >= rule.cooldown
 
 
-@dataclass(slots=True)
-class RuleState:
+class RuleState(Struct):
     """What is counted of a conversation while the bot runs: tool calls in all, and before the last
     compaction; each rule's tally; and what waits for the model to read on."""
 
