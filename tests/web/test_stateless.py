@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 from openai import (
     APIError,
     APIStatusError,
@@ -403,7 +404,7 @@ def awaited(site: Site) -> asyncio.Event:
         book(key, person, call)
         booked.set()
 
-    object.__setattr__(services, "on_spent", hear)
+    force_setattr(services, "on_spent", hear)
     return booked
 
 
