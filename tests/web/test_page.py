@@ -74,6 +74,32 @@ async def test_an_answer_streams_survives_a_reload_and_can_be_stopped(
         await expect(tab.page.locator(".pending")).to_have_count(0)
 
 
+async def test_an_answer_stays_in_sight_when_its_question_is_confirmed_after_a_reload(
+    tmp_path: Path, browser: Browser
+) -> None:
+    confirmed = asyncio.Event()
+
+    async def confirm_late(route: Route) -> None:
+        if route.request.method == "POST":
+            response = await route.fetch()
+            await confirmed.wait()
+            await route.fulfill(response=response)
+        else:
+            await route.continue_()
+
+    async with serving(tmp_path, [Hang("Half an *answer*")]) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.page.route("**/messages*", confirm_late)
+        await tab.writes("Tell me.")
+        await tab.sees(".pending em:text-is('answer')")
+        await tab.page.reload()
+        await tab.sees(".unsent-state")
+        confirmed.set()
+        await tab.sees(".pending em:text-is('answer')")
+        await tab.presses("Stop the answer")
+        await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
+
+
 async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(
     tmp_path: Path, browser: Browser
 ) -> None:

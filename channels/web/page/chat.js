@@ -163,8 +163,13 @@ export class Chat {
     const article = this.#find(id);
     if (!article?.classList.contains("unsent")) return;
     article.className = "turn pending";
-    article.replaceChildren(article.firstChild, waiting());
+    article.replaceChildren(article.firstChild, this.#answerSoFar(id) ?? waiting());
     this.#drawRunning();
+  }
+
+  /** What was told of an answer already: its question may be confirmed later, after a reload. */
+  #answerSoFar(id) {
+    return this.#draft?.id === id && this.#draft.element.hasChildNodes() ? this.#draft.element : null;
   }
 
   /** Show turns no more that were deleted: these, or all where none is named. */
