@@ -68,7 +68,7 @@ def _room(file: str) -> str:
     return first if first in ROOMS else ""
 
 
-class Hands:
+class TestChannel:
     """A channel: what is handed in goes to the bot, what the bot sends is awaited."""
 
     name = "pipe"
@@ -108,31 +108,31 @@ def _answer(request: Received) -> Say:
 
 
 @asynccontextmanager
-async def living(folder: Path) -> AsyncIterator[tuple[Hands, Callable[[], Awaitable[None]]]]:
+async def run_bot(folder: Path) -> AsyncIterator[tuple[TestChannel, Callable[[], Awaitable[None]]]]:
     """A bot, and what waits until nothing is left to do in it."""
     config = folder / "config.json"
     config.write_text('{"model": "gpt-4o-mini"}')
     async with OpenAIServer(_answer) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "none"}
-        hands = Hands()
-        app = await assemble(load_layers(config, environ), folder / "data", [hands])
+        channel = TestChannel()
+        app = await assemble(load_layers(config, environ), folder / "data", [channel])
         running = asyncio.create_task(app.run())
         try:
-            yield hands, app.idle
+            yield channel, app.idle
         finally:
-            hands.leave()
+            channel.leave()
             await running
 
 
 async def measured(calls: Calls, folder: Path) -> list[tuple[str, tuple[int, int, int]]]:
     """What each thing took."""
     rows = []
-    async with living(folder) as (hands, idle):
+    async with run_bot(folder) as (channel, idle):
 
         async def count(what: str, text: str, chat: str) -> None:
             calls.counts.clear()
             calls.is_on = True
-            await hands.says(text, chat)
+            await channel.says(text, chat)
             await idle()
             calls.is_on = False
             rows.append((what, calls.ours()))
@@ -144,18 +144,18 @@ async def measured(calls: Calls, folder: Path) -> list[tuple[str, tuple[int, int
             "/config": "/config agent_max_context_turns",
         }.items():
             for _ in range(WARM):
-                await hands.says("What did we say about the plan?", what)
-                await hands.says(text, what)
+                await channel.says("What did we say about the plan?", what)
+                await channel.says(text, what)
                 await idle()
             await count(what, text, what)
         for turn in range(2):
             for _ in range(WARM):
-                await hands.says("What did we say about the plan?", f"compaction {turn}")
+                await channel.says("What did we say about the plan?", f"compaction {turn}")
             await idle()
             if turn:
                 await count("/context compact", "/context compact", f"compaction {turn}")
             else:
-                await hands.says("/context compact", f"compaction {turn}")
+                await channel.says("/context compact", f"compaction {turn}")
     return rows
 
 

@@ -30,7 +30,7 @@ import aiohttp
 from aiohttp import web
 
 from benchmarks import figures
-from benchmarks.overhead import BOT, MODEL, QUESTION, House, cpu_of, floor, running
+from benchmarks.overhead import BOT, MODEL, QUESTION, Setup, cpu_of, floor, running
 
 WARM = 30
 """First messages of a process, which load what is slow to import; they are not measured."""
@@ -225,7 +225,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=wanted.folder) as folder, running(MODEL) as model:
         assert model.stdout is not None
         address = model.stdout.readline().decode().strip()
-        least = floor(House(Path(folder), address)).latency
+        least = floor(Setup(Path(folder), address)).latency
         with serving(Path(folder), address) as (url, process):
             measured = asyncio.run(measure(url, process, least, wanted))
         tokens = asyncio.run(first_tokens(Path(folder) / "first"))

@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 MODEL = "claude-sonnet-4-5"
 FRESH, READ, WRITTEN, SAID = 3.0, 0.3, 3.75, 15.0
@@ -56,12 +56,12 @@ async def talk(
     }
     context = {"strategy": strategy, "max_tokens": window}
     config = {"model": MODEL, "brain": brain, "context": context}
-    house = House()
+    bot = TestBot()
     with tempfile.TemporaryDirectory() as folder:
-        async with running(Path(folder), house, config, {"KEY": "sk-test"}):
+        async with running(Path(folder), bot, config, {"KEY": "sk-test"}):
             for number in range(turns):
-                await house.says(f"Question {number}: {TALK * 3}")
-            reply = await house.says("/usage")
+                await bot.says(f"Question {number}: {TALK * 3}")
+            reply = await bot.says("/usage")
     assert reply.data is not None
     bill: dict[str, Any] = reply.data["chat"]["this chat, in all"]
     return bill

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.overhead import MODEL, WARM, House, crowd, piped, running
+from benchmarks.overhead import MODEL, WARM, Setup, crowd, piped, running
 from tests.servers.postgresql import PostgresqlServer, running_server
 
 CHATS, EACH = 20, 15
@@ -29,7 +29,7 @@ _TICK = 1e3 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class OnServer(House):
+class OnServer(Setup):
     """A bot whose record is on a server."""
 
     url: str = ""
@@ -59,8 +59,8 @@ class Cost:
     rate: float
 
 
-def measure(house: House, server: PostgresqlServer | None) -> Cost:
-    with piped(house) as bot:
+def measure(setup: Setup, server: PostgresqlServer | None) -> Cost:
+    with piped(setup) as bot:
         for _ in range(WARM):
             bot.ask("What was that?", "warm")
         bot.ask("/context clear", "warm")
@@ -107,10 +107,10 @@ def main() -> None:
     with running_server(("shared_buffers=128MB",)) as server, a_model() as model:
         for _ in range(rounds):
             with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-                found["SQLite"].append(measure(House(Path(one), model), None))
+                found["SQLite"].append(measure(Setup(Path(one), model), None))
                 url = server.make_database("template1")
-                house = OnServer(Path(two), model, url)
-                found["PostgreSQL"].append(measure(house, server))
+                setup = OnServer(Path(two), model, url)
+                found["PostgreSQL"].append(measure(setup, server))
     print(
         "| | CPU ms a message | ms to its reply | CPU ms of the server "
         f"| of {CHATS} chats: CPU ms a message | of the server | messages/s |"

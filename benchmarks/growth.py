@@ -22,8 +22,8 @@ from benchmarks.overhead import (
     MODEL,
     QUESTION,
     WARM,
-    House,
     Pipe,
+    Setup,
     cpu_of,
     cycle,
     memory_of,
@@ -87,8 +87,8 @@ def settle(bot: Pipe) -> None:
         quiet, before = (quiet + 1 if now - before < _QUIET else 0), now
 
 
-def measure(house: House, what: str, cycles: int) -> None:
-    with piped(house) as bot:
+def measure(setup: Setup, what: str, cycles: int) -> None:
+    with piped(setup) as bot:
         for _ in range(WARM):
             bot.ask(QUESTION, "warm")
         bot.ask("/context clear", "long")
@@ -107,8 +107,8 @@ def measure(house: House, what: str, cycles: int) -> None:
     )
 
 
-def many_chats(house: House, chats: int) -> None:
-    with piped(house) as bot:
+def many_chats(setup: Setup, chats: int) -> None:
+    with piped(setup) as bot:
         for _ in range(WARM):
             bot.ask(QUESTION, "warm")
         before, cpu = memory_of(bot.process).resident, cpu_of(bot.process)
@@ -130,17 +130,17 @@ def main() -> None:
     print(f"{'stored':50}{'young':>11}{'long chat':>11}{'its time':>13}{'memory':>11}")
     with tempfile.TemporaryDirectory(dir=wanted.folder) as folder, running(MODEL) as model:
         assert model.stdout is not None
-        house = House(Path(folder), model.stdout.readline().decode().strip())
+        setup = Setup(Path(folder), model.stdout.readline().decode().strip())
         path = Path(folder) / "data" / "parley.db"
-        with piped(house) as bot:
+        with piped(setup) as bot:
             bot.ask(QUESTION, "long")
-        measure(house, "nothing", wanted.cycles)
+        measure(setup, "nothing", wanted.cycles)
         fill(path, 1, wanted.long)
-        measure(house, f"{wanted.long:,} messages in the chat", wanted.cycles)
+        measure(setup, f"{wanted.long:,} messages in the chat", wanted.cycles)
         add_chats(path, wanted.chats, wanted.messages)
         what = f"and {wanted.messages:,} in {wanted.chats:,} others"
-        measure(house, what, wanted.cycles)
-        many_chats(house, wanted.chats)
+        measure(setup, what, wanted.cycles)
+        many_chats(setup, wanted.chats)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks.overhead import MODEL, House, Pipe, memory_of, piped, running
+from benchmarks.overhead import MODEL, Pipe, Setup, memory_of, piped, running
 
 
 def burst(bot: Pipe, messages: int, chats: int) -> str:
@@ -77,8 +77,8 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running(MODEL) as model:
         assert model.stdout is not None
-        house = House(Path(folder), model.stdout.readline().decode().strip())
-        with piped(house) as bot:
+        setup = Setup(Path(folder), model.stdout.readline().decode().strip())
+        with piped(setup) as bot:
             bot.ask("Hello", "first")
             print(f"at the start: {_megabytes(bot)}", flush=True)
             if options.burst:

@@ -21,7 +21,7 @@ from pathlib import Path
 from channels.web.streams import render
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.hostile.texts import TEXTS
-from tests.whole.telegram_house import TelegramHouse, at_telegram
+from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
 AIM = 0.1
 """Seconds for which the loop may be held."""
@@ -68,12 +68,12 @@ async def measured(
     answers = {_question(name, size): f"Look:\n\n{TEXTS[name](size)}" for name, size in asked}
     found: list[Held] = []
     with tempfile.TemporaryDirectory() as folder:
-        async with at_telegram(Path(folder), _model(answers)) as house, _watched() as watch:
-            await _answered(house, "begin")
+        async with at_telegram(Path(folder), _model(answers)) as bot, _watched() as watch:
+            await _answered(bot, "begin")
             gc.freeze()  # as main.py does it
             for name, size in asked:
                 await watch.worst()
-                await _answered(house, _question(name, size))
+                await _answered(bot, _question(name, size))
                 found.append(Held("Telegram", name, size, await watch.worst()))
                 await render(TEXTS[name](size))
                 found.append(Held("the page", name, size, await watch.worst()))
@@ -93,12 +93,12 @@ def _model(answers: Mapping[str, str]) -> Callable[[Received], Answer]:
     return model
 
 
-async def _answered(house: TelegramHouse, text: str) -> None:
+async def _answered(bot: TelegramTestBot, text: str) -> None:
     async with asyncio.timeout(_PATIENCE):
-        before = len(house.model.requests)
-        house.ann.says(text)
-        await house.telegram.until(lambda: len(house.model.requests) > before)
-        await house.is_idle()
+        before = len(bot.model.requests)
+        bot.ann.says(text)
+        await bot.telegram.until(lambda: len(bot.model.requests) > before)
+        await bot.is_idle()
 
 
 @asynccontextmanager

@@ -22,9 +22,9 @@ from typing import Any
 from agent.mcp.catalogue import ListedTool
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.house import living
-from tests.whole.mcp_house import HOSTILE, running_programs, script
+from tests.whole.mcp_testbot import HOSTILE, running_programs, script
 from tests.whole.process import talking
+from tests.whole.testbot import run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 NAMES = ("github", "linear", "notion", "slack", "gmail", "calendar", "drive", "jira", "sentry")
@@ -49,23 +49,23 @@ def servers(folder: Path, count: int) -> dict[str, Any]:
 async def weigh(folder: Path, strategy: str, count: int) -> dict[str, float]:
     """Tokens that stand before a fresh conversation, and of all schemas."""
     settings = servers(folder, count) | {"context": {"strategy": strategy}}
-    async with living(folder, script, settings) as house:
-        await house.says("Hello")
-        meter = house.app.conversations.services.meter
-        prefix = meter.prefix(house.app.config.prefix(KEY))
-        sent = house.server.requests[-1].body
+    async with run_bot(folder, script, settings) as bot:
+        await bot.says("Hello")
+        meter = bot.app.conversations.services.meter
+        prefix = meter.prefix(bot.app.config.prefix(KEY))
+        sent = bot.server.requests[-1].body
         found = {"prompt": prefix.system, "tools": prefix.tools, "started": float(alive(folder))}
         begun = time.perf_counter()
         if count:
-            await house.says('call tool_search {"query": "create an issue"}')
+            await bot.says('call tool_search {"query": "create an issue"}')
             found["first search"] = time.perf_counter() - begun
             begun = time.perf_counter()
-            await house.says('call tool_search {"query": "create an issue"}')
+            await bot.says('call tool_search {"query": "create an issue"}')
             found["next search"] = time.perf_counter() - begun
-            after = house.server.requests[-1].body
+            after = bot.server.requests[-1].body
             assert after["tools"] == sent["tools"]
             assert after["messages"][0] == sent["messages"][0]
-            found["schemas"] = await schemas(house.app.servers, meter.count)
+            found["schemas"] = await schemas(bot.app.servers, meter.count)
     return found
 
 

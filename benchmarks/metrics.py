@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from agent.models.base import ModelCall
-from benchmarks.overhead import MODEL, House, cycle, memory_of, piped, running
+from benchmarks.overhead import MODEL, Setup, cycle, memory_of, piped, running
 from bot.metrics import Metrics
 from bot.recent import EndedTurn, RecentActivity
 from memory.record.ledger import Spent
@@ -26,7 +26,7 @@ from memory.record.ledger import Spent
 CYCLES, CALLS = 40, 20_000
 
 
-class WatchedHouse(House):
+class WatchedSetup(Setup):
     """A bot with metrics."""
 
     @property
@@ -60,7 +60,7 @@ def main() -> None:
         assert model.stdout is not None
         url = model.stdout.readline().decode().strip()
         bots = {}
-        for name, kind in (("without", House), ("with", WatchedHouse)):
+        for name, kind in (("without", Setup), ("with", WatchedSetup)):
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             bots[name] = stack.enter_context(piped(kind(Path(folder), url)))
         spent: dict[str, list[float]] = {name: [] for name in bots}

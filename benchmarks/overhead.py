@@ -60,7 +60,7 @@ _SET_FOR_TESTS = ("PYTHONDONTWRITEBYTECODE",)
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Setup:
     """Where the bot of this run lives, and the model that answers it."""
 
     folder: Path
@@ -168,9 +168,9 @@ class Pipe:
 
 
 @contextmanager
-def piped(house: House) -> Iterator[Pipe]:
-    command = (*house.command, "--jsonl")
-    with running(command, env=house.environ, stdin=subprocess.PIPE) as process:
+def piped(setup: Setup) -> Iterator[Pipe]:
+    command = (*setup.command, "--jsonl")
+    with running(command, env=setup.environ, stdin=subprocess.PIPE) as process:
         yield Pipe(process)
 
 
@@ -220,13 +220,13 @@ def crowd(bot: Pipe, chats: int, messages: int) -> Crowd:
 # --- the floor ---
 
 
-def floor(house: House, rounds: int = 300) -> Sample:
+def floor(setup: Setup, rounds: int = 300) -> Sample:
     """What no bot can do without: a commit, a request of 20 messages, an answer read, and JSON."""
-    with closing(sqlite3.connect(house.folder / "floor.db", isolation_level=None)) as database:
+    with closing(sqlite3.connect(setup.folder / "floor.db", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode=wal")
         database.execute("PRAGMA synchronous=full")
         database.execute("CREATE TABLE message (id INTEGER PRIMARY KEY, text TEXT)")
-        samples = [_bare(database, house.model) for _ in range(rounds)]
+        samples = [_bare(database, setup.model) for _ in range(rounds)]
     return typical(samples)
 
 
@@ -280,14 +280,14 @@ def _available(terminal: int) -> bytes:
 
 
 @contextmanager
-def windowed(house: House) -> Iterator[Window]:
+def windowed(setup: Setup) -> Iterator[Window]:
     terminal, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     os.set_blocking(terminal, False)
     command = subprocess.Popen(
-        house.command,
+        setup.command,
         cwd=ROOT,
-        env=house.environ,
+        env=setup.environ,
         stdin=inside,
         stdout=inside,
         stderr=inside,
@@ -302,42 +302,42 @@ def windowed(house: House) -> Iterator[Window]:
             os.close(terminal)
 
 
-def start_to_prompt(house: House) -> float:
+def start_to_prompt(setup: Setup) -> float:
     """Seconds until the input line is drawn."""
     start = time.perf_counter()
-    with windowed(house) as window:
+    with windowed(setup) as window:
         window.wait_for(lambda drawn: PROMPT in drawn)
         return time.perf_counter() - start
 
 
-def start_to_reply(house: House) -> float:
+def start_to_reply(setup: Setup) -> float:
     """Seconds until a first command is answered in pipe mode."""
     start = time.perf_counter()
-    with piped(house) as bot:
+    with piped(setup) as bot:
         bot.ask("/version", "main")
         return time.perf_counter() - start
 
 
-def memory_in_pipe(house: House) -> Memory:
-    with piped(house) as bot:
+def memory_in_pipe(setup: Setup) -> Memory:
+    with piped(setup) as bot:
         for _ in range(MESSAGES):
             bot.ask(QUESTION, "main")
         return memory_of(bot.process)
 
 
-def memory_in_terminal(house: House) -> Memory:
-    with windowed(house) as window:
+def memory_in_terminal(setup: Setup) -> Memory:
+    with windowed(setup) as window:
         window.wait_for(lambda drawn: PROMPT in drawn)
         for number in range(1, MESSAGES + 1):
             window.type(QUESTION)
-            window.wait_for(lambda _, number=number: _sent(house) >= number)  # type: ignore[misc]
+            window.wait_for(lambda _, number=number: _sent(setup) >= number)  # type: ignore[misc]
         return memory_of(window.process)
 
 
-def _sent(house: House) -> int:
+def _sent(setup: Setup) -> int:
     """How many replies the terminal has shown, as the bot's database says."""
     query = "SELECT count(*) FROM outbox WHERE is_sent AND channel = 'terminal'"
-    with closing(sqlite3.connect(house.folder / "data" / "parley.db")) as database:
+    with closing(sqlite3.connect(setup.folder / "data" / "parley.db")) as database:
         (count,) = database.execute(query).fetchone()
     return int(count)
 
@@ -349,8 +349,8 @@ def typical(samples: Sequence[Sample]) -> Sample:
     return Sample(median(s.cpu for s in samples), median(s.latency for s in samples))
 
 
-def of_messages(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
-    least = floor(house)
+def of_messages(setup: Setup, wanted: argparse.Namespace) -> Iterator[Line]:
+    least = floor(setup)
     yield Line("the floor: CPU", f"{least.cpu:.2f} ms", "", "1")
     yield Line("the floor: time", f"{least.latency:.2f} ms", "", "1")
 
@@ -358,7 +358,7 @@ def of_messages(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
         floors = cpu / least.cpu
         return Line(what, f"{cpu:.2f} ms", target, f"{floors:.1f}", floors)
 
-    with piped(house) as bot:
+    with piped(setup) as bot:
         life = [bot.sample("old") for _ in range(wanted.stored // 2)][WARM:]
         young, old = young_and_old(bot, wanted.cycles)
         asked = typical([bot.sample("old", "/context") for _ in range(COMMANDS)])
@@ -368,7 +368,7 @@ def of_messages(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
     yield line(f"CPU a message, chat of {wanted.stored:,} messages", long.cpu, "7 floors")
     multiple = long.cpu / new.cpu
     yield Line("… as a multiple", f"{multiple:.2f}", "1.3", figure=multiple)
-    yield line("CPU a message by the scripted model, without the SDK", scripted(house, wanted).cpu)
+    yield line("CPU a message by the scripted model, without the SDK", scripted(setup, wanted).cpu)
     yield line("CPU a message, mean, with cuts and their summaries", fmean(s.cpu for s in life))
     floors = new.latency / least.latency
     yield Line("time from line to line", f"{new.latency:.1f} ms", "", f"{floors:.1f}", floors)
@@ -380,9 +380,9 @@ def of_messages(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
     yield line(f"{wanted.chats} chats at once: CPU a message", many.cpu)
 
 
-def scripted(house: House, wanted: argparse.Namespace) -> Sample:
+def scripted(setup: Setup, wanted: argparse.Namespace) -> Sample:
     """A message where the model is a function in the bot's own process."""
-    apart = House(house.folder / "scripted", house.model, program=SCRIPTED)
+    apart = Setup(setup.folder / "scripted", setup.model, program=SCRIPTED)
     with piped(apart) as bot:
         for _ in range(WARM):
             bot.ask(QUESTION, "warm")
@@ -390,17 +390,17 @@ def scripted(house: House, wanted: argparse.Namespace) -> Sample:
         return typical([sample for one in cycles for sample in one])
 
 
-def of_process(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
+def of_process(setup: Setup, wanted: argparse.Namespace) -> Iterator[Line]:
     starts = {
         "start to the prompt in a terminal": start_to_prompt,
         "start to a first reply in pipe mode": start_to_reply,
     }
     for what, measure in starts.items():
-        seconds = median(measure(house) for _ in range(wanted.starts))
+        seconds = median(measure(setup) for _ in range(wanted.starts))
         yield Line(what, f"{seconds:.2f} s", "0.3 s")
     modes = {"pipe mode": (memory_in_pipe, 95), "a terminal": (memory_in_terminal, 105)}
     for mode, (weigh, most) in modes.items():
-        memory = weigh(house)
+        memory = weigh(setup)
         after = f"after {MESSAGES} messages in {mode}"
         size = memory.resident
         yield Line(f"resident {after}", f"{size:.0f} MB", f"{most} MB", figure=size)
@@ -427,9 +427,9 @@ def main() -> None:
         running(MODEL) as model,
     ):
         assert model.stdout is not None
-        house = House(Path(folder), model.stdout.readline().decode().strip())
+        setup = Setup(Path(folder), model.stdout.readline().decode().strip())
         for part in (of_process, of_messages):
-            for line in part(house, wanted):
+            for line in part(setup, wanted):
                 print(f"{line.what:58}{line.value:>14}{line.target:>9}{line.floors:>9}", flush=True)
                 if line.figure is not None:
                     measured[line.what] = line.figure

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.overhead import MODEL, QUESTION, House, memory_of, piped, running, start_to_reply
+from benchmarks.overhead import MODEL, QUESTION, Setup, memory_of, piped, running, start_to_reply
 
 ONE, TWO = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
 PERIOD = 100_000  # microseconds
@@ -36,7 +36,7 @@ class Confinement:
 
 
 @dataclass(frozen=True)
-class SmallHouse(House):
+class SmallSetup(Setup):
     """A bot that begins by going into control groups."""
 
     confinement: Confinement = Confinement()
@@ -86,12 +86,12 @@ def written(process: int) -> int:
     return int(lines["write_bytes"])
 
 
-def measure(house: SmallHouse, messages: int) -> Iterator[tuple[str, str]]:
+def measure(setup: SmallSetup, messages: int) -> Iterator[tuple[str, str]]:
     """The lines of the table."""
-    start_to_reply(house)  # compiles what was never run, and makes the database
-    starts = [start_to_reply(house) for _ in range(3)]
+    start_to_reply(setup)  # compiles what was never run, and makes the database
+    starts = [start_to_reply(setup) for _ in range(3)]
     yield "start to a first reply in pipe mode", f"{median(starts):.2f} s"
-    with piped(house) as bot:
+    with piped(setup) as bot:
         bot.ask("/version", "main")
         yield "resident after the start", f"{memory_of(bot.process).resident:.0f} MB"
         bot.ask(QUESTION, "main")
@@ -105,7 +105,7 @@ def measure(house: SmallHouse, messages: int) -> Iterator[tuple[str, str]]:
         memory = memory_of(bot.process)
         yield f"resident after {messages} messages", f"{memory.resident:.0f} MB"
         yield "… of which no other process shares", f"{memory.proportional:.0f} MB"
-    if peak := house.confinement.peak:
+    if peak := setup.confinement.peak:
         yield "the most that its control group held", f"{int(peak.read_text()) / 2**20:.0f} MB"
 
 
@@ -124,7 +124,7 @@ def main() -> None:
     ):
         assert model.stdout is not None
         url = model.stdout.readline().decode().strip()
-        for what, value in measure(SmallHouse(Path(folder), url, confinement), wanted.messages):
+        for what, value in measure(SmallSetup(Path(folder), url, confinement), wanted.messages):
             print(f"{what:58}{value:>14}", flush=True)
 
 

@@ -277,9 +277,7 @@ async def test_how_hard_it_thinks_is_put_as_the_model_takes_it() -> None:
         ("content_filter", "content_filter"),
     ],
 )
-async def test_why_an_answer_ends_is_said_in_the_words_of_the_house(
-    reason: str, finish: str
-) -> None:
+async def test_why_an_answer_ends_is_said_in_our_own_terms(reason: str, finish: str) -> None:
     async with conversation(Say("So far.", finish=reason)) as (_, model):
         assert (await ask(model)).finish == finish
 

@@ -23,7 +23,7 @@ from channels.base import KeyHolder
 from channels.message import CompletionRequest, Given
 from memory.context.emergency import NoRoom
 from tests.fakes.openai_server import Hang
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ async def test_a_client_that_leaves_just_as_words_come_is_noticed(
 
     monkeypatch.setattr(_RunningRequest, "delta", leave)
     question = Given("user", {"role": "user", "content": "Hi"}, "Hi")
-    async with living(tmp_path, [Hang("It was a dark night")]) as house:
-        bot = await house.bot()
+    async with run_bot(tmp_path, [Hang("It was a dark night")]) as bot:
+        api = await bot.api()
 
         async def read() -> None:
             request = CompletionRequest([question], is_streamed=True)
-            async with aclosing(bot.complete(KeyHolder(), request)) as answer:
+            async with aclosing(api.complete(KeyHolder(), request)) as answer:
                 async for _ in answer:
                     pass
 
         reading.append(asyncio.create_task(read()))
         await asyncio.wait_for(has_left.wait(), 30)
         await asyncio.wait(reading, timeout=30)
-        await asyncio.wait_for(house.server.hung_up.acquire(), 30)
+        await asyncio.wait_for(bot.server.hung_up.acquire(), 30)
     assert reading[0].cancelled()

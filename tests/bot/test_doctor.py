@@ -38,7 +38,7 @@ def place(layers: Layers, brain: Brain) -> ModelEndpoint:
 HEALTHY = Probes(sound, place, two_models, lambda: True)
 
 
-class House:
+class TestBot:
     """A configuration and a data folder to be looked at."""
 
     def __init__(self, folder: Path) -> None:
@@ -51,28 +51,28 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestBot:
     pins = tmp_path / "requirements.txt"
     pins.write_text(f"pytest=={pytest.__version__}  # via nothing\n")
     monkeypatch.setattr(doctor, "PINS", pins)
-    return House(tmp_path)
+    return TestBot(tmp_path)
 
 
-async def test_a_new_machine_without_a_key_is_well(house: House) -> None:
-    found = await house.examined()
+async def test_a_new_machine_without_a_key_is_well(bot: TestBot) -> None:
+    found = await bot.examined()
 
     assert all(finding.is_ok for finding in found.values())
     assert list(found) == [
         *("python", "packages", "data", "database", "settings", "key", "embedded model")
     ]
-    assert not house.data.exists()
+    assert not bot.data.exists()
 
 
-async def test_a_database_that_is_damaged_is_named(house: House) -> None:
+async def test_a_database_that_is_damaged_is_named(bot: TestBot) -> None:
     async def damaged() -> str:
         return "The database is damaged: row 3 is missing from an index."
 
-    finding = (await house.examined(replace(HEALTHY, database=damaged)))["database"]
+    finding = (await bot.examined(replace(HEALTHY, database=damaged)))["database"]
 
     assert finding == Finding(
         "database",
@@ -82,40 +82,40 @@ async def test_a_database_that_is_damaged_is_named(house: House) -> None:
     )
 
 
-async def test_settings_that_do_not_fit_are_named_and_end_the_round(house: House) -> None:
-    house.config.write_text('{"agent_max_steps": 0, "modell": "a"}')
+async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: TestBot) -> None:
+    bot.config.write_text('{"agent_max_steps": 0, "modell": "a"}')
 
-    found = await house.examined(OPENAI_API_KEY="sk-hush")
+    found = await bot.examined(OPENAI_API_KEY="sk-hush")
 
     assert list(found)[-1] == "settings"
     assert len(found["settings"].sentence.splitlines()) == 2
 
 
-async def test_without_key_and_embedded_model_nobody_answers(house: House) -> None:
-    found = await house.examined(replace(HEALTHY, has_embedded=lambda: False))
+async def test_without_key_and_embedded_model_nobody_answers(bot: TestBot) -> None:
+    found = await bot.examined(replace(HEALTHY, has_embedded=lambda: False))
 
     assert not found["embedded model"].is_ok
     assert "OPENAI_API_KEY" in found["embedded model"].advice
 
 
-async def test_a_named_model_without_a_key_is_named(house: House) -> None:
-    found = await house.examined(PARLEY_MODEL="big")
+async def test_a_named_model_without_a_key_is_named(bot: TestBot) -> None:
+    found = await bot.examined(PARLEY_MODEL="big")
 
     assert found["key"].sentence == "No key is set, and 'big' needs one."
 
 
 @pytest.mark.parametrize("model", ["auto", "big"])
-async def test_an_endpoint_that_has_the_model_is_well(house: House, model: str) -> None:
+async def test_an_endpoint_that_has_the_model_is_well(bot: TestBot, model: str) -> None:
     probes = replace(HEALTHY, has_embedded=lambda: False)
 
-    found = await house.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
+    found = await bot.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
 
     assert all(finding.is_ok for finding in found.values())
     assert found["endpoint"].sentence == "It answers; models listed: 2."
 
 
-async def test_an_endpoint_without_the_model_says_which_there_are(house: House) -> None:
-    found = await house.examined(OPENAI_API_KEY="sk-hush", PARLEY_FALLBACK_MODELS="gone")
+async def test_an_endpoint_without_the_model_says_which_there_are(bot: TestBot) -> None:
+    found = await bot.examined(OPENAI_API_KEY="sk-hush", PARLEY_FALLBACK_MODELS="gone")
 
     assert found["endpoint"] == Finding(
         "endpoint",
@@ -125,8 +125,8 @@ async def test_an_endpoint_without_the_model_says_which_there_are(house: House) 
     )
 
 
-async def test_an_endpoint_that_refuses_is_quoted(house: House) -> None:
-    found = await house.examined(replace(HEALTHY, models=refused), OPENAI_API_KEY="sk-hush")
+async def test_an_endpoint_that_refuses_is_quoted(bot: TestBot) -> None:
+    found = await bot.examined(replace(HEALTHY, models=refused), OPENAI_API_KEY="sk-hush")
 
     assert found["endpoint"].sentence == "The endpoint refuses the key; check OPENAI_API_KEY."
     assert "sk-hush" not in report(list(found.values()))
@@ -135,10 +135,10 @@ async def test_an_endpoint_that_refuses_is_quoted(house: House) -> None:
 GROQ = '{"model": "llama", "brain": {"provider": "groq"}}'
 
 
-async def test_the_key_of_the_provider_that_is_set_is_looked_for(house: House) -> None:
-    house.config.write_text(GROQ)
+async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: TestBot) -> None:
+    bot.config.write_text(GROQ)
 
-    without = await house.examined(OPENAI_API_KEY="sk-another")
+    without = await bot.examined(OPENAI_API_KEY="sk-another")
     assert without["key"] == Finding(
         "key",
         False,
@@ -146,18 +146,18 @@ async def test_the_key_of_the_provider_that_is_set_is_looked_for(house: House) -
         "Put GROQ_API_KEY into the environment or .env.",
     )
     assert "endpoint" not in without
-    assert (await house.examined(GROQ_API_KEY="k"))["key"].sentence == "GROQ_API_KEY is set."
+    assert (await bot.examined(GROQ_API_KEY="k"))["key"].sentence == "GROQ_API_KEY is set."
 
 
-async def test_the_places_of_agents_and_summaries_are_looked_at_too(house: House) -> None:
-    house.config.write_text(
+async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: TestBot) -> None:
+    bot.config.write_text(
         """{"model": "big", "context": {"summary_brain": {"provider": "mistral", "model": "small"}},
         "agents": [{"id": "writer", "brain": {"provider": "deepseek", "model": "gone"}},
                    {"id": "twin", "system_prompt": "You are two."},
                    {"id": "home", "brain": {"provider": "ollama", "model": "big"}}]}"""
     )
 
-    found = await house.examined(OPENAI_API_KEY="k", DEEPSEEK_API_KEY="k")
+    found = await bot.examined(OPENAI_API_KEY="k", DEEPSEEK_API_KEY="k")
 
     assert [name for name in found if name.startswith(("key", "endpoint"))] == [
         *("key", "key of summaries", "key of writer", "key of home"),
@@ -168,15 +168,15 @@ async def test_the_places_of_agents_and_summaries_are_looked_at_too(house: House
     assert found["key of home"] == Finding("key of home", True, "None is set, and none is needed.")
 
 
-async def test_a_provider_that_lists_nothing_is_believed(house: House) -> None:
+async def test_a_provider_that_lists_nothing_is_believed(bot: TestBot) -> None:
     async def unlisted(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         raise ModelUnlisted("It does not say which models there are.")
 
-    house.config.write_text('{"model": "mine", "brain": {"provider": "azure"}}')
+    bot.config.write_text('{"model": "mine", "brain": {"provider": "azure"}}')
     probes = replace(HEALTHY, models=unlisted)
-    found = await house.examined(probes, AZURE_OPENAI_API_KEY="k")
+    found = await bot.examined(probes, AZURE_OPENAI_API_KEY="k")
     assert found["key"].sentence == "AZURE_OPENAI_ENDPOINT is not set, and 'mine' needs it."
-    found = await house.examined(
+    found = await bot.examined(
         probes, AZURE_OPENAI_API_KEY="k", AZURE_OPENAI_ENDPOINT="https://me.openai.azure.com/"
     )
     assert found["endpoint"].is_ok
@@ -190,23 +190,23 @@ async def test_a_provider_that_lists_nothing_is_believed(house: House) -> None:
     ],
 )
 async def test_a_model_is_known_by_the_name_that_its_provider_takes(
-    house: House, provider: str, model: str, listed: str
+    bot: TestBot, provider: str, model: str, listed: str
 ) -> None:
     async def one_model(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         return (ListedModel(listed),)
 
-    house.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
-    found = await house.examined(replace(HEALTHY, models=one_model), GEMINI_API_KEY="k")
+    bot.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
+    found = await bot.examined(replace(HEALTHY, models=one_model), GEMINI_API_KEY="k")
     assert found["endpoint"].is_ok
 
 
 async def test_an_endpoint_that_hangs_is_not_waited_for(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    bot: TestBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         raise TimeoutError
 
-    found = await house.examined(
+    found = await bot.examined(
         replace(HEALTHY, models=hanging), OPENAI_BASE_URL="http://127.0.0.1:1"
     )
 
@@ -253,17 +253,17 @@ def test_the_report_says_what_to_do_and_the_exit_code_agrees() -> None:
     assert (exit_code([good, bad]), exit_code([good])) == (1, 0)
 
 
-async def test_what_mcp_servers_need_is_looked_for(house: House) -> None:
-    assert "MCP servers" not in await house.examined()
-    house.config.write_text('{"mcp": {"servers": {"a": {"command": "sh"}}}}')
-    assert (await house.examined())["MCP servers"].is_ok
-    house.config.write_text('{"mcp": {"servers": {"a": {"command": "no-such-program"}}}}')
-    found = (await house.examined())["MCP servers"]
+async def test_what_mcp_servers_need_is_looked_for(bot: TestBot) -> None:
+    assert "MCP servers" not in await bot.examined()
+    bot.config.write_text('{"mcp": {"servers": {"a": {"command": "sh"}}}}')
+    assert (await bot.examined())["MCP servers"].is_ok
+    bot.config.write_text('{"mcp": {"servers": {"a": {"command": "no-such-program"}}}}')
+    found = (await bot.examined())["MCP servers"]
     assert (found.is_ok, found.sentence) == (False, "Programs are missing: a (no-such-program).")
 
 
-async def test_servers_without_the_package_for_them_are_told_of(house: House) -> None:
-    house.config.write_text('{"mcp": {"servers": {"a": {"url": "http://127.0.0.1:9/"}}}}')
-    settings = SettingsStore(load_layers(house.config, {})).effective()
+async def test_servers_without_the_package_for_them_are_told_of(bot: TestBot) -> None:
+    bot.config.write_text('{"mcp": {"servers": {"a": {"url": "http://127.0.0.1:9/"}}}}')
+    settings = SettingsStore(load_layers(bot.config, {})).effective()
     found = doctor.check_servers(settings, lambda package: None)
     assert found.advice == "Run: python -m pip install -r agent/mcp/requirements.txt"

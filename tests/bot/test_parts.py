@@ -9,11 +9,11 @@ from pathlib import Path
 
 from channels.message import Action, Outbound, Reply
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 
 @dataclass
-class LineByLine(House):
+class LineByLine(TestBot):
     """A platform that takes a line at a time, and fails at one of them."""
 
     fails_at: str = "never"
@@ -35,39 +35,39 @@ async def at_platform(
     folder: Path, text: str, fails_at: str = "never"
 ) -> AsyncIterator[LineByLine]:
     async with OpenAIServer([Say(text)] if text else []) as endpoint:
-        house = LineByLine(fails_at=fails_at)
-        house.server = endpoint
+        bot = LineByLine(fails_at=fails_at)
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, house, {}, environ):
-            yield house
+        async with running(folder, bot, {}, environ):
+            yield bot
 
 
-def sent(house: House) -> list[tuple[str, int, bool]]:
-    return [(one.reply.text, one.part, one.is_resent) for one in house.sent]
+def sent(bot: TestBot) -> list[tuple[str, int, bool]]:
+    return [(one.reply.text, one.part, one.is_resent) for one in bot.sent]
 
 
 async def test_parts_arrive_in_order_each_by_itself(tmp_path: Path) -> None:
-    async with at_platform(tmp_path, "one\ntwo\nthree") as house:
-        await house.says("Count")
-        await house.app.delivery.queues.idle()
-    assert sent(house) == [("one", 0, False), ("two", 1, False), ("three", 2, False)]
+    async with at_platform(tmp_path, "one\ntwo\nthree") as bot:
+        await bot.says("Count")
+        await bot.app.delivery.queues.idle()
+    assert sent(bot) == [("one", 0, False), ("two", 1, False), ("three", 2, False)]
 
 
 async def test_only_what_was_not_sent_is_sent_again(tmp_path: Path) -> None:
-    async with at_platform(tmp_path, "one\ntwo\nthree", fails_at="two") as house:
-        await house.says("Count")
-        await house.app.delivery.queues.idle()
-    assert sent(house) == [("one", 0, False)], "what follows a part that failed waits with it"
-    async with at_platform(tmp_path, "") as house:
-        await house.app.delivery.queues.idle()
-    assert sent(house) == [("two", 1, True), ("three", 2, True)]
+    async with at_platform(tmp_path, "one\ntwo\nthree", fails_at="two") as bot:
+        await bot.says("Count")
+        await bot.app.delivery.queues.idle()
+    assert sent(bot) == [("one", 0, False)], "what follows a part that failed waits with it"
+    async with at_platform(tmp_path, "") as bot:
+        await bot.app.delivery.queues.idle()
+    assert sent(bot) == [("two", 1, True), ("three", 2, True)]
 
 
 async def test_the_last_part_has_the_buttons(tmp_path: Path) -> None:
-    async with at_platform(tmp_path, "Hi") as house:
-        await house.says("Hello")
-        await house.says("/context")
-        await house.app.delivery.queues.idle()
-    *first, last = [one.reply for one in house.sent][1:]
+    async with at_platform(tmp_path, "Hi") as bot:
+        await bot.says("Hello")
+        await bot.says("/context")
+        await bot.app.delivery.queues.idle()
+    *first, last = [one.reply for one in bot.sent][1:]
     assert all(not part.actions for part in first)
     assert Action("Map", "/context map") in last.actions

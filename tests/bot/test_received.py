@@ -17,7 +17,7 @@ from bot.turns import BUSY, LONGEST_LINE
 from channels.message import Address, clean_text
 from plugins.docs import builtin
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 words = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
 anything = st.text(st.characters(), max_size=40)  # half characters and controls too
@@ -128,16 +128,16 @@ def test_a_chat_cannot_take_the_folder_that_another_ones_name_was_hashed_to() ->
 
 async def test_a_line_takes_no_more_when_all_come_at_the_same_moment(tmp_path: Path) -> None:
     async with OpenAIServer(lambda _: Say("Yes.")) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, house, {"owners": ["afar/ann"]}, environ):
+        async with running(tmp_path, bot, {"owners": ["afar/ann"]}, environ):
             many = range(LONGEST_LINE + 50)
-            writing = (house.writes("more", user="ann", id=f"more{number}") for number in many)
+            writing = (bot.writes("more", user="ann", id=f"more{number}") for number in many)
             taken = [accepted for accepted in await asyncio.gather(*writing) if accepted]
             assert len(taken) == LONGEST_LINE
-            await house.app.turns.queues.idle()
-            assert (await house.says("again", user="ann")).text == "Yes."
+            await bot.app.turns.queues.idle()
+            assert (await bot.says("again", user="ann")).text == "Yes."
 
 
 async def test_a_full_line_refuses_before_it_accepts_and_takes_the_same_message_later(
@@ -150,19 +150,19 @@ async def test_a_full_line_refuses_before_it_accepts_and_takes_the_same_message_
         return Hang() if asked == "hang" else Say(f"re: {asked}")
 
     async with OpenAIServer(script) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, house, {"owners": ["afar/ann"]}, environ):
-            await house.writes("hang", user="ann")
+        async with running(tmp_path, bot, {"owners": ["afar/ann"]}, environ):
+            await bot.writes("hang", user="ann")
             await endpoint.reached.acquire()
             for number in range(LONGEST_LINE - 1):
-                assert await house.writes("more", user="ann", id=f"more{number}") is not None
-            assert await house.writes("late", user="ann", id="late") is None
-            assert (await house.reply_to("late")).reply.text == BUSY
-            assert await house.writes("elsewhere", "other", "ann", "elsewhere") is not None
-            assert (await house.says("/status", user="ann")).data is not None
-            await house.says("/stop", user="ann")
-            await house.reply_to(f"more{LONGEST_LINE - 2}")
-            assert await house.writes("late", user="ann", id="late") is not None
-    assert [o.reply.text for o in house.sent if o.reply_to == "late"] == [BUSY, "re: late"]
+                assert await bot.writes("more", user="ann", id=f"more{number}") is not None
+            assert await bot.writes("late", user="ann", id="late") is None
+            assert (await bot.reply_to("late")).reply.text == BUSY
+            assert await bot.writes("elsewhere", "other", "ann", "elsewhere") is not None
+            assert (await bot.says("/status", user="ann")).data is not None
+            await bot.says("/stop", user="ann")
+            await bot.reply_to(f"more{LONGEST_LINE - 2}")
+            assert await bot.writes("late", user="ann", id="late") is not None
+    assert [o.reply.text for o in bot.sent if o.reply_to == "late"] == [BUSY, "re: late"]

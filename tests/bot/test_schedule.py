@@ -19,8 +19,8 @@ from bot.schedule import DAY, HOUR, Retention, Schedule
 from memory.context.summary import TASKS
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Fail, Received, Say
-from tests.whole.house import House, living
 from tests.whole.test_forget import echo, found_in, is_summary
+from tests.whole.testbot import TestBot, run_bot
 
 MARK = "zanzibar"
 
@@ -94,43 +94,41 @@ async def believed() -> bool:
     return True
 
 
-async def retain(house: House, days: float = 31, keeping: int = 30) -> None:
+async def retain(bot: TestBot, days: float = 31, keeping: int = 30) -> None:
     """What the tick does so many days from now."""
-    app = house.app
+    app = bot.app
     forgetting = Forgetting(app.conversations, app.turns, app.channels, lambda home, turns: None)
     await Retention(forgetting, lambda: keeping, believed, in_days(days))()
 
 
-async def rows(house: House, table: str) -> int:
+async def rows(bot: TestBot, table: str) -> int:
     query = f"SELECT COUNT(*) FROM {table}"
-    count: int = await house.app.store.read(lambda db: db.execute_sql(query).fetchone()[0])
+    count: int = await bot.app.store.read(lambda db: db.execute_sql(query).fetchone()[0])
     return count
 
 
 async def test_an_idle_conversation_goes_once_it_is_remembered(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says(f"I live in {MARK}.")
-        await house.says("And you?")
-        await retain(house)
-        assert [await rows(house, t) for t in ("message", "view_event", "summary", "job")] == [
-            0
-        ] * 4
-        assert [await rows(house, t) for t in ("inbox", "outbox")] == [0, 0]
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says(f"I live in {MARK}.")
+        await bot.says("And you?")
+        await retain(bot)
+        assert [await rows(bot, t) for t in ("message", "view_event", "summary", "job")] == [0] * 4
+        assert [await rows(bot, t) for t in ("inbox", "outbox")] == [0, 0]
         assert all("/memory/" in name for name in found_in(tmp_path))
-        assert MARK in (await house.says(f"/memory search {MARK}")).text.lower()
-        await house.says("It is me again.")
-        assert house.sent[-1].turn == "t3", "turn ids do not begin anew"
-        assert len(house.sent_to_model()) == 2
+        assert MARK in (await bot.says(f"/memory search {MARK}")).text.lower()
+        await bot.says("It is me again.")
+        assert bot.sent[-1].turn == "t3", "turn ids do not begin anew"
+        assert len(bot.sent_to_model()) == 2
 
 
 async def test_what_a_restart_finds_idle_is_summarised_with_one_call(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for number in range(8):
-            await house.says(f"My number is {number}.")
-    async with living(tmp_path, echo) as house:
-        await retain(house)
-        assert len(house.server.requests) == 1
-        memory = (await house.says("/memory")).text
+            await bot.says(f"My number is {number}.")
+    async with run_bot(tmp_path, echo) as bot:
+        await retain(bot)
+        assert len(bot.server.requests) == 1
+        memory = (await bot.says("/memory")).text
     assert "t1 to t8" in memory
 
 
@@ -138,53 +136,53 @@ async def test_a_plain_extract_serves_where_the_model_fails(tmp_path: Path) -> N
     def script(request: Received) -> Answer:
         return Fail(400, {"message": "no"}) if is_summary(request) else Say("Yes.")
 
-    async with living(tmp_path, script) as house:
-        await house.says(f"I live in {MARK}.")
-        await retain(house)
-        assert await rows(house, "message") == 0
-        assert f"t1: I live in {MARK}. → Yes." in (await house.says("/memory")).text
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says(f"I live in {MARK}.")
+        await retain(bot)
+        assert await rows(bot, "message") == 0
+        assert f"t1: I live in {MARK}. → Yes." in (await bot.says("/memory")).text
 
 
 async def test_nothing_is_deleted_that_could_not_be_written_to_the_memory(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hi")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi")
         blocked = tmp_path / "data" / "audiences" / "pipe-main" / "memory"
         blocked.write_text("a file where the folder should be")
-        await retain(house)
-        assert await rows(house, "message") == 2
+        await retain(bot)
+        assert await rows(bot, "message") == 2
         blocked.unlink()
-    async with living(tmp_path, echo) as house:
-        await house.says("/context")
-        await house.app.conversations.settle()
-        await retain(house)
-        assert await rows(house, "message") == 0
-        assert "t1" in (await house.says("/memory")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("/context")
+        await bot.app.conversations.settle()
+        await retain(bot)
+        assert await rows(bot, "message") == 0
+        assert "t1" in (await bot.says("/memory")).text
 
 
 @pytest.mark.parametrize(("days", "keeping"), [(29, 30), (1_000, 0), (31, 365)])
 async def test_what_is_not_idle_for_long_enough_stays(
     tmp_path: Path, days: float, keeping: int
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hi")
-        await retain(house, days, keeping)
-        assert await rows(house, "message") == 2
-        assert "1 turn" in (await house.says("/context")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi")
+        await retain(bot, days, keeping)
+        assert await rows(bot, "message") == 2
+        assert "1 turn" in (await bot.says("/context")).text
 
 
 async def test_the_tick_at_the_start_does_it_in_the_whole_bot(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hi", chat="old")
-        await house.says("Hi", chat="new")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi", chat="old")
+        await bot.says("Hi", chat="new")
         ago = time.time() - 31 * DAY
         statement = "UPDATE conversation SET active_at = ? WHERE key = 'pipe/old'"
-        await house.app.store.write(lambda db: db.execute_sql(statement, (ago,)))
-    async with living(tmp_path, echo) as house:
-        while house.app.schedule.next_tick is None:
-            await house.server_said_something()
-        await house.app.schedule.idle()
-        assert "0 turns" in (await house.says("/context", chat="old")).text
-        assert "1 turn" in (await house.says("/context", chat="new")).text
+        await bot.app.store.write(lambda db: db.execute_sql(statement, (ago,)))
+    async with run_bot(tmp_path, echo) as bot:
+        while bot.app.schedule.next_tick is None:
+            await bot.server_said_something()
+        await bot.app.schedule.idle()
+        assert "0 turns" in (await bot.says("/context", chat="old")).text
+        assert "1 turn" in (await bot.says("/context", chat="new")).text
 
 
 LONG = "word " * 40 + "zebra " + "more " * 100
@@ -208,11 +206,11 @@ async def test_what_no_summary_tells_of_is_in_the_daily_memory_before_it_goes(
     tmp_path: Path, strategy: str
 ) -> None:
     settings = {"context": {"strategy": strategy}, "agent_max_context_turns": 4}
-    async with living(tmp_path, without_summaries, settings) as house:
+    async with run_bot(tmp_path, without_summaries, settings) as bot:
         for number in range(12):
-            await house.says(f"Question {number}? {LONG}")
-        await retain(house)
-        assert await rows(house, "message") == 0
+            await bot.says(f"Question {number}? {LONG}")
+        await retain(bot)
+        assert await rows(bot, "message") == 0
     memory = memory_in(tmp_path)
     for number in range(12):
         lines = [line for line in memory.splitlines() if f"Question {number}?" in line]
@@ -220,14 +218,14 @@ async def test_what_no_summary_tells_of_is_in_the_daily_memory_before_it_goes(
 
 
 async def test_what_a_person_dropped_or_cleared_is_not_added(tmp_path: Path) -> None:
-    async with living(tmp_path, without_summaries) as house:
-        await house.says(f"I live in {MARK}. {LONG}")
-        await house.says("/context clear")
-        await house.says(f"I was born in quito. {LONG}")
-        await house.says(f"I work in oslo. {LONG}")
-        await house.says("/context drop t2")
-        await retain(house)
-        assert await rows(house, "message") == 0
+    async with run_bot(tmp_path, without_summaries) as bot:
+        await bot.says(f"I live in {MARK}. {LONG}")
+        await bot.says("/context clear")
+        await bot.says(f"I was born in quito. {LONG}")
+        await bot.says(f"I work in oslo. {LONG}")
+        await bot.says("/context drop t2")
+        await retain(bot)
+        assert await rows(bot, "message") == 0
     memory = memory_in(tmp_path)
     assert MARK not in memory
     assert "quito" not in memory
@@ -235,23 +233,23 @@ async def test_what_a_person_dropped_or_cleared_is_not_added(tmp_path: Path) -> 
 
 
 async def test_what_came_from_outside_goes_to_the_quarantine(tmp_path: Path) -> None:
-    async with living(tmp_path, without_summaries) as house:
-        await house.says(f"I live in {MARK}. {LONG}")
-        await house.says(f"Read the page about oslo. {LONG}")
+    async with run_bot(tmp_path, without_summaries) as bot:
+        await bot.says(f"I live in {MARK}. {LONG}")
+        await bot.says(f"Read the page about oslo. {LONG}")
         statement = "UPDATE message SET extra = ? WHERE seq = 4"
         flag = '{"is_untrusted": true}'
-        await house.app.store.write(lambda db: db.execute_sql(statement, (flag,)))
-        await house.app.store.write(lambda db: db.execute_sql("DELETE FROM job"))
-    async with living(tmp_path, without_summaries) as house:
-        await retain(house)
+        await bot.app.store.write(lambda db: db.execute_sql(statement, (flag,)))
+        await bot.app.store.write(lambda db: db.execute_sql("DELETE FROM job"))
+    async with run_bot(tmp_path, without_summaries) as bot:
+        await retain(bot)
     assert "oslo" not in memory_in(tmp_path / "data" / "audiences")
     assert "oslo" in memory_in(tmp_path / "data" / "quarantine")
 
 
 async def test_a_kill_before_the_deletion_adds_nothing_twice(tmp_path: Path) -> None:
-    async with living(tmp_path, without_summaries) as house:
-        await house.says(f"Question? {LONG}")
-        conversation = await house.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
+    async with run_bot(tmp_path, without_summaries) as bot:
+        await bot.says(f"Question? {LONG}")
+        conversation = await bot.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
 
         async def killed(
             turns: object, gone: object, sharing: object = (), *, is_told: bool = False
@@ -260,36 +258,36 @@ async def test_a_kill_before_the_deletion_adds_nothing_twice(tmp_path: Path) -> 
 
         conversation._delete = killed  # type: ignore[method-assign]
         with pytest.raises(OSError, match="killed here"):
-            await retain(house)
-        assert await rows(house, "message") == 2
-    async with living(tmp_path, without_summaries) as house:
-        await retain(house)
-        assert await rows(house, "message") == 0
+            await retain(bot)
+        assert await rows(bot, "message") == 2
+    async with run_bot(tmp_path, without_summaries) as bot:
+        await retain(bot)
+        assert await rows(bot, "message") == 0
     assert sum(line.count("zebra") == 2 for line in memory_in(tmp_path).splitlines()) == 1
 
 
-async def started(house: House) -> None:
+async def started(bot: TestBot) -> None:
     """Wait until the tick at the start is over."""
-    while house.app.schedule.next_tick is None:
-        await house.server_said_something()
-    await house.app.schedule.idle()
+    while bot.app.schedule.next_tick is None:
+        await bot.server_said_something()
+    await bot.app.schedule.idle()
 
 
 async def test_a_start_with_the_clock_far_ahead_deletes_nothing_and_tells_the_owner(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hi")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi")
     told: list[str] = []
     with time_machine.travel(time.time() + 40 * DAY, tick=True):
         for _ in range(2):
-            async with living(tmp_path, echo) as house:
-                await started(house)
-                assert await rows(house, "message") == 2
-            told += [outbound.reply.text for outbound in house.sent if not outbound.reply_to]
+            async with run_bot(tmp_path, echo) as bot:
+                await started(bot)
+                assert await rows(bot, "message") == 2
+            told += [outbound.reply.text for outbound in bot.sent if not outbound.reply_to]
     (sentence,) = told
     assert "but the bot ran last on" in sentence
     assert "Until the bot has run for 24 more hours" in sentence
-    async with living(tmp_path, echo) as house:
-        await started(house)
-        assert await house.app.clock.look(), "a clock that is right again is believed"
+    async with run_bot(tmp_path, echo) as bot:
+        await started(bot)
+        assert await bot.app.clock.look(), "a clock that is right again is believed"

@@ -331,10 +331,10 @@ def test_where_a_model_is_served_and_with_which_key(configured: Configured) -> N
     assert place(provider="groq", config={"base_url": "http://proxy/v1"})[1] == "groq-key"
     assert place(provider="mistral")[2] == "MISTRAL_API_KEY"
     assert place(provider="ollama") == ("http://127.0.0.1:11434/v1", "", "")
-    own_house = {"base_url": "http://nas/v1"}
-    assert place(provider="nas", config=own_house) == ("http://nas/v1", "", "")
-    assert place(config=own_house) == ("http://nas/v1", "", ""), "no key goes to a new address"
-    assert place(config=own_house | theirs) == ("http://nas/v1", "their-key", "")
+    own_server = {"base_url": "http://nas/v1"}
+    assert place(provider="nas", config=own_server) == ("http://nas/v1", "", "")
+    assert place(config=own_server) == ("http://nas/v1", "", ""), "no key goes to a new address"
+    assert place(config=own_server | theirs) == ("http://nas/v1", "their-key", "")
 
 
 # --- agents ---

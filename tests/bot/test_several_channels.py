@@ -12,7 +12,7 @@ from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Bot, Channel, ChannelError, Notice
 from channels.message import Address, Outbound
-from tests.whole.house import PATIENCE, Hands
+from tests.whole.testbot import PATIENCE, TestChannel
 
 
 class Platform:
@@ -46,11 +46,11 @@ async def assembled(folder: Path, channels: list[Channel]) -> App:
 async def test_the_bot_ends_with_the_channel_that_it_is_told_to_and_closes_the_others(
     tmp_path: Path,
 ) -> None:
-    hands, platform = Hands(), Platform()
-    app = await assembled(tmp_path, [hands, platform])
+    channel, platform = TestChannel(), Platform()
+    app = await assembled(tmp_path, [channel, platform])
     running = asyncio.create_task(app.run(until="pipe"))
-    await hands.bot()
-    hands.leave()
+    await channel.api()
+    channel.leave()
     await running
     assert platform.is_closed
 
@@ -58,14 +58,14 @@ async def test_the_bot_ends_with_the_channel_that_it_is_told_to_and_closes_the_o
 async def test_what_a_channel_fails_with_is_heard_at_the_others_and_raised_in_the_end(
     tmp_path: Path,
 ) -> None:
-    hands, platform = Hands(), Platform(ChannelError("The token is wrong; correct it."))
-    app = await assembled(tmp_path, [hands, platform])
+    channel, platform = TestChannel(), Platform(ChannelError("The token is wrong; correct it."))
+    app = await assembled(tmp_path, [channel, platform])
     running = asyncio.create_task(app.run())
-    bot = await hands.bot()
+    bot = await channel.api()
     with bot.watch(Address("pipe", "main")) as happening:
         platform.may_fail.set()
         heard = await asyncio.wait_for(anext(happening), PATIENCE)
     assert heard == Notice("The token is wrong; correct it.")
-    hands.leave()
+    channel.leave()
     with pytest.raises(ChannelError, match="The token is wrong"):
         await running

@@ -22,9 +22,9 @@ from plugins.wording import amount, money
 from tests.channels.marked import collect, find_shapes, list_below, shape_of
 from tests.fakes.openai_server import Fail, Received, Say
 from tests.web.site import serving
-from tests.whole.house import living
-from tests.whole.telegram_house import at_telegram
+from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_access import afar, befriended
+from tests.whole.testbot import run_bot
 
 OTHERS = LANGUAGES[1:]
 COMMAND = re.compile(r"(?<![\w/<])/[a-z_]+(?![\w/])|--[a-z]+|`[^`{}]+`")
@@ -86,8 +86,8 @@ async def test_what_nearly_each_setting_means_is_said_in_every_language(
     tmp_path: Path, language: str
 ) -> None:
     """That of a new one is English until somebody has translated it, and is listed here."""
-    async with living(tmp_path, settings={"language": language}) as house:
-        told = {key: (await house.says(f"/config {key}")).text for key in SETTINGS}
+    async with run_bot(tmp_path, settings={"language": language}) as bot:
+        told = {key: (await bot.says(f"/config {key}")).text for key in SETTINGS}
     assert [key for key, said in told.items() if f"`{key}`" not in said] == []
     english = [key for key, said in told.items() if SETTINGS[key].meaning in said]
     sys.stdout.write(f"{language}: said in English: {english}\n")
@@ -118,22 +118,22 @@ def test_what_is_not_translated_is_english() -> None:
 
 
 async def test_a_command_is_answered_in_the_language_that_is_set(tmp_path: Path) -> None:
-    async with living(tmp_path, settings=GERMAN) as house:
-        assert (await house.says("/start")).text.startswith("Hallo! Ich bin Parley")
-        assert "Nächster Schnitt: wenn t21 beginnt" in (await house.says("/context")).text
-        await house.says("/config language zh --here")
-        assert (await house.says("/start")).text.startswith("您好！")
-        assert (await house.says("/start", chat="other")).text.startswith("Hallo!")
+    async with run_bot(tmp_path, settings=GERMAN) as bot:
+        assert (await bot.says("/start")).text.startswith("Hallo! Ich bin Parley")
+        assert "Nächster Schnitt: wenn t21 beginnt" in (await bot.says("/context")).text
+        await bot.says("/config language zh --here")
+        assert (await bot.says("/start")).text.startswith("您好！")
+        assert (await bot.says("/start", chat="other")).text.startswith("Hallo!")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_help_names_every_command_in_every_language(tmp_path: Path, language: str) -> None:
     names = load(Path("/nonexistent"), HookContext()).commands
-    async with living(tmp_path, settings={"language": language}) as house:
-        said = (await house.says("/help")).text
+    async with run_bot(tmp_path, settings={"language": language}) as bot:
+        said = (await bot.says("/help")).text
         assert [name for name in names if f"/{name}" not in said] == []
         for name in names:
-            assert f"/{name}" in (await house.says(f"/help {name}")).text
+            assert f"/{name}" in (await bot.says(f"/help {name}")).text
 
 
 async def test_a_browser_is_answered_in_its_language_unless_another_is_set(tmp_path: Path) -> None:
@@ -150,14 +150,14 @@ async def test_a_browser_is_answered_in_its_language_unless_another_is_set(tmp_p
 async def test_telegram_says_a_persons_language_and_a_stranger_hears_theirs(
     tmp_path: Path,
 ) -> None:
-    async with at_telegram(tmp_path) as house:
-        house.ann.user["language_code"] = "zh-hans"
-        house.ann.says("/start")
-        await house.telegram.shown("您好！我是 Parley")
-        eve = house.telegram.person("Eve", 66)
+    async with at_telegram(tmp_path) as bot:
+        bot.ann.user["language_code"] = "zh-hans"
+        bot.ann.says("/start")
+        await bot.telegram.shown("您好！我是 Parley")
+        eve = bot.telegram.person("Eve", 66)
         eve.user["language_code"] = "de"
         eve.says("Hello?")
-        await house.telegram.shown("Dieser Bot antwortet nur Leuten", 66)
+        await bot.telegram.shown("Dieser Bot antwortet nur Leuten", 66)
 
 
 async def test_what_the_model_reads_is_the_same_in_every_language(tmp_path: Path) -> None:
@@ -165,29 +165,29 @@ async def test_what_the_model_reads_is_the_same_in_every_language(tmp_path: Path
     for language in LANGUAGES:
         folder = tmp_path / language
         folder.mkdir()
-        async with living(folder, echo, settings={"language": language}) as house:
+        async with run_bot(folder, echo, settings={"language": language}) as bot:
             for text in ("one", "/context", "/context compact", "two", "/stop", "/new", "three"):
-                await house.says(text)
-                await house.app.idle()  # summaries are asked for meanwhile
-            sent.append([request.body for request in house.server.requests])
+                await bot.says(text)
+                await bot.app.idle()  # summaries are asked for meanwhile
+            sent.append([request.body for request in bot.server.requests])
     assert sent[0] == sent[1] == sent[2]
 
 
 async def test_users_may_choose_their_language(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
-        await house.says("/config language de --here", "ann", "ann")
-        assert (await house.says("/start", "ann", "ann")).text.startswith("Hallo!")
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        await bot.says("/config language de --here", "ann", "ann")
+        assert (await bot.says("/start", "ann", "ann")).text.startswith("Hallo!")
 
 
 async def test_errors_of_the_rooms_below_reach_a_person_in_their_language(tmp_path: Path) -> None:
-    async with living(tmp_path, lambda request: Fail(401, "no"), settings=GERMAN) as house:
-        assert "API-Schlüssel abgelehnt" in (await house.says("Hallo")).text
-        assert (await house.says("/config agent_max_steps many")).text == (
+    async with run_bot(tmp_path, lambda request: Fail(401, "no"), settings=GERMAN) as bot:
+        assert "API-Schlüssel abgelehnt" in (await bot.says("Hallo")).text
+        assert (await bot.says("/config agent_max_steps many")).text == (
             "Nichts wurde geändert: agent_max_steps kann nicht 'many' sein; möglich ist eine ganze "
             "Zahl von 1 bis 200."
         )
-        assert "Es gibt keine Einstellung 'foo'" in (await house.says("/config foo")).text
+        assert "Es gibt keine Einstellung 'foo'" in (await bot.says("/config foo")).text
 
 
 def test_what_a_room_below_says_is_recognised_by_its_shape() -> None:
@@ -249,18 +249,18 @@ def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_th
 async def test_what_is_wrong_with_a_file_or_with_settings_together_is_said_in_the_language(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, settings=GERMAN) as house:
-        said = (await house.says("/context import ../x")).text
+    async with run_bot(tmp_path, settings=GERMAN) as bot:
+        said = (await bot.says("/context import ../x")).text
         assert "führt aus dem Arbeitsordner hinaus" in said
-        await house.says("/config context.reserve_ratio 0.5")
-        said = (await house.says("/config context.trigger_ratio 0.4")).text
+        await bot.says("/config context.reserve_ratio 0.5")
+        said = (await bot.says("/config context.trigger_ratio 0.4")).text
         assert "es muss kleiner sein als context.trigger_ratio, also als 0.4" in said
         lines = '{"format": "parley-context", "version": 1, "conversation": "x", "exported": "", '
         mine = tmp_path / "data/audiences/pipe-main/files"
         mine.mkdir(parents=True, exist_ok=True)
         said_last = '"messages": [{"turnId": "t1", "role": "user", "content": "Hi"}]}'
         (mine / "x.json").write_text(lines + said_last)
-        said = (await house.says("/context import x.json")).text
+        said = (await bot.says("/context import x.json")).text
         assert "Runde 't1' endet nicht mit einer Antwort des Modells." in said
 
 

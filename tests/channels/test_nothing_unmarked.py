@@ -14,7 +14,7 @@ from plugins.api import HookContext
 from plugins.loader import load
 from tests.channels.made_up import speak_made_up, unmarked
 from tests.fakes.openai_server import Received, Say
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 LINES = """
 /start|/help|/help context|/help strategies|/help nonsense|/nonsense|/status|/whoami|/new|/new now
@@ -80,9 +80,9 @@ async def test_all_that_commands_say_is_marked(tmp_path: Path) -> None:
     found: dict[str, list[str]] = {}
     lines = [line for line in LINES.replace("\n", "|").split("|") if line]
     lines += [f"/config {key}" for key in SETTINGS]
-    async with living(tmp_path, echo, settings={"language": "auto"}) as house:
+    async with run_bot(tmp_path, echo, settings={"language": "auto"}) as bot:
         for line in lines:
-            said = await house.says(line)
+            said = await bot.says(line)
             labels = [action.label for action in said.actions]
             for text in (said.text, *labels):
                 if words := [*unmarked(text), *re.findall(f"⟦{_BROKEN}", text)]:

@@ -13,12 +13,12 @@ from bot.app import App
 from bot.cluster import worker
 from memory.keys import ConversationKey
 from plugins.builtin import shell as plugin
-from tests.cluster.cluster_house import clustered
+from tests.cluster.cluster_testbot import clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_cluster_link import chats_of_two_owners
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import Call, OpenAIServer, Say
-from tests.whole.house import Hands
+from tests.whole.testbot import TestChannel
 
 OWNERS = {"owners": [f"afar/c{number}" for number in range(200)]}
 SHELL: dict[str, Any] = {"tools": {"shell": True, "shell_unboxed": True}}
@@ -33,7 +33,7 @@ async def test_an_owner_says_yes_from_a_chat_that_another_worker_has(
         OpenAIServer([Say(calls=(wanted,)), Say("Done.")]) as endpoint,
         clustered(tmp_path, broker, endpoint, OWNERS | SHELL) as cluster,
     ):
-        pipe, afar = Hands("pipe"), Hands("afar")
+        pipe, afar = TestChannel("pipe"), TestChannel("afar")
         afar.count = 1000
         await cluster.add_gateway(pipe)
         await cluster.add_gateway(afar)
@@ -56,7 +56,7 @@ async def test_a_limit_that_is_lifted_in_one_chat_rests_on_every_worker(
         OpenAIServer([Say("One."), Say("Two."), Say("Three.")]) as endpoint,
         clustered(tmp_path, broker, endpoint, OWNERS | {"spend_limit_total": 1e-7}) as cluster,
     ):
-        pipe, afar = Hands("pipe"), Hands("afar")
+        pipe, afar = TestChannel("pipe"), TestChannel("afar")
         afar.count = 1000
         await cluster.add_gateway(pipe)
         await cluster.add_gateway(afar)

@@ -29,23 +29,23 @@ from channels.message import (
 )
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
-from tests.cluster.cluster_house import Cluster, clustered
+from tests.cluster.cluster_testbot import Cluster, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import Fail, OpenAIServer, Say, Script
-from tests.whole.house import Hands
+from tests.whole.testbot import TestChannel
 
 _UNTOLD = dump_reply(Reply("Untold."))
 
 
-class Everywhere(Hands):
+class Everywhere(TestChannel):
     """A channel that every gateway may have."""
 
     is_everywhere = True
 
 
 @asynccontextmanager
-async def living(
+async def run_bot(
     folder: Path, broker: RabbitMQServer, script: Script, settings: dict[str, Any] | None = None
 ) -> AsyncIterator[Cluster]:
     async with (
@@ -58,11 +58,11 @@ async def living(
 async def test_a_channel_that_is_everywhere_shows_each_reply_on_every_gateway(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    async with living(tmp_path, broker, [Say("Hello!")]) as cluster:
+    async with run_bot(tmp_path, broker, [Say("Hello!")]) as cluster:
         here, there = Everywhere("pipe"), Everywhere("pipe")
         for one in (here, there):
             await cluster.add_gateway(one)
-            await one.bot()
+            await one.api()
         await here.writes("Hi", id="m1")
         assert (await here.reply_to("m1")).reply.text == "Hello!"
         assert (await there.reply_to("m1")).reply.text == "Hello!"
@@ -72,8 +72,8 @@ async def test_a_channel_that_is_everywhere_shows_each_reply_on_every_gateway(
 async def test_any_other_channel_runs_on_one_gateway_and_another_takes_it_over(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    async with living(tmp_path, broker, [Say("Hello!"), Say("Here I am.")]) as cluster:
-        first, second = Hands("pipe"), Hands("pipe")
+    async with run_bot(tmp_path, broker, [Say("Hello!"), Say("Here I am.")]) as cluster:
+        first, second = TestChannel("pipe"), TestChannel("pipe")
         gateway = await cluster.add_gateway(first)
         assert (await first.says("Hi")).text == "Hello!"
         await cluster.add_gateway(second)
@@ -84,94 +84,94 @@ async def test_any_other_channel_runs_on_one_gateway_and_another_takes_it_over(
 
 
 async def test_what_is_told_twice_is_sent_once(tmp_path: Path, broker: RabbitMQServer) -> None:
-    async with living(tmp_path, broker, [Say("Hello!"), Say("Again.")]) as cluster:
-        house = Hands("pipe")
-        gateway = await cluster.add_gateway(house)
-        await house.says("Hi")
-        again: Outbound = house.sent[0]
+    async with run_bot(tmp_path, broker, [Say("Hello!"), Say("Again.")]) as cluster:
+        bot = TestChannel("pipe")
+        gateway = await cluster.add_gateway(bot)
+        await bot.says("Hi")
+        again: Outbound = bot.sent[0]
         for _ in range(3):
             topic = topic_of("pipe")
             await gateway.node.broker.tell(topic, wire.dump({"outbound": again}))
-        assert (await house.says("Hi again")).text == "Again."
-        assert [out.reply.text for out in house.sent] == ["Hello!", "Again."]
+        assert (await bot.says("Hi again")).text == "Again."
+        assert [out.reply.text for out in bot.sent] == ["Hello!", "Again."]
 
 
 async def test_a_reply_that_nobody_was_told_of_goes_before_the_next_in_its_chat(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    async with living(tmp_path, broker, [Say("Hello!"), Say("Again.")]) as cluster:
-        house = Hands("pipe")
-        await cluster.add_gateway(house)
-        await house.says("Hi")
+    async with run_bot(tmp_path, broker, [Say("Hello!"), Say("Again.")]) as cluster:
+        bot = TestChannel("pipe")
+        await cluster.add_gateway(bot)
+        await bot.says("Hi")
         row = OutboxRow(AddressColumns("pipe", "main", "", ""), "lost", None, _UNTOLD)
         await cluster.workers[0].app.store.write(lambda db: mailbox.put_out(db, row))
-        assert (await house.says("Hi again")).text == "Again."
-        assert [out.reply.text for out in house.sent] == ["Hello!", "Untold.", "Again."]
+        assert (await bot.says("Hi again")).text == "Again."
+        assert [out.reply.text for out in bot.sent] == ["Hello!", "Untold.", "Again."]
 
 
 async def test_a_setting_holds_in_all_processes_and_so_does_who_is_let_in(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    async with living(tmp_path, broker, []) as cluster:
-        house = Hands("pipe")
-        gateway = await cluster.add_gateway(house)
-        await house.says("/config agent_max_steps 7")
+    async with run_bot(tmp_path, broker, []) as cluster:
+        bot = TestChannel("pipe")
+        gateway = await cluster.add_gateway(bot)
+        await bot.says("/config agent_max_steps 7")
         apps = [member.app for member in (*cluster.workers, gateway)]
 
         await until(lambda: all(app.config.book.effective().agent_max_steps == 7 for app in apps))
         stranger = Address("pipe", "lee", user="lee")
-        bot = await house.bot()
-        assert not bot.admits(stranger)
-        await house.writes("Let me in", "lee", "lee", id="knock")
-        said = (await house.reply_to("knock")).reply.text
+        api = await bot.api()
+        assert not api.admits(stranger)
+        await bot.writes("Let me in", "lee", "lee", id="knock")
+        said = (await bot.reply_to("knock")).reply.text
         code = said.split("`/pair ")[1].split("`")[0]
-        await house.says(f"/pair {code}")
-        await until(lambda: bot.admits(stranger))
+        await bot.says(f"/pair {code}")
+        await until(lambda: api.admits(stranger))
 
 
 async def test_a_request_in_openais_protocol_streams_through_a_gateway(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
     script: Script = [Say("Hello!"), Fail(400, {"message": "no such thing"})]
-    async with living(tmp_path, broker, script) as cluster:
-        house = Hands("pipe")
-        await cluster.add_gateway(house)
-        bot = await house.bot()
+    async with run_bot(tmp_path, broker, script) as cluster:
+        bot = TestChannel("pipe")
+        await cluster.add_gateway(bot)
+        api = await bot.api()
         request = CompletionRequest([Given("user", {"role": "user", "content": "Hi"}, "Hi")], ())
-        async with aclosing(bot.complete(KeyHolder(), request)) as events:
+        async with aclosing(api.complete(KeyHolder(), request)) as events:
             heard = [event async for event in events]
         assert "".join(event.text for event in heard if isinstance(event, Delta)) == "Hello!"
         assert isinstance(heard[-1], Completed)
         assert heard[-1].text == "Hello!"
         with pytest.raises(NotCompleted, match="no such thing"):
-            async with aclosing(bot.complete(KeyHolder(), request)) as events:
+            async with aclosing(api.complete(KeyHolder(), request)) as events:
                 [event async for event in events]
 
 
 async def test_broken_unicode_reaches_the_owner_mended(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    async with living(tmp_path, broker, [Say("Hello!"), Say("Read.")]) as cluster:
-        house = Hands("pipe")
-        await cluster.add_gateway(house)
-        assert (await house.says("half \ud83d of it")).text == "Hello!"
+    async with run_bot(tmp_path, broker, [Say("Hello!"), Say("Read.")]) as cluster:
+        bot = TestChannel("pipe")
+        await cluster.add_gateway(bot)
+        assert (await bot.says("half \ud83d of it")).text == "Hello!"
         file = Attachment("caf\udce9.txt", "text/plain", b"what a file says")
-        assert (await house.says("Look", files=(file,))).text == "Read."
-        bot = await house.bot()
-        said = await bot.transcript(Address("pipe", "main"))
+        assert (await bot.says("Look", files=(file,))).text == "Read."
+        api = await bot.api()
+        said = await api.transcript(Address("pipe", "main"))
         assert said[0].text == "half ? of it"
-        found = await bot.command(Address("pipe", "main"), "/context search half\udce9")
+        found = await api.command(Address("pipe", "main"), "/context search half\udce9")
         assert "half?" in found.text
 
 
 async def test_a_file_that_came_to_a_gateway_reaches_the_worker_and_leaves_no_trace_on_its_way(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    async with living(tmp_path, broker, [Say("A nice file.")]) as cluster:
-        house = Hands("pipe")
-        await cluster.add_gateway(house)
+    async with run_bot(tmp_path, broker, [Say("A nice file.")]) as cluster:
+        bot = TestChannel("pipe")
+        await cluster.add_gateway(bot)
         file = Attachment("notes.txt", "text/plain", b"what a file says")
-        reply = await house.says("Look", files=(file,))
+        reply = await bot.says("Look", files=(file,))
         assert reply.text == "A nice file."
         kept = [path for path in (tmp_path / "data" / "audiences").rglob("*") if path.is_file()]
         assert b"what a file says" in {path.read_bytes() for path in kept}
@@ -182,31 +182,31 @@ async def test_files_that_a_killed_gateway_left_on_their_way_are_deleted_after_a
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
     spool = tmp_path / "data" / wire.SPOOL
-    async with living(tmp_path, broker, []) as cluster:
+    async with run_bot(tmp_path, broker, []) as cluster:
         spool.mkdir(parents=True)
         for name, age in (("old", wire.STALE + 60), ("new", wire.STALE - 600)):
             (spool / name).write_bytes(b"a file")
             os.utime(spool / name, (time.time() - age,) * 2)
-        house = Hands("pipe")
-        await cluster.add_gateway(house)
-        await house.bot()
+        bot = TestChannel("pipe")
+        await cluster.add_gateway(bot)
+        await bot.api()
         assert [file.name for file in spool.iterdir()] == ["new"]
 
 
 async def test_without_a_worker_a_message_waits_and_is_refused_with_a_sentence_in_the_end(
     tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with living(tmp_path, broker, [Say("Here I am.")]) as cluster:
-        house = Hands("pipe")
-        await cluster.add_gateway(house)
+    async with run_bot(tmp_path, broker, [Say("Here I am.")]) as cluster:
+        bot = TestChannel("pipe")
+        await cluster.add_gateway(bot)
         for worker in cluster.workers:
             await cluster.stop(worker)
-        waiting = asyncio.create_task(house.writes("Who is there?", id="m1"))
+        waiting = asyncio.create_task(bot.writes("Who is there?", id="m1"))
         await cluster.add_worker()
         assert await waiting is not None, "a worker came before the patience ended"
-        assert (await house.reply_to("m1")).reply.text == "Here I am."
+        assert (await bot.reply_to("m1")).reply.text == "Here I am."
         await cluster.stop(cluster.workers[-1])
         monkeypatch.setattr(gateway, "PATIENCE", 0.3)
-        assert await house.writes("And now?", id="m2") is None
-        said = (await house.reply_to("m2")).reply
+        assert await bot.writes("And now?", id="m2") is None
+        said = (await bot.reply_to("m2")).reply
         assert (said.text, said.problem) == (UNANSWERED, "unavailable")

@@ -11,7 +11,7 @@ import aiohttp
 from channels.web import Web, WebConfig
 from memory.record import jobs, tables
 from memory.record.database import Database
-from tests.cluster.cluster_house import clustered, hands
+from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
 
@@ -29,19 +29,19 @@ async def test_what_is_due_is_told_and_run_once_by_the_owner_of_its_chat(
         OpenAIServer([Say("All quiet.")]) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
+        bot = channel()
+        await cluster.add_gateway(bot)
         workers = cluster.workers  # two, of which one has the chat
-        assert "1 is set" in (await house.says("/remind tomorrow 9:00 Call Mom")).text
-        assert "2 is set" in (await house.says("/jobs add tomorrow 9:00 Look")).text
+        assert "1 is set" in (await bot.says("/remind tomorrow 9:00 Call Mom")).text
+        assert "2 is set" in (await bot.says("/jobs add tomorrow 9:00 Look")).text
         store = workers[0].app.store
         await store.write(let_all_be_due)
         await asyncio.gather(*(one.app.jobs.tick() for one in workers * 2))
-        await house.reply_to("job-2-2")
+        await bot.reply_to("job-2-2")
         for worker in workers:
             await worker.app.jobs.tick()
             await worker.app.idle()
-        told = [o.reply.text for o in house.sent if "Reminder:" in o.reply.text]
+        told = [o.reply.text for o in bot.sent if "Reminder:" in o.reply.text]
         assert told == ["**Reminder:** Call Mom"]
         reminder = await store.read(lambda db: jobs.list_runs(db, 1))
         job = await store.read(lambda db: jobs.list_runs(db, 2))
@@ -57,11 +57,11 @@ async def test_a_hook_may_be_called_at_every_gateway_and_runs_once(
         clustered(tmp_path, broker, endpoint) as cluster,
         aiohttp.ClientSession() as http,
     ):
-        house = hands()
+        bot = channel()
         pages = [Web(WebConfig("127.0.0.1", 0, "", 1_000_000)) for _ in range(2)]
-        await cluster.add_gateway(house, pages[0])
+        await cluster.add_gateway(bot, pages[0])
         await cluster.add_gateway(pages[1])
-        await house.says("/jobs hook github Say what {who} did")
+        await bot.says("/jobs hook github Say what {who} did")
 
         async def call(page: Web, secret: str = SECRET) -> int:
             headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "one"}

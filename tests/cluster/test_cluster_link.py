@@ -8,12 +8,12 @@ from pathlib import Path
 from bot.cluster.node import CHANGES, Node
 from bot.cluster.slices import slice_of
 from channels.base import Activity, TurnStarted
-from tests.cluster.cluster_house import Cluster, clustered
+from tests.cluster.cluster_testbot import Cluster, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_cluster_gateways import Everywhere
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
-from tests.whole.house import Hands
+from tests.whole.testbot import TestChannel
 
 CODE = re.compile(r"`/link ([A-Z2-9]{4}-[A-Z2-9]{4})`")
 
@@ -45,7 +45,7 @@ async def test_who_is_signed_out_on_one_gateway_is_out_on_all(
         doors = [Everywhere("pipe"), Everywhere("pipe")]
         gateways = [await cluster.add_gateway(door) for door in doors]
         for door in doors:
-            await door.bot()
+            await door.api()
         here, there = (member.app.bot.logins for member in gateways)
         code = await here.invite("ann", "user", "a test")
         secret = await here.join(code, "", "a browser")
@@ -67,7 +67,7 @@ async def test_chats_of_two_owners_have_one_after_link_and_their_own_after_unlin
         OpenAIServer(count) as endpoint,
         clustered(tmp_path, broker, endpoint, settings) as cluster,
     ):
-        pipe, afar = Hands("pipe"), Hands("afar")
+        pipe, afar = TestChannel("pipe"), TestChannel("afar")
         afar.count = 1000
         await cluster.add_gateway(pipe)
         other = await cluster.add_gateway(afar)

@@ -40,7 +40,7 @@ class Slow(OpenAIServer):
 
 
 @asynccontextmanager
-async def living(
+async def run_bot(
     folder: Path, servers: Mapping[str, Any], workers: int = 2
 ) -> AsyncIterator[Processes]:
     async with (
@@ -57,7 +57,7 @@ def expected() -> dict[str, list[str]]:
 async def test_a_gateway_and_workers_answer_and_end_in_good_order(
     tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, servers) as processes:
+    async with run_bot(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await says_all(gateway, CHATS)
         assert await gateway.ended() == 0, gateway.errors
@@ -72,7 +72,7 @@ async def test_a_gateway_and_workers_answer_and_end_in_good_order(
 async def test_a_worker_that_is_killed_is_followed_by_another(
     tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, servers) as processes:
+    async with run_bot(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await gateway.says("hello")
         await says_all(gateway, CHATS)
@@ -87,7 +87,7 @@ async def test_a_worker_that_is_killed_is_followed_by_another(
 async def test_a_worker_that_stood_still_writes_nothing_and_begins_anew(
     tmp_path: Path, servers: Mapping[str, Any], postgresql: str
 ) -> None:
-    async with living(tmp_path, servers) as processes:
+    async with run_bot(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await until_shared(postgresql, 2)  # who owns nothing is not shut out
         await says_all(gateway, CHATS | {"main": 1})
@@ -115,7 +115,7 @@ def _mentions(folder: Path, words: str) -> bool:
 async def test_a_gateway_that_is_killed_is_followed_by_another(
     tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, servers, workers=1) as processes:
+    async with run_bot(tmp_path, servers, workers=1) as processes:
         first = await processes.add_gateway()
         await first.says("hello")
         await says_all(first, CHATS)
@@ -136,7 +136,7 @@ async def test_a_gateway_that_is_killed_is_followed_by_another(
 async def test_a_worker_hands_over_when_it_is_told_to_stop(
     tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, servers) as processes:
+    async with run_bot(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await gateway.says("hello")
         await says_all(gateway, CHATS)
@@ -159,7 +159,7 @@ async def test_servers_that_are_killed_and_come_back_cost_a_delay(
         postgresql_server.stop(signal.SIGQUIT)
         postgresql_server.start()
 
-    async with living(tmp_path, servers) as processes:
+    async with run_bot(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await gateway.says("hello")
         await says_all(gateway, CHATS)

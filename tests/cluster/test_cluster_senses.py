@@ -6,11 +6,11 @@ from pathlib import Path
 
 from bot.cluster.wire import SPOOL
 from channels.message import Attachment
-from tests.cluster.cluster_house import clustered, hands
+from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.fakes.voice_desk import OGG
-from tests.whole.mcp_house import calls_in, notes, script, with_servers
+from tests.whole.mcp_testbot import calls_in, notes, script, with_servers
 
 
 def sounds(data: Path) -> list[bytes]:
@@ -33,9 +33,9 @@ async def test_a_voice_message_is_heard_once_by_the_owner_and_answered_aloud(
     ):
         endpoint.voice.transcripts.append("Which tea?")
         endpoint.voice.sound = OGG
-        house = hands()
-        await cluster.add_gateway(house)
-        assert (await house.says("", files=(Attachment("v.ogg", "audio/ogg", OGG),))).text
+        bot = channel()
+        await cluster.add_gateway(bot)
+        assert (await bot.says("", files=(Attachment("v.ogg", "audio/ogg", OGG),))).text
         assert len(endpoint.voice.uploads) == 1
         (request,) = endpoint.requests
         assert "[heard] Which tea?" in str(request.body["messages"][-1]["content"])
@@ -50,11 +50,11 @@ async def test_servers_of_tools_are_used_on_every_worker_and_each_call_is_made_o
         OpenAIServer(script) as endpoint,
         clustered(tmp_path, broker, endpoint, with_servers(notes=notes(tmp_path))) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
+        bot = channel()
+        await cluster.add_gateway(bot)
         chats = [f"chat{number}" for number in range(8)]  # on both workers
         for chat in chats:
-            await house.says('use notes__find_notes {"words": "milk"}', chat)
+            await bot.says('use notes__find_notes {"words": "milk"}', chat)
             (*_, result) = (
                 one for one in endpoint.requests[-1].body["messages"] if one["role"] == "tool"
             )
@@ -63,4 +63,4 @@ async def test_servers_of_tools_are_used_on_every_worker_and_each_call_is_made_o
         assert min(loaded) > 0
         assert calls_in(tmp_path).count("find_notes milk") == len(chats)
         await cluster.workers[0].app.idle()
-        assert "notes" in (await house.says("/mcp", chats[0])).text
+        assert "notes" in (await bot.says("/mcp", chats[0])).text

@@ -14,11 +14,11 @@ from bot.cluster.rabbit import RabbitMQ
 from channels.message import Address, Reply
 from memory.record import cluster
 from memory.tasks import cancel_and_wait
-from tests.cluster.cluster_house import clustered
+from tests.cluster.cluster_testbot import clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.house import PATIENCE, Hands
-from tests.whole.house import living as alone
+from tests.whole.testbot import PATIENCE, TestChannel
+from tests.whole.testbot import run_bot as alone
 
 NAMES = ("slice.0", "slice.1")
 
@@ -31,11 +31,11 @@ def of(reply: Reply) -> dict[str, Any]:
     return found
 
 
-async def status_where(house: Hands, is_so: Callable[[dict[str, Any]], bool]) -> Reply:
+async def status_where(bot: TestChannel, is_so: Callable[[dict[str, Any]], bool]) -> Reply:
     """/status, once it says this."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            reply = await house.says("/status")
+            reply = await bot.says("/status")
             if is_so(of(reply)):
                 return reply
 
@@ -47,14 +47,14 @@ def silent(shown: dict[str, Any]) -> list[str]:
 async def test_status_shows_owners_every_process_its_slices_and_what_waits(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    async with OpenAIServer([]) as endpoint, clustered(tmp_path, broker, endpoint) as living:
-        house = Hands("pipe")
-        gateway = await living.add_gateway(house)
-        reply = await house.says("/status")
+    async with OpenAIServer([]) as endpoint, clustered(tmp_path, broker, endpoint) as run_bot:
+        bot = TestChannel("pipe")
+        gateway = await run_bot.add_gateway(bot)
+        reply = await bot.says("/status")
         shown = of(reply)
         assert {one["name"]: one["slices"] for one in shown["processes"]} == {
             gateway.node.me: 0,
-            **{one.node.me: 32 for one in living.workers},
+            **{one.node.me: 32 for one in run_bot.workers},
         }
         assert {one["version"] for one in shown["processes"]} == {VERSION}
         assert silent(shown) == []
@@ -66,19 +66,19 @@ async def test_status_shows_owners_every_process_its_slices_and_what_waits(
         assert "Not answered yet: 1 message, the oldest for" in reply.text
 
         gone = "worker-long-gone-1-abc"
-        store = living.workers[0].app.store
+        store = run_bot.workers[0].app.store
         await store.write(lambda db: cluster.join(db, gone, "worker", VERSION))
-        reply = await status_where(house, lambda shown: silent(shown) == [gone])
+        reply = await status_where(bot, lambda shown: silent(shown) == [gone])
         assert "| worker-long-gone-1 | silent | 0 |" in reply.text
 
-        node = living.workers[0].node
+        node = run_bot.workers[0].node
         await node.forget_silent()
-        assert silent(of(await house.says("/status"))) == [gone], "it may come back"
+        assert silent(of(await bot.says("/status"))) == [gone], "it may come back"
         node._begun -= FORGOTTEN
         await node.forget_silent()
-        shown = of(await house.says("/status"))
+        shown = of(await bot.says("/status"))
         assert {one["name"] for one in shown["processes"]} == {
-            *(one.node.me for one in (gateway, *living.workers))
+            *(one.node.me for one in (gateway, *run_bot.workers))
         }
         assert shown["unowned"] == 0
 
@@ -88,15 +88,15 @@ async def test_status_tells_a_user_nothing_of_the_processes(
 ) -> None:
     async with (
         OpenAIServer([]) as endpoint,
-        clustered(tmp_path, broker, endpoint, workers=1) as living,
+        clustered(tmp_path, broker, endpoint, workers=1) as run_bot,
     ):
-        house = Hands("pipe")
-        await living.add_gateway(house)
+        bot = TestChannel("pipe")
+        await run_bot.add_gateway(bot)
         lee = Address("pipe", "lee", user="lee")
-        app = living.workers[0].app
+        app = run_bot.workers[0].app
         assert await app.processes.look() is not None
         await app.access.open_chat(lee, "pipe/main")
-        reply = await (await house.bot()).command(lee, "/status")
+        reply = await (await bot.api()).command(lee, "/status")
         assert "Up for" in reply.text
         assert "slices" not in reply.text
         assert isinstance(reply.data, dict)
@@ -124,8 +124,8 @@ async def test_calls_that_wait_for_an_owner_are_counted_and_tokens_are_not(
 
 
 async def test_one_process_has_no_others(tmp_path: Path) -> None:
-    async with alone(tmp_path) as house:
-        reply = await house.says("/status")
+    async with alone(tmp_path) as bot:
+        reply = await bot.says("/status")
     assert isinstance(reply.data, dict)
     assert "cluster" not in reply.data
     assert "slices" not in reply.text

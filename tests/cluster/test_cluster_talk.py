@@ -10,12 +10,12 @@ import pytest
 from bot.cluster import gateway
 from channels.base import Activity, Delta, Done, TurnStarted
 from channels.message import Address
-from tests.cluster.cluster_house import clustered, hands
+from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_handing_over import owner
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.whole.house import Hands
+from tests.whole.testbot import TestChannel
 
 
 async def test_messages_commands_and_transcripts_go_to_the_owner(
@@ -25,16 +25,16 @@ async def test_messages_commands_and_transcripts_go_to_the_owner(
         OpenAIServer([Say("Hello!"), Say("And again.")]) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
-        assert (await house.says("Hi")).text == "Hello!"
-        assert (await house.says("Hi again")).text == "And again."
-        bot = await house.bot()
-        reply = await bot.command(Address("pipe", "main"), "/context")
+        bot = channel()
+        await cluster.add_gateway(bot)
+        assert (await bot.says("Hi")).text == "Hello!"
+        assert (await bot.says("Hi again")).text == "And again."
+        api = await bot.api()
+        reply = await api.command(Address("pipe", "main"), "/context")
         assert "2" in reply.text
-        said = await bot.transcript(Address("pipe", "main"))
+        said = await api.transcript(Address("pipe", "main"))
         assert [one.text for one in said] == ["Hi", "Hello!", "Hi again", "And again."]
-        assert [one.chat for one in await bot.sessions("pipe")] == ["main"]
+        assert [one.chat for one in await api.sessions("pipe")] == ["main"]
 
 
 async def test_who_watches_sees_the_turn(tmp_path: Path, broker: RabbitMQServer) -> None:
@@ -42,11 +42,11 @@ async def test_who_watches_sees_the_turn(tmp_path: Path, broker: RabbitMQServer)
         OpenAIServer([Say("Hello!")]) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
+        bot = channel()
+        await cluster.add_gateway(bot)
         events: list[Activity] = []
-        watching = await house.watches(events)
-        assert (await house.says("Hi")).text == "Hello!"
+        watching = await bot.watches(events)
+        assert (await bot.says("Hi")).text == "Hello!"
         async with asyncio.timeout(30):
             while not isinstance(events[-1], Done):  # noqa: ASYNC110 - its watcher tells nobody
                 await asyncio.sleep(0.01)
@@ -64,15 +64,15 @@ async def test_who_watches_sees_the_turn_when_its_owner_is_another_by_now(
         OpenAIServer([Say("Hello!"), Say("Hello again!")]) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
+        bot = channel()
+        await cluster.add_gateway(bot)
         events: list[Activity] = []
-        watching = await house.watches(events)
-        assert (await house.says("Hi")).text == "Hello!"
+        watching = await bot.watches(events)
+        assert (await bot.says("Hi")).text == "Hello!"
         await until(lambda: isinstance(events[-1], Done))
         leaving = owner(cluster)
         await cluster.stop(leaving)
-        assert (await house.says("Hi again")).text == "Hello again!"
+        assert (await bot.says("Hi again")).text == "Hello again!"
         await until(lambda: sum(isinstance(one, Done) for one in events) == 2)
         watching.cancel()
         assert "".join(e.text for e in events if isinstance(e, Delta)) == "Hello!Hello again!"
@@ -86,7 +86,7 @@ async def test_who_comes_in_the_middle_of_a_turn_sees_it_from_its_beginning(
         OpenAIServer([Say("It begins here, and ends.", gate=gate)]) as endpoint,
         clustered(tmp_path, broker, endpoint, workers=1) as cluster,
     ):
-        first, second = hands(), hands("afar")
+        first, second = channel(), channel("afar")
         await cluster.add_gateway(first)
         await cluster.add_gateway(second)
         await first.writes("Hi", id="long")
@@ -112,15 +112,15 @@ async def test_conversations_are_spread_over_the_workers(
         OpenAIServer([Say("Hello!")] * 20) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
-        replies = await asyncio.gather(*(_asks(house, f"chat{n}") for n in range(20)))
+        bot = channel()
+        await cluster.add_gateway(bot)
+        replies = await asyncio.gather(*(_asks(bot, f"chat{n}") for n in range(20)))
         assert replies == ["Hello!"] * 20
         loaded = [len(one.app.conversations.list_loaded()) for one in cluster.workers]
         assert sum(loaded) == 20
         assert min(loaded) > 0
 
 
-async def _asks(house: Hands, chat: str) -> str:
-    await house.writes("Hi", chat, id=chat)
-    return (await house.reply_to(chat)).reply.text
+async def _asks(bot: TestChannel, chat: str) -> str:
+    await bot.writes("Hi", chat, id=chat)
+    return (await bot.reply_to(chat)).reply.text

@@ -85,7 +85,7 @@ class Cut:
 
 
 @asynccontextmanager
-async def living(
+async def run_bot(
     folder: Path,
     servers: Mapping[str, Any],
     broker: RabbitMQServer,
@@ -128,7 +128,7 @@ async def test_links_that_break_again_and_again_cost_a_delay(
     postgresql_server: PostgresqlServer,
 ) -> None:
     chance = random.Random(14)
-    async with living(tmp_path, servers, broker, postgresql, postgresql_server) as cut:
+    async with run_bot(tmp_path, servers, broker, postgresql, postgresql_server) as cut:
         await cut.say_all()
         for number in range(8):
             reached = min(cut.heard() + chance.randrange(4), cut.all)
@@ -149,7 +149,7 @@ async def test_over_a_link_that_swallows_all_the_other_worker_is_waited_for_and_
     """The broker gives away what a worker that is silent has; of a database that is, the worker
     itself hears nothing, and gives it up. What comes over the link when it is mended is too late.
     """
-    async with living(tmp_path, servers, broker, postgresql, postgresql_server) as cut:
+    async with run_bot(tmp_path, servers, broker, postgresql, postgresql_server) as cut:
         await cut.say_all()
         await cut.until_heard(5)
         cut.links[server].swallow()

@@ -13,7 +13,7 @@ from bot.cluster.slices import slice_of
 from bot.cluster.worker import GROUP
 from memory.record import cluster as record
 from memory.record.database import Database, StoreError
-from tests.cluster.cluster_house import Cluster, Member, clustered, hands
+from tests.cluster.cluster_testbot import Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
@@ -36,13 +36,13 @@ async def test_what_is_taken_in_while_its_conversation_moves_is_answered_once(
         OpenAIServer(answer) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
-        assert (await house.says("Hi")).text == "re: Hi"
+        bot = channel()
+        await cluster.add_gateway(bot)
+        assert (await bot.says("Hi")).text == "re: Hi"
         leaving = owner(cluster)
         with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
             database.execute("BEGIN IMMEDIATE")  # nobody's writes end before this does
-            saying = asyncio.create_task(house.writes("And now?", id="now"))
+            saying = asyncio.create_task(bot.writes("And now?", id="now"))
             await until(lambda: leaving.app.turns._coming)
             ownership = leaving.node.ownerships[GROUP]
             one = ownership._owned[SLICE]
@@ -51,11 +51,11 @@ async def test_what_is_taken_in_while_its_conversation_moves_is_answered_once(
             database.rollback()
         assert await saying is not None
         await moving
-        assert (await house.reply_to("now")).reply.text == "re: And now?"
-        assert (await house.says("Last")).text == "re: Last"
+        assert (await bot.reply_to("now")).reply.text == "re: And now?"
+        assert (await bot.says("Last")).text == "re: Last"
         asked = [one.body["messages"][-1]["content"] for one in endpoint.requests]
         assert asked == ["Hi", "And now?", "Last"]
-        assert [one.reply_to for one in house.sent].count("now") == 1
+        assert [one.reply_to for one in bot.sent].count("now") == 1
 
 
 async def test_who_joins_takes_nothing_from_a_worker_that_finishes_what_it_does(
@@ -66,9 +66,9 @@ async def test_who_joins_takes_nothing_from_a_worker_that_finishes_what_it_does(
         OpenAIServer([Say("Done.", gate=gate)]) as endpoint,
         clustered(tmp_path, broker, endpoint, {"shutdown_timeout": 30}) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
-        await house.writes("Take your time", id="long")
+        bot = channel()
+        await cluster.add_gateway(bot)
+        await bot.writes("Take your time", id="long")
         await endpoint.reached.acquire()
         leaving = owner(cluster)
         stopping = asyncio.create_task(cluster.stop(leaving))
@@ -76,7 +76,7 @@ async def test_who_joins_takes_nothing_from_a_worker_that_finishes_what_it_does(
         newcomer = await cluster.add_worker()
         await until(lambda: newcomer.node.ownerships[GROUP].held)
         gate.set()
-        assert (await house.reply_to("long")).reply.text == "Done."
+        assert (await bot.reply_to("long")).reply.text == "Done."
         await stopping
         assert leaving.task.result(), "nobody took it for dead"
         assert len(endpoint.requests) == 1
@@ -97,9 +97,9 @@ async def test_a_reply_that_could_not_be_claimed_is_sent_when_the_database_answe
         OpenAIServer([Say("Hello!")]) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        await cluster.add_gateway(house)
-        await house.bot()
+        bot = channel()
+        await cluster.add_gateway(bot)
+        await bot.api()
         monkeypatch.setattr(record, "claim", fail_once)
-        assert (await house.says("Hi")).text == "Hello!"
-        assert len(house.sent) == 1
+        assert (await bot.says("Hi")).text == "Hello!"
+        assert len(bot.sent) == 1

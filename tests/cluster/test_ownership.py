@@ -148,14 +148,14 @@ async def until(is_so: Callable[[], object], describe: Callable[[], str] = str) 
 
 
 @asynccontextmanager
-async def living(server: RabbitMQServer) -> AsyncIterator[Cluster]:
+async def run_bot(server: RabbitMQServer) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
         yield Cluster(server.url, stack)
 
 
 @pytest.fixture
 async def cluster(broker: RabbitMQServer) -> AsyncIterator[Cluster]:
-    async with living(broker) as cluster:
+    async with run_bot(broker) as cluster:
         yield cluster
 
 
@@ -259,7 +259,7 @@ async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
     broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bot.cluster.ownership.COURTESY", PATIENCE)  # however long the other takes
-    async with living(broker) as cluster:
+    async with run_bot(broker) as cluster:
         one, two = await cluster.add("one"), await cluster.add("two")
         await cluster.shares(4, 4)
         before = {me: sorted(process.ownership.held) for me, process in cluster.alive.items()}

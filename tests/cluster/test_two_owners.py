@@ -19,12 +19,12 @@ from channels.message import Address, Inbound, Outbound, Reply
 from memory.record import cluster as record_of_owners
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
-from tests.cluster.cluster_house import Cluster, Member, clustered, hands
+from tests.cluster.cluster_testbot import Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.servers.link import Link
-from tests.whole.house import PATIENCE
+from tests.whole.testbot import PATIENCE
 
 MAIN = AddressColumns("pipe", "main", "", "")
 
@@ -42,9 +42,9 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
         OpenAIServer(answer) as endpoint,
         clustered(tmp_path, broker, endpoint, workers=1) as cluster,
     ):
-        house = hands()
-        gateway = await cluster.add_gateway(house)
-        await house.says("Hi")
+        bot = channel()
+        gateway = await cluster.add_gateway(bot)
+        await bot.says("Hi")
         rows = [OutboxRow(MAIN, f"told-{n}", None, dump_reply(Reply(f"{n}"))) for n in range(4)]
         store = cluster.workers[0].app.store
         ids = await store.write(lambda db: [mailbox.put_out(db, row) for row in rows])
@@ -55,9 +55,9 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
         for outbound in (told[2], told[0], told[3], told[2], told[1], told[0], told[3]):
             body = wire.dump({"outbound": outbound})
             await gateway.node.broker.tell(topic_of("pipe"), body)
-        assert (await house.says("Last")).text == "re: Last"
-        assert [one.reply.text for one in house.sent] == ["re: Hi", "0", "1", "2", "3", "re: Last"]
-        assert not any(one.is_resent for one in house.sent)
+        assert (await bot.says("Last")).text == "re: Last"
+        assert [one.reply.text for one in bot.sent] == ["re: Hi", "0", "1", "2", "3", "re: Last"]
+        assert not any(one.is_resent for one in bot.sent)
 
 
 async def test_a_duplicate_and_a_reordered_wake_up_of_an_owner_change_nothing(
@@ -69,22 +69,22 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_an_owner_change_nothing(
         OpenAIServer(answer) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
     ):
-        house = hands()
-        gateway = await cluster.add_gateway(house)
+        bot = channel()
+        gateway = await cluster.add_gateway(bot)
         for text in ("one", "two", "three"):
-            await house.writes(text, id=text)
+            await bot.writes(text, id=text)
         for text in ("one", "two", "three"):
-            assert (await house.reply_to(text)).reply.text == f"re: {text}"
+            assert (await bot.reply_to(text)).reply.text == f"re: {text}"
         name = name_of_slice(slice_of("pipe/main"))
         for text in ("three", "one", "two", "one"):
             inbound = Inbound(text, Address("pipe", "main"), text)
             body = wire.dump({"do": "submit", **wire.spool(tmp_path / "data", inbound)})
             (said,) = [piece async for piece in gateway.node.broker.call(name, body, 30)]
             assert wire.parse(said)["value"] == {"id": text, "is_new": False}
-        assert (await house.says("Last")).text == "re: Last"
+        assert (await bot.says("Last")).text == "re: Last"
         asked = [request.body["messages"][-1]["content"] for request in endpoint.requests]
         assert asked == ["one", "two", "three", "Last"]
-        assert len(house.sent) == 4
+        assert len(bot.sent) == 4
 
 
 async def test_of_two_owners_the_one_that_was_passed_over_writes_nothing_and_reaches_nobody(
@@ -101,28 +101,28 @@ async def test_of_two_owners_the_one_that_was_passed_over_writes_nothing_and_rea
     ):
         zombie = await add_worker_over(cluster, link)
         chat = chat_of(zombie)
-        house = hands()
-        await cluster.add_gateway(house)
+        bot = channel()
+        await cluster.add_gateway(bot)
         events: list[Activity] = []
-        watching = await house.watches(events, chat)
-        await house.writes("Who are you?", chat, id="asked")
+        watching = await bot.watches(events, chat)
+        await bot.writes("Who are you?", chat, id="asked")
         await until(lambda: any(isinstance(event, Delta) for event in events))
 
         link.take_down()
-        assert (await house.reply_to("asked")).reply.text == "I am the second."
+        assert (await bot.reply_to("asked")).reply.text == "I am the second."
         assert not zombie.task.done()
         link.mend()
         await until(lambda: zombie.node.broker.is_up or zombie.node.is_fenced)
         gate.set()
         assert not await zombie.task, "it has to begin anew"
         cluster.workers.remove(zombie)
-        assert (await house.says("/context", chat)).text
+        assert (await bot.says("/context", chat)).text
         watching.cancel()
         said = "".join(event.text for event in events if isinstance(event, Delta))
         assert "two" not in said, "the rest of what the first of them said"
-        assert [one.reply_to for one in house.sent].count("asked") == 1
-        bot = await house.bot()
-        texts = [one.text for one in await bot.transcript(Address("pipe", chat))]
+        assert [one.reply_to for one in bot.sent].count("asked") == 1
+        api = await bot.api()
+        texts = [one.text for one in await api.transcript(Address("pipe", chat))]
         assert texts[:2] == ["Who are you?", "I am the second."]
 
 
@@ -159,9 +159,9 @@ async def test_a_message_that_an_owner_gets_who_was_shut_out_is_the_next_ones(
         OpenAIServer(answer) as endpoint,
         clustered(tmp_path, broker, endpoint, workers=1) as cluster,
     ):
-        house = hands()
-        gateway = await cluster.add_gateway(house)
-        await house.bot()
+        bot = channel()
+        gateway = await cluster.add_gateway(bot)
+        await bot.api()
         names = [name_of_slice(number) for number in range(SLICES)]
         await gateway.app.store.write(
             lambda db: [record_of_owners.take(db, name, "a-worker-that-died") for name in names]
@@ -174,12 +174,12 @@ async def test_a_message_that_an_owner_gets_who_was_shut_out_is_the_next_ones(
             await abandon()
 
         monkeypatch.setattr(zombie.node, "abandon", abandon_late)
-        saying = asyncio.create_task(house.writes("Hi", id="m1"))
+        saying = asyncio.create_task(bot.writes("Hi", id="m1"))
         await zombie.node.fenced.wait()
         await asyncio.wait((saying,), timeout=1)  # it would be over, had it been settled
         may_leave.set()
         await asyncio.wait_for(zombie.task, PATIENCE)
         await cluster.add_worker()
-        assert (await house.reply_to("m1")).reply.text == "re: Hi"
+        assert (await bot.reply_to("m1")).reply.text == "re: Hi"
         await saying
-        assert len(house.sent) == 1
+        assert len(bot.sent) == 1

@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 
 from channels.message import Outbound
-from tests.cluster.cluster_house import Cluster, clustered
+from tests.cluster.cluster_testbot import Cluster, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes import openai_server
 from tests.fakes.openai_server import Fail, OpenAIServer, Received, Say
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 USER = "ann"
 
@@ -83,7 +83,7 @@ class _Thinking(OpenAIServer):
         return await openai_server._act(request, received, answer, (1, 0))
 
 
-class _Platform(House):
+class _Platform(TestBot):
     """A channel from afar, that takes replies as the test wants it."""
 
     take: Take
@@ -151,7 +151,7 @@ def clustered_over(broker: RabbitMQServer) -> Lives:
             settings = {"owners": [f"afar/{USER}"], "restore": "exact", "shutdown_timeout": 30}
             async with clustered(folder, broker, endpoint, settings) as cluster:
                 await cluster.add_gateway(platform)
-                await platform.bot()
+                await platform.api()
                 yield _ClusterLife(platform, cluster)
 
     return parley_in_parts

@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 
 from tests.cluster import payments
-from tests.cluster.cluster_house import clustered
+from tests.cluster.cluster_testbot import clustered
 from tests.cluster.test_ownership import until
 from tests.fakes import openai_server
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.whole.house import PATIENCE, Hands, House, running
+from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
 
 ASKING = """
 from pathlib import Path
@@ -82,7 +82,7 @@ def _open() -> asyncio.Event:
 
 @dataclass
 class Living:
-    hands: Hands
+    channel: TestChannel
     endpoint: Gated
     dies: Callable[[], Any]
 
@@ -97,26 +97,26 @@ def live(request: pytest.FixtureRequest, tmp_path: Path) -> Live:
     @asynccontextmanager
     async def alone(**settings: Any) -> AsyncIterator[Living]:
         async with Gated() as endpoint:
-            house = House()
-            house.server = endpoint
+            bot = TestBot()
+            bot.server = endpoint
             environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
 
             async def die() -> None:
-                app = house.app
+                app = bot.app
                 for queues in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
                     await queues.close()
 
-            async with running(tmp_path, house, settings, environ):
-                yield Living(house, endpoint, die)
+            async with running(tmp_path, bot, settings, environ):
+                yield Living(bot, endpoint, die)
 
     @asynccontextmanager
     async def in_parts(**settings: Any) -> AsyncIterator[Living]:
         broker = request.getfixturevalue("broker")
         async with Gated() as endpoint, clustered(tmp_path, broker, endpoint, settings) as cluster:
-            hands = Hands()
-            await cluster.add_gateway(hands)
-            await hands.bot()
-            yield Living(hands, endpoint, cluster.kill_all)
+            channel = TestChannel()
+            await cluster.add_gateway(channel)
+            await channel.api()
+            yield Living(channel, endpoint, cluster.kill_all)
 
     if request.param == "cluster":
         request.getfixturevalue("broker")
@@ -125,85 +125,85 @@ def live(request: pytest.FixtureRequest, tmp_path: Path) -> Live:
 
 
 async def test_commands_are_answered_while_a_turn_runs(live: Live) -> None:
-    async with live() as living:
-        gate = living.endpoint.close_gate("think")
-        await living.hands.writes("think", id="q")
-        await living.endpoint.until_asked(1)
-        assert "turn" in (await living.hands.says("/context")).text
-        assert (await living.hands.says("/config agent_max_steps 3 --here")).text
-        assert not [out for out in living.hands.sent if out.reply_to == "q"]
+    async with live() as run_bot:
+        gate = run_bot.endpoint.close_gate("think")
+        await run_bot.channel.writes("think", id="q")
+        await run_bot.endpoint.until_asked(1)
+        assert "turn" in (await run_bot.channel.says("/context")).text
+        assert (await run_bot.channel.says("/config agent_max_steps 3 --here")).text
+        assert not [out for out in run_bot.channel.sent if out.reply_to == "q"]
         gate.set()
-        assert (await living.hands.reply_to("q")).reply.text == "re: think"
+        assert (await run_bot.channel.reply_to("q")).reply.text == "re: think"
 
 
 async def test_stop_ends_the_turn_that_runs_and_the_next_message_is_answered(live: Live) -> None:
-    async with live() as living:
-        living.endpoint.close_gate("think")
-        await living.hands.writes("think", id="q")
-        await living.endpoint.until_asked(1)
-        await living.hands.says("/stop")
-        assert "Stopped, as you asked." in (await living.hands.reply_to("q")).reply.text
-        assert (await living.hands.says("go on")).text == "re: go on"
+    async with live() as run_bot:
+        run_bot.endpoint.close_gate("think")
+        await run_bot.channel.writes("think", id="q")
+        await run_bot.endpoint.until_asked(1)
+        await run_bot.channel.says("/stop")
+        assert "Stopped, as you asked." in (await run_bot.channel.reply_to("q")).reply.text
+        assert (await run_bot.channel.says("go on")).text == "re: go on"
 
 
-async def _say_while_busy(living: Living, first: str) -> None:
+async def _say_while_busy(run_bot: Living, first: str) -> None:
     """Two messages while the model thinks about the first."""
-    gate = living.endpoint.close_gate(first)
-    await living.hands.writes(first, id="q0")
-    await living.endpoint.until_asked(1)
+    gate = run_bot.endpoint.close_gate(first)
+    await run_bot.channel.writes(first, id="q0")
+    await run_bot.endpoint.until_asked(1)
     for number in (1, 2):
-        assert await living.hands.writes(f"more {number}", id=f"q{number}")
+        assert await run_bot.channel.writes(f"more {number}", id=f"q{number}")
     gate.set()
 
 
 async def test_queue_gives_each_message_a_turn_of_its_own_in_order(live: Live) -> None:
-    async with live(when_busy="queue") as living:
-        await _say_while_busy(living, "first")
-        await living.hands.reply_to("q2")
-        replies = [(out.reply_to, out.reply.text) for out in living.hands.sent]
+    async with live(when_busy="queue") as run_bot:
+        await _say_while_busy(run_bot, "first")
+        await run_bot.channel.reply_to("q2")
+        replies = [(out.reply_to, out.reply.text) for out in run_bot.channel.sent]
         assert replies == [("q0", "re: first"), ("q1", "re: more 1"), ("q2", "re: more 2")]
-        assert [said[-1] for said in living.endpoint.asked] == ["first", "more 1", "more 2"]
+        assert [said[-1] for said in run_bot.endpoint.asked] == ["first", "more 1", "more 2"]
 
 
 async def test_collect_joins_what_came_to_one_turn(live: Live) -> None:
-    async with live(when_busy="collect") as living:
-        await _say_while_busy(living, "first")
-        await living.endpoint.until_asked(2)
-        assert (await living.hands.says("and then?")).text == "re: and then?"
-        assert living.endpoint.asked[1][-2:] == ["more 1", "more 2"]
-        assert len(living.endpoint.asked) == 3
+    async with live(when_busy="collect") as run_bot:
+        await _say_while_busy(run_bot, "first")
+        await run_bot.endpoint.until_asked(2)
+        assert (await run_bot.channel.says("and then?")).text == "re: and then?"
+        assert run_bot.endpoint.asked[1][-2:] == ["more 1", "more 2"]
+        assert len(run_bot.endpoint.asked) == 3
 
 
 async def test_steer_hands_what_came_to_the_running_turn(live: Live, tmp_path: Path) -> None:
     payments.install(tmp_path)
-    async with live(when_busy="steer") as living:
-        await _say_while_busy(living, "pay rent")
-        await living.hands.reply_to("q0")
-        assert living.endpoint.asked[1] == ["pay rent", "more 1", "more 2"]
+    async with live(when_busy="steer") as run_bot:
+        await _say_while_busy(run_bot, "pay rent")
+        await run_bot.channel.reply_to("q0")
+        assert run_bot.endpoint.asked[1] == ["pay rent", "more 1", "more 2"]
         assert payments.made(tmp_path) == ["rent"]
 
 
 async def test_interrupt_stops_the_turn_and_takes_what_came(live: Live) -> None:
-    async with live(when_busy="interrupt") as living:
-        living.endpoint.close_gate("first")
-        await living.hands.writes("first", id="q0")
-        await living.endpoint.until_asked(1)
-        await living.hands.writes("second", id="q1")
-        assert "because you wrote again" in (await living.hands.reply_to("q0")).reply.text
-        assert (await living.hands.reply_to("q1")).reply.text == "re: second"
+    async with live(when_busy="interrupt") as run_bot:
+        run_bot.endpoint.close_gate("first")
+        await run_bot.channel.writes("first", id="q0")
+        await run_bot.endpoint.until_asked(1)
+        await run_bot.channel.writes("second", id="q1")
+        assert "because you wrote again" in (await run_bot.channel.reply_to("q0")).reply.text
+        assert (await run_bot.channel.reply_to("q1")).reply.text == "re: second"
 
 
 async def test_a_tool_whose_result_is_there_is_not_run_again_after_a_crash(
     live: Live, tmp_path: Path
 ) -> None:
     payments.install(tmp_path)
-    async with live() as living:
-        living.endpoint.close_gate("after pay rent")
-        await living.hands.writes("pay rent", id="q")
-        await living.endpoint.until_asked(2)
-        await living.dies()
-    async with live() as living:
-        assert (await living.hands.reply_to("q")).reply.text == "re: pay rent"
+    async with live() as run_bot:
+        run_bot.endpoint.close_gate("after pay rent")
+        await run_bot.channel.writes("pay rent", id="q")
+        await run_bot.endpoint.until_asked(2)
+        await run_bot.dies()
+    async with live() as run_bot:
+        assert (await run_bot.channel.reply_to("q")).reply.text == "re: pay rent"
     assert payments.made(tmp_path) == ["rent"]
 
 
@@ -212,38 +212,38 @@ async def test_a_permission_that_is_waited_for_is_asked_for_again_after_a_crash(
 ) -> None:
     (tmp_path / "data" / "plugins").mkdir(parents=True)
     (tmp_path / "data" / "plugins" / "knocking.py").write_text(ASKING)
-    async with live() as living:
-        await living.hands.writes("knock twice", id="q")
-        before = _name_in((await living.hands.reply_to("")).reply.text)
-        await living.dies()
+    async with live() as run_bot:
+        await run_bot.channel.writes("knock twice", id="q")
+        before = _name_in((await run_bot.channel.reply_to("")).reply.text)
+        await run_bot.dies()
     assert payments.made(tmp_path) == [], "nobody has allowed it"
-    async with live() as living:
+    async with live() as run_bot:
         # The old question may be told once more, since nobody knows whether it had arrived.
-        await until(lambda: _names(living.hands) - {before})
-        await living.hands.says(f"/approve {before}")
+        await until(lambda: _names(run_bot.channel) - {before})
+        await run_bot.channel.says(f"/approve {before}")
         assert payments.made(tmp_path) == [], "the question before is over"
-        await _approve_all(living.hands, {before}, "q")
-        assert (await living.hands.reply_to("q")).reply.text == "re: knock twice"
+        await _approve_all(run_bot.channel, {before}, "q")
+        assert (await run_bot.channel.reply_to("q")).reply.text == "re: knock twice"
     assert payments.made(tmp_path) == ["twice"]
 
 
-async def _approve_all(hands: Hands, answered: set[str], message: str) -> None:
+async def _approve_all(channel: TestChannel, answered: set[str], message: str) -> None:
     """Allow what is asked, until there is an answer: as processes take their shares, the turn may
     come to another one, which asks again."""
 
     def is_answered() -> bool:
-        return any(out.reply_to == message for out in hands.sent)
+        return any(out.reply_to == message for out in channel.sent)
 
     while not is_answered():
-        for name in _names(hands) - answered:
-            await hands.says(f"/approve {name}")
+        for name in _names(channel) - answered:
+            await channel.says(f"/approve {name}")
             answered.add(name)
-        await until(lambda: is_answered() or _names(hands) - answered)
+        await until(lambda: is_answered() or _names(channel) - answered)
 
 
-def _names(hands: Hands) -> set[str]:
+def _names(channel: TestChannel) -> set[str]:
     """What may be approved, by the questions so far."""
-    asked = [out.reply.text for out in hands.sent if not out.reply_to]
+    asked = [out.reply.text for out in channel.sent if not out.reply_to]
     return {_name_in(text) for text in asked}
 
 

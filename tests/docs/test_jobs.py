@@ -13,7 +13,7 @@ import time_machine
 from tests.docs.pages import example
 from tests.fakes.openai_server import Say
 from tests.web.site import serving
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 LINES = example("jobs.md", "text").splitlines()
 
@@ -22,8 +22,8 @@ LINES = example("jobs.md", "text").splitlines()
 async def test_an_example_is_understood(tmp_path: Path, line: str) -> None:
     with time_machine.travel(datetime(2026, 11, 23, 12, tzinfo=UTC), tick=True):
         settings = {"timezone": "Europe/Berlin", "tools": {"web_fetch": True}}
-        async with living(tmp_path, settings=settings) as house:
-            answer = (await house.says(line)).text
+        async with run_bot(tmp_path, settings=settings) as bot:
+            answer = (await bot.says(line)).text
             assert " 1 is set: " in answer
             assert "(Europe/Berlin)" in answer
 
@@ -31,8 +31,8 @@ async def test_an_example_is_understood(tmp_path: Path, line: str) -> None:
 @pytest.mark.parametrize("line", example("jobs.md", "plain").splitlines())
 async def test_an_example_of_looking_is_understood(tmp_path: Path, line: str) -> None:
     settings = {"tools": {"web_fetch": True, "shell": True}}
-    async with living(tmp_path, settings=settings) as house:
-        answer = (await house.says(line)).text
+    async with run_bot(tmp_path, settings=settings) as bot:
+        answer = (await bot.says(line)).text
         assert " 1 is set: " in answer
         assert "finds anything new" in answer
 

@@ -12,8 +12,8 @@ import yaml
 from agent.mcp.settings import McpServer
 from bot.settings import load_layers
 from tests.docs.pages import ROOT
-from tests.whole.house import living
-from tests.whole.mcp_house import NOTES, calls_in, last_result, script
+from tests.whole.mcp_testbot import NOTES, calls_in, last_result, script
+from tests.whole.testbot import run_bot
 
 PAGE = (ROOT / "docs" / "mcp.md").read_text("utf-8")
 (EXAMPLE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -36,10 +36,10 @@ async def test_the_example_does_what_the_page_says(tmp_path: Path) -> None:
     notes = settings["mcp"]["servers"]["notes"]
     assert (notes["command"], notes["args"]) == ("python", ["notes_server.py"])
     notes |= {"command": sys.executable, "args": [str(NOTES), str(tmp_path)]}
-    async with living(tmp_path, script, settings, ENVIRON) as house:
-        await house.says("use notes__find_notes")
-        prompt = house.sent_to_model()[0]["content"]
-        assert "One note." in last_result(house), "its tools to find notes ask nobody"
+    async with run_bot(tmp_path, script, settings, ENVIRON) as bot:
+        await bot.says("use notes__find_notes")
+        prompt = bot.sent_to_model()[0]["content"]
+        assert "One note." in last_result(bot), "its tools to find notes ask nobody"
     assert "\n- notes: my notes\n- tickets" in prompt
     assert calls_in(tmp_path)[-1].startswith("find_notes")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.points.wire import answered
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 DICE = example("plugins.md", "python")
 
@@ -22,16 +22,16 @@ async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) ->
     plugins.mkdir(parents=True)
     (plugins / "dice.py").write_text(DICE)
     call = Call("roll_dice", '{"count": 3, "sides": 1}')
-    async with living(tmp_path, [Say(calls=(call,)), Say("Three.")]) as house:
-        reply = await house.says("/roll 2d1")
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("Three.")]) as bot:
+        reply = await bot.says("/roll 2d1")
         assert (reply.text, reply.data) == ("1 + 1 = 2", {"dice": [1, 1]})
-        assert "Roll dice" in (await house.says("/help all")).text
-        assert "needs dice like 2d6" in (await house.says("/roll a stone")).text
-        assert (await house.says("Roll three!")).text == "Three."
-        assert house.sent_to_model()[-1]["content"] == "1 + 1 + 1 = 3"
+        assert "Roll dice" in (await bot.says("/help all")).text
+        assert "needs dice like 2d6" in (await bot.says("/roll a stone")).text
+        assert (await bot.says("Roll three!")).text == "Three."
+        assert bot.sent_to_model()[-1]["content"] == "1 + 1 + 1 = 3"
         (schema,) = (
             tool["function"]
-            for tool in house.server.requests[0].body["tools"]
+            for tool in bot.server.requests[0].body["tools"]
             if tool["function"]["name"] == "roll_dice"
         )
     assert schema["parameters"]["properties"]["sides"]["description"].startswith("How many sides")
@@ -43,9 +43,9 @@ async def test_the_listener_on_the_page_keeps_a_tool_from_running(tmp_path: Path
     imports = "from plugins.api import Event, Listener, Verdict, hookimpl\n"
     (plugins / "guard.py").write_text(imports + example("plugins.md", "py"))
     call = Call("write_file", '{"path": "a.txt", "content": "x"}')
-    async with living(tmp_path, [Say(calls=(call,)), Say("Not today.")]) as house:
-        await house.says("Write x!")
-        result, note = house.sent_to_model()[-2:]
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("Not today.")]) as bot:
+        await bot.says("Write x!")
+        result, note = bot.sent_to_model()[-2:]
     assert result["content"] == "write_file was not run: nothing is written on Sundays."
     assert "Say so in one sentence." in note["content"]
     assert not (tmp_path / "data/audiences/pipe-main/files/a.txt").exists()
@@ -66,22 +66,22 @@ async def test_the_package_on_the_page_is_found_by_its_entry_point(
     (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}\n")
     (installed / f"{module}.py").write_text(DICE)
     monkeypatch.syspath_prepend(str(installed))
-    async with living(tmp_path) as house:
-        assert (await house.says("/roll 1d1")).text == "1 = 1"
+    async with run_bot(tmp_path) as bot:
+        assert (await bot.says("/roll 1d1")).text == "1 = 1"
     sys.modules.pop(module)
 
 
 async def test_the_hook_on_the_page_has_the_last_word_in_the_prompt(tmp_path: Path) -> None:
     plugins = tmp_path / "data" / "plugins"
     plugins.mkdir(parents=True)
-    (plugins / "house.py").write_text(example("plugins.md", "python3"))
-    async with living(tmp_path, lambda _: Say("Fine.")) as house:
-        await house.says("Hi")
-        assert house.sent_to_model()[0]["content"].endswith(
+    (plugins / "example.py").write_text(example("plugins.md", "python3"))
+    async with run_bot(tmp_path, lambda _: Say("Fine.")) as bot:
+        await bot.says("Hi")
+        assert bot.sent_to_model()[0]["content"].endswith(
             "\n\nThe heating is never set above 21 degrees."
         )
-        await house.says("Hi", chat="other")
-        assert "heating" not in house.sent_to_model()[0]["content"]
+        await bot.says("Hi", chat="other")
+        assert "heating" not in bot.sent_to_model()[0]["content"]
 
 
 async def test_the_offloader_on_the_page_keeps_what_leaves_and_the_model_reads_it(
@@ -98,17 +98,17 @@ async def test_the_offloader_on_the_page_keeps_what_leaves_and_the_model_reads_i
         calls = (Call("read_shelf", json.dumps({"reference": where}), "a"),) if is_asked else ()
         return Say("" if calls else "Fine.", calls)
 
-    async with living(tmp_path, script, {"agent_max_context_turns": 2}) as house:
+    async with run_bot(tmp_path, script, {"agent_max_context_turns": 2}) as bot:
         for number in range(5):
-            await house.says(f"The number is {number}.")
-            await house.app.conversations.settle()
-        await house.says("Look it up.")
-        sent = answered(house)[-1]["messages"]
+            await bot.says(f"The number is {number}.")
+            await bot.app.conversations.settle()
+        await bot.says("Look it up.")
+        sent = answered(bot)[-1]["messages"]
         assert where in json.dumps(sent)
         assert "user: The number is 0." in sent[-1]["content"]
-        await house.says("/forget t1 yes")
-        await house.says("Look it up.")
-        said = answered(house)[-1]["messages"][-1]["content"]
+        await bot.says("/forget t1 yes")
+        await bot.says("Look it up.")
+        said = answered(bot)[-1]["messages"][-1]["content"]
         assert "is 1." in said
         assert "is 0." not in said
 
@@ -118,8 +118,8 @@ async def test_the_skill_on_the_page_is_listed_and_read(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_text(example("plugins.md", "markdown"))
     call = Call("read_skill", '{"name": "invoices"}')
-    async with living(tmp_path, [Say(calls=(call,)), Say("Whose?")]) as house:
-        await house.says("An invoice, please.")
-        sent = house.sent_to_model()
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("Whose?")]) as bot:
+        await bot.says("An invoice, please.")
+        sent = bot.sent_to_model()
     assert "\n- invoices: Write an invoice for a customer." in sent[0]["content"]
     assert sent[-1]["content"].startswith("Ask for the customer's address")

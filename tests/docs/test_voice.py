@@ -11,23 +11,23 @@ from channels.message import Attachment
 from tests.docs.pages import example
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_desk import OGG
-from tests.whole.house import living
-from tests.whole.telegram_house import at_telegram
+from tests.whole.telegram_testbot import at_telegram
+from tests.whole.testbot import run_bot
 
 
 async def test_the_example_listens(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Green.")], json.loads(example("voice.md", "json"))) as house:
-        house.server.voice.transcripts.append("Which tea?")
+    async with run_bot(tmp_path, [Say("Green.")], json.loads(example("voice.md", "json"))) as bot:
+        bot.server.voice.transcripts.append("Which tea?")
         note = Attachment("voice.ogg", "audio/ogg", OGG)
-        assert (await house.says("", files=(note,))).text == "Green."
-        assert "[heard] Which tea?" in str(house.sent_to_model()[-1]["content"])
+        assert (await bot.says("", files=(note,))).text == "Green."
+        assert "[heard] Which tea?" in str(bot.sent_to_model()[-1]["content"])
 
 
 async def test_the_example_answers_in_voice(tmp_path: Path) -> None:
     settings = yaml.safe_load(example("voice.md", "yaml"))
-    async with at_telegram(tmp_path, [Say("Green.")], settings) as house:
-        house.model.voice.transcripts.append("Which tea?")
-        house.model.voice.sound = OGG
-        house.ann.sends(house.ann.voice(b"OggS ann"))
-        (sent,) = await house.telegram.called("sendVoice")
+    async with at_telegram(tmp_path, [Say("Green.")], settings) as bot:
+        bot.model.voice.transcripts.append("Which tea?")
+        bot.model.voice.sound = OGG
+        bot.ann.sends(bot.ann.voice(b"OggS ann"))
+        (sent,) = await bot.telegram.called("sendVoice")
         assert sent["voice"] == OGG

@@ -12,7 +12,7 @@ import yaml
 from tests.docs.pages import example
 from tests.fakes.openai_server import Call, Say
 from tests.fakes.search_servers import KEY, searching
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 EXAMPLES = [
     yaml.safe_load(example("web-tools.md", "yaml")),
@@ -28,8 +28,8 @@ async def test_an_example_searches(tmp_path: Path, settings: dict[str, Any]) -> 
         settings["tools"]["web_search"]["base_url"] = server.url
         settings["tools"]["approve"] = "never"
         secrets = {"BRAVE_API_KEY": KEY}
-        async with living(tmp_path, script, settings, secrets) as house:
-            assert (await house.says("What about tea?")).text == "Green."
-            found = str(house.sent_to_model()[-1]["content"])
+        async with run_bot(tmp_path, script, settings, secrets) as bot:
+            assert (await bot.says("What about tea?")).text == "Green."
+            found = str(bot.sent_to_model()[-1]["content"])
             assert "[1] Tea\nhttps://example.org/tea\nA drink." in found
     assert server.queries == ["tea"]

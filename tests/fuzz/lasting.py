@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from channels.message import Reply
 from tests.fakes.openai_server import Script
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ FEW = settings(max_examples=max(1, settings().max_examples // 4))
 
 @dataclass(frozen=True)
 class Lasting:
-    house: House
+    bot: TestBot
     runner: asyncio.Runner
 
     def does(self, work: Coroutine[Any, Any, T]) -> T:
@@ -38,7 +38,7 @@ class Lasting:
 
     def says(self, text: str) -> Reply:
         """What it answers, which is never that something broke."""
-        reply = self.does(self.house.says(text))
+        reply = self.does(self.bot.says(text))
         assert reply.text.strip()
         assert not any(words in reply.text for words in CRASHED), (text, reply.text)
         return reply
@@ -49,8 +49,8 @@ def lasting(folder: Path, script: Script = (), **settings: Any) -> Iterator[Last
     """A bot on `folder`, run while something is asked of it and at no other time."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        house = runner.run(stack.enter_async_context(living(folder, script, settings)))
+        bot = runner.run(stack.enter_async_context(run_bot(folder, script, settings)))
         try:
-            yield Lasting(house, runner)
+            yield Lasting(bot, runner)
         finally:
             runner.run(stack.aclose())

@@ -231,7 +231,7 @@ async def test_a_result_from_outside_stays_tainted_as_a_stub(lodge: Lodge) -> No
     await turn.record(Message("tool", RESULT * 3, call_id="1", tool="look", is_untrusted=True))
     await turn.record(Message("assistant", "Read."))
     (view,) = await lodge.says("And?")
-    assert stubs(view) == [1], "the house's own words need no marks"
+    assert stubs(view) == [1], "the bot's own words need no marks"
     assert view.has_outside
     (hit,) = (await conversation.passages(Exactly(1, 3))).hits
     assert hit.entry.message.has_outside, "so that what shows it again is marked"

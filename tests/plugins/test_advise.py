@@ -22,7 +22,7 @@ from plugins.builtin.context.soft_limit import SoftLimit
 from plugins.rules import parse
 from plugins.rules.conditions import ContextPressure
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 NOW = datetime.fromtimestamp(0, UTC)
 
@@ -248,16 +248,16 @@ async def test_what_is_advised_can_be_typed_and_helps(tmp_path: Path) -> None:
     files.mkdir(parents=True)
     (files / "big.txt").write_text("word " * 3_000)
     settings = {"context": {"strategy": "truncate", "max_tokens": 16_000, "soft_limit": 16_000}}
-    async with living(tmp_path, reads, settings) as house:
-        assert (await house.says("/context advise")).text.startswith("All is well")
-        await house.says("Read it!")
-        reply = await house.says("/context advise")
+    async with run_bot(tmp_path, reads, settings) as bot:
+        assert (await bot.says("/context advise")).text.startswith("All is well")
+        await bot.says("Read it!")
+        reply = await bot.says("/context advise")
         assert "read_file fills the context" in reply.text
         (action,) = reply.actions
         assert f"`{action.command}`" in reply.text
-        assert "is now" in (await house.says(action.command)).text
-        await house.says("Read it again!")
-        assert "<<<TRUNCATED>>>" in house.sent_to_model()[-1]["content"]
+        assert "is now" in (await bot.says(action.command)).text
+        await bot.says("Read it again!")
+        assert "<<<TRUNCATED>>>" in bot.sent_to_model()[-1]["content"]
 
 
 async def test_every_line_that_is_advised_is_taken(tmp_path: Path) -> None:
@@ -273,9 +273,9 @@ async def test_every_line_that_is_advised_is_taken(tmp_path: Path) -> None:
     )
     lines = [line for known in all_at_once for one in advice(known) for line in one.commands]
     assert len(lines) > 8
-    async with living(tmp_path) as house:
+    async with run_bot(tmp_path) as bot:
         for line in lines:
-            assert "(from: " in (await house.says(line)).text, line
+            assert "(from: " in (await bot.says(line)).text, line
 
 
 def test_cuts_that_cost_more_than_they_save_until_the_next_one_are_told_with_their_figures() -> (
@@ -336,12 +336,12 @@ async def test_context_says_when_it_is_longer_than_the_model_handles_well(tmp_pa
     def long(request: Received) -> Answer:
         return Say("A long answer. " * 900)
 
-    async with living(tmp_path, long) as house:
-        before = await house.says("/context")
-        await house.says("Tell me everything.")
-        after = await house.says("/context")
-        await house.says("/config context.soft_limit 100000 --here")
-        told = await house.says("/context")
+    async with run_bot(tmp_path, long) as bot:
+        before = await bot.says("/context")
+        await bot.says("Tell me everything.")
+        after = await bot.says("/context")
+        await bot.says("/config context.soft_limit 100000 --here")
+        told = await bot.says("/context")
     assert "handles well" not in before.text + told.text
     assert "are more than gpt-4o-mini handles well: up to 4k it finds at least half" in after.text
     assert "(NoLiMa, 2025)" in after.text

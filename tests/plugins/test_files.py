@@ -415,7 +415,7 @@ async def test_what_users_of_the_tool_know_of_patterns_still_holds(run: Run, roo
 
 async def test_no_pattern_of_the_models_is_kept(run: Run, root: Path) -> None:
     put(root, "files/a.txt", "a")
-    finder("kept by the house: how a text is split")
+    finder("kept by us: how a text is split")
     before = len(regex._main._cache), len(re._cache)  # type: ignore[attr-defined]
     for number in range(5):
         await run("grep", pattern=f"kept{number}")

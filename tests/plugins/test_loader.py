@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import Call, OpenAIServer, Say
-from tests.whole.house import living
 from tests.whole.process import talking
+from tests.whole.testbot import run_bot
 
 DICE = '''
 from plugins.api import Ask, Command, Reply, Tool, ToolContext, command, hookimpl, tool
@@ -78,14 +78,14 @@ def plugin(folder: Path, name: str, source: str | bytes) -> None:
 async def test_one_file_adds_a_command_and_a_tool(tmp_path: Path) -> None:
     plugin(tmp_path, "dice", DICE)
     script = [Say(calls=(Call("throw", '{"sides": 20}', "a"),)), Say("A three!")]
-    async with living(tmp_path, script) as house:
-        assert (await house.says("/roll 8")).text == "You rolled a 4 of 8."
-        assert "Roll a die" in (await house.says("/help all")).text
-        assert "/roll" in (await house.says("/rol")).text
-        assert (await house.says("Throw!")).text == "A three!"
-        schemas = house.server.requests[0].body["tools"]
-        assert "3 of 20, in pipe/main" in house.sent_to_model()[-1]["content"]
-        status = (await house.says("/status")).data
+    async with run_bot(tmp_path, script) as bot:
+        assert (await bot.says("/roll 8")).text == "You rolled a 4 of 8."
+        assert "Roll a die" in (await bot.says("/help all")).text
+        assert "/roll" in (await bot.says("/rol")).text
+        assert (await bot.says("Throw!")).text == "A three!"
+        schemas = bot.server.requests[0].body["tools"]
+        assert "3 of 20, in pipe/main" in bot.sent_to_model()[-1]["content"]
+        status = (await bot.says("/status")).data
     assert [s["function"]["name"] for s in schemas] == sorted(
         s["function"]["name"] for s in schemas
     )
@@ -98,9 +98,9 @@ async def test_plugins_may_live_in_a_folder_of_ones_choice(tmp_path: Path) -> No
     plugin(tmp_path / "elsewhere", "dice", DICE)
     plugin(tmp_path, "other", ROLL.format(name="other", body=OK))
     settings = {"plugins_dir": str(tmp_path / "elsewhere" / "data" / "plugins")}
-    async with living(tmp_path, (), settings) as house:
-        assert (await house.says("/roll")).text == "You rolled a 4 of 6."
-        assert "no command" in (await house.says("/other")).text
+    async with run_bot(tmp_path, (), settings) as bot:
+        assert (await bot.says("/roll")).text == "You rolled a 4 of 6."
+        assert "no command" in (await bot.says("/other")).text
 
 
 async def test_an_installed_package_adds_to_the_bot(
@@ -112,9 +112,9 @@ async def test_an_installed_package_adds_to_the_bot(
     (info / "entry_points.txt").write_text("[parley]\ndice = dice_of_a_package\ngone = not_there\n")
     (tmp_path / "site" / "dice_of_a_package.py").write_text(DICE)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    async with living(tmp_path) as house:
-        assert (await house.says("/roll")).text == "You rolled a 4 of 6."
-        status = (await house.says("/status")).text
+    async with run_bot(tmp_path) as bot:
+        assert (await bot.says("/roll")).text == "You rolled a 4 of 6."
+        status = (await bot.says("/status")).text
     assert "The plugin 'gone' was left out: ModuleNotFoundError" in status
     sys.modules.pop("dice_of_a_package")
 
@@ -147,12 +147,12 @@ async def test_broken_plugins_are_left_out_by_name_and_the_rest_works(
     for name, (source, _) in BROKEN.items():
         plugin(tmp_path, name, source)
     plugin(tmp_path, "zz_last", DICE)
-    async with living(tmp_path, [Say("Hello!")]) as house:
-        data = (await house.says("/status")).data
-        told = (await house.says("/status")).text
-        assert (await house.says("/roll")).text == "You rolled a 4 of 6."
-        assert (await house.says("Hi")).text == "Hello!"
-        tools = {schema["function"]["name"] for schema in house.server.requests[0].body["tools"]}
+    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+        data = (await bot.says("/status")).data
+        told = (await bot.says("/status")).text
+        assert (await bot.says("/roll")).text == "You rolled a 4 of 6."
+        assert (await bot.says("Hi")).text == "Hello!"
+        tools = {schema["function"]["name"] for schema in bot.server.requests[0].body["tools"]}
     assert data is not None
     problems = dict(zip(sorted(BROKEN), data["problems"], strict=True))
     for name, (_, reason) in BROKEN.items():
@@ -167,8 +167,8 @@ async def test_broken_plugins_are_left_out_by_name_and_the_rest_works(
 
 async def test_a_plugin_that_is_half_right_adds_nothing(tmp_path: Path) -> None:
     plugin(tmp_path, "half", DICE.replace("return [throw]", "return [throw, 5]"))
-    async with living(tmp_path) as house:
-        assert "no command" in (await house.says("/roll")).text
+    async with run_bot(tmp_path) as bot:
+        assert "no command" in (await bot.says("/roll")).text
 
 
 FAULTY = {
@@ -187,12 +187,12 @@ async def test_a_command_that_fails_is_answered_once_and_holds_up_nothing(
     tmp_path: Path, fault: str
 ) -> None:
     plugin(tmp_path, "faulty", ROLL.format(name="roll", body=FAULTY[fault]))
-    async with living(tmp_path) as house:
-        assert (await house.says("/roll")).text.startswith("/roll failed inside the bot")
-        assert "Parley" in (await house.says("/version")).text
-    async with living(tmp_path) as house:
-        await house.says("/version", chat="other")
-    assert [outbound.address.chat for outbound in house.sent] == ["other"]
+    async with run_bot(tmp_path) as bot:
+        assert (await bot.says("/roll")).text.startswith("/roll failed inside the bot")
+        assert "Parley" in (await bot.says("/version")).text
+    async with run_bot(tmp_path) as bot:
+        await bot.says("/version", chat="other")
+    assert [outbound.address.chat for outbound in bot.sent] == ["other"]
 
 
 async def test_the_same_holds_for_a_bot_of_its_own_process(tmp_path: Path) -> None:

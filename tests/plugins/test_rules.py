@@ -424,44 +424,46 @@ def desk(talk: Conversation, *written: dict[str, Any]) -> Desk:
 
 
 async def test_rules_act_by_priority_and_then_as_they_are_written(talk: Conversation) -> None:
-    hands = desk(talk, said("b"), said("c"), said("a", priority=1), said("off", enabled=False))
-    assert await hands.hears("turn_start") == ("a", "b", "c")
+    channel = desk(talk, said("b"), said("c"), said("a", priority=1), said("off", enabled=False))
+    assert await channel.hears("turn_start") == ("a", "b", "c")
 
 
 async def test_a_cooldown_holds_in_each_conversation_by_itself(
     talk: Conversation, lodge: Lodge
 ) -> None:
-    hands = desk(talk, said("hint", cooldown=30))
-    assert await hands.hears("turn_start") == ("hint",)
-    hands.now += 29.9
-    assert await hands.hears("turn_start") == ()
-    hands.talk = await lodge.conversation(ConversationKey("pipe/other", "pipe-other"))
-    assert await hands.hears("turn_start") == ("hint",)
-    hands.talk = talk
-    hands.now += 0.1
-    assert await hands.hears("turn_start") == ("hint",)
+    channel = desk(talk, said("hint", cooldown=30))
+    assert await channel.hears("turn_start") == ("hint",)
+    channel.now += 29.9
+    assert await channel.hears("turn_start") == ()
+    channel.talk = await lodge.conversation(ConversationKey("pipe/other", "pipe-other"))
+    assert await channel.hears("turn_start") == ("hint",)
+    channel.talk = talk
+    channel.now += 0.1
+    assert await channel.hears("turn_start") == ("hint",)
 
 
 async def test_a_rule_acts_max_fires_times_in_a_session(talk: Conversation) -> None:
-    hands = desk(talk, said("hint", max_fires=2))
-    assert [await hands.hears("turn_start") for _ in range(4)] == [("hint",), ("hint",), (), ()]
-    await hands.hears("session_end")
-    assert await hands.hears("turn_start") == ("hint",)
+    channel = desk(talk, said("hint", max_fires=2))
+    assert [await channel.hears("turn_start") for _ in range(4)] == [("hint",), ("hint",), (), ()]
+    await channel.hears("session_end")
+    assert await channel.hears("turn_start") == ("hint",)
 
 
 async def test_what_is_said_after_the_last_step_waits_for_the_next_turn(
     talk: Conversation,
 ) -> None:
-    hands = desk(talk, said("end", on="turn_end"), said("cut", on="pre_compact"), said("start"))
-    assert await hands.hears("turn_end") == ()
-    assert await hands.hears("pre_compact") == ()
-    assert await hands.hears("turn_start") == ("end", "cut", "start")
-    assert await hands.hears("turn_start") == ("start",)
+    channel = desk(talk, said("end", on="turn_end"), said("cut", on="pre_compact"), said("start"))
+    assert await channel.hears("turn_end") == ()
+    assert await channel.hears("pre_compact") == ()
+    assert await channel.hears("turn_start") == ("end", "cut", "start")
+    assert await channel.hears("turn_start") == ("start",)
 
 
 async def test_calls_are_counted_anew_when_the_rule_has_acted(talk: Conversation) -> None:
-    hands = desk(talk, said("slow down", on="tool_end", condition={"tool_calls": {"threshold": 3}}))
-    heard = [await hands.hears("tool_end", tool="look") for _ in range(7)]
+    channel = desk(
+        talk, said("slow down", on="tool_end", condition={"tool_calls": {"threshold": 3}})
+    )
+    heard = [await channel.hears("tool_end", tool="look") for _ in range(7)]
     assert [number for number, notes in enumerate(heard, 1) if notes] == [3, 6]
 
 
@@ -469,25 +471,25 @@ async def test_calls_are_counted_anew_after_a_compaction(lodge: Lodge) -> None:
     for number in range(8):
         await lodge.says(f"Question {number}")
     talk = await lodge.conversation()
-    hands = desk(talk, said("many", condition={"tool_calls": {"threshold": 2}}))
-    await hands.hears("tool_end")
+    channel = desk(talk, said("many", condition={"tool_calls": {"threshold": 2}}))
+    await channel.hears("tool_end")
     assert await talk.compactor.compact_by_rule(keep_recent=4) is not None
-    await hands.hears("tool_end")
-    assert await hands.hears("turn_start") == ()
-    await hands.hears("tool_end")
-    assert await hands.hears("turn_start") == ("many",)
+    await channel.hears("tool_end")
+    assert await channel.hears("turn_start") == ()
+    await channel.hears("tool_end")
+    assert await channel.hears("turn_start") == ("many",)
 
 
 async def test_notify_reaches_the_person_and_log_the_log(
     talk: Conversation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hands = desk(
+    channel = desk(
         talk,
         {"id": "n", "on": "error", "action": {"notify": {"message": "It failed."}}},
         {"id": "l", "on": "error", "action": {"log": {"message": "failed", "level": "warning"}}},
     )
-    assert await hands.hears("error", text="no answer") == ()
-    assert hands.told == ["It failed."]
+    assert await channel.hears("error", text="no answer") == ()
+    assert channel.told == ["It failed."]
     assert ("WARNING", "l: failed") in [(r.levelname, r.getMessage()) for r in caplog.records]
 
 
@@ -495,13 +497,13 @@ async def test_a_rule_that_fails_or_takes_too_long_costs_itself_and_nothing_else
     talk: Conversation, caplog: pytest.LogCaptureFixture
 ) -> None:
     tell = {"notify": {"message": "x"}}
-    hands = desk(talk, {"id": "bad", "on": "turn_start", "action": tell}, said("good"))
+    channel = desk(talk, {"id": "bad", "on": "turn_start", "action": tell}, said("good"))
 
     def fails(key: ConversationKey, text: str) -> None:
         raise OSError("no person there")
 
-    hands.engine = Engine(hands.context(fails))
-    assert await hands.hears("turn_start") == ("good",)
+    channel.engine = Engine(channel.context(fails))
+    assert await channel.hears("turn_start") == ("good",)
     assert "the rule bad failed" in caplog.text
 
 
@@ -572,12 +574,12 @@ async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(lodge: Lodge
     talk = await lodge.conversation()
 
     async def hear(rules: tuple[Rule, ...], happenings: list[tuple[Any, ...]]) -> None:
-        hands = Desk(talk, rules)
+        channel = Desk(talk, rules)
         fires = 0
         for name, turn, text, is_error in happenings:
-            notes = await hands.hears(name, turn, text=text, tool=text, is_error=is_error)
+            notes = await channel.hears(name, turn, text=text, tool=text, is_error=is_error)
             fires += len(notes)
-        assert fires + len(hands.told) <= len(rules) * len(happenings)
+        assert fires + len(channel.told) <= len(rules) * len(happenings)
 
     for rules, happenings in samples():
         await hear(rules, happenings)

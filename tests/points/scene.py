@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import House
+from tests.whole.testbot import TestBot
 
 Json = dict[str, Any]
 AUDIENCE = Path("data/audiences/pipe-main")
@@ -20,14 +20,14 @@ def is_summary(request: Received) -> bool:
     return "tools" not in request.body
 
 
-def steps(house: House) -> list[list[Json]]:
+def steps(bot: TestBot) -> list[list[Json]]:
     """The messages of each request that a turn has made, in order."""
-    return [list(r.body["messages"]) for r in house.server.requests if not is_summary(r)]
+    return [list(r.body["messages"]) for r in bot.server.requests if not is_summary(r)]
 
 
-def summaries(house: House) -> list[Received]:
+def summaries(bot: TestBot) -> list[Received]:
     """The requests for summaries, in order."""
-    return [request for request in house.server.requests if is_summary(request)]
+    return [request for request in bot.server.requests if is_summary(request)]
 
 
 def content(message: Json) -> str:
@@ -89,35 +89,35 @@ def put_file(folder: Path, name: str, text: str) -> None:
     (place / name).write_text(text)
 
 
-async def settled(house: House) -> None:
+async def settled(bot: TestBot) -> None:
     """Wait until no turn runs and no summary is under way."""
-    await house.app.turns.queues.idle()
-    await house.app.conversations.settle()
+    await bot.app.turns.queues.idle()
+    await bot.app.conversations.settle()
 
 
-async def talk(house: House, *lines: str) -> str:
+async def talk(bot: TestBot, *lines: str) -> str:
     """Say these one after the other, each when all is quiet; the last reply's text."""
     text = ""
     for line in lines:
-        text = (await house.says(line)).text
-        await settled(house)
+        text = (await bot.says(line)).text
+        await settled(bot)
     return text
 
 
-async def events(house: House) -> list[Json]:
+async def events(bot: TestBot) -> list[Json]:
     """The durable events, as `/context history` has them."""
-    reply = await house.says("/context history json")
+    reply = await bot.says("/context history json")
     return list((reply.data or {})["events"])
 
 
-async def state(house: House) -> Json:
+async def state(bot: TestBot) -> Json:
     """The data of `/context json`."""
-    return dict((await house.says("/context json")).data or {})
+    return dict((await bot.says("/context json")).data or {})
 
 
-async def calls_paid(house: House) -> int:
+async def calls_paid(bot: TestBot) -> int:
     """The calls that the ledger knows of, by `/usage`."""
-    data = (await house.says("/usage")).data or {}
+    data = (await bot.says("/usage")).data or {}
     return int(data["chat"]["this chat, in all"]["calls"])
 
 
@@ -132,6 +132,6 @@ def offloaded(folder: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def said_aloud(house: House) -> Iterator[str]:
+def said_aloud(bot: TestBot) -> Iterator[str]:
     """All texts that the person got, replies and notices, in order."""
-    return (outbound.reply.text for outbound in house.sent)
+    return (outbound.reply.text for outbound in bot.sent)

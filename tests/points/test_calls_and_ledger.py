@@ -30,7 +30,7 @@ from tests.points.wire import (
     summarised,
     with_plugin,
 )
-from tests.whole.house import PATIENCE, House, living
+from tests.whole.testbot import PATIENCE, TestBot, run_bot
 
 TOOLS = """
 import asyncio
@@ -111,11 +111,11 @@ async def test_a_call_is_the_same_after_an_overflow_however_its_arguments_are_wr
         Say(calls=(Call("mark", again, "b"),)),
         Say("Done."),
     )
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for number in range(3):
-            await house.says(f"question {number}")
-        assert (await house.says("Mark it.")).text.startswith("Done.")
-        sent = results(answered(house)[-1])
+            await bot.says(f"question {number}")
+        assert (await bot.says("Mark it.")).text.startswith("Done.")
+        sent = results(answered(bot)[-1])
     assert sent == ["marked", "marked"]
     assert runs.read_text() == "run\n", "the tool ran twice because of an overflow"
 
@@ -124,9 +124,9 @@ async def test_parallel_results_stand_in_the_order_of_their_calls(tmp_path: Path
     """Point 16."""
     with_plugin(tmp_path, TOOLS)
     both = (Call("slow", "{}", "a"), Call("fast", "{}", "b"))
-    async with living(tmp_path, in_order(Say(calls=both), Say("Done."))) as house:
-        await house.says("Do both.")
-        sent = results(answered(house)[-1])
+    async with run_bot(tmp_path, in_order(Say(calls=both), Say("Done."))) as bot:
+        await bot.says("Do both.")
+        sent = results(answered(bot)[-1])
     assert sorted(sent) == ["the fast result", "the slow result"]
     assert sent == ["the slow result", "the fast result"]
 
@@ -138,36 +138,36 @@ LONG = "It is a long story." + " It goes on." * 30
 """What streams before somebody stops it."""
 
 
-async def ledger(house: House) -> dict[str, Any]:
+async def ledger(bot: TestBot) -> dict[str, Any]:
     """What this chat has cost, by `/usage`."""
-    bill: dict[str, Any] = (await data(house, "/usage"))["chat"]["this chat, in all"]
+    bill: dict[str, Any] = (await data(bot, "/usage"))["chat"]["this chat, in all"]
     return bill
 
 
-async def stopped(house: House, question: str) -> None:
+async def stopped(bot: TestBot, question: str) -> None:
     """Ask, and stop the turn while its answer streams."""
-    asking = await asks(house, question, LONG)
-    await house.says("/stop")
+    asking = await asks(bot, question, LONG)
+    await bot.says("/stop")
     await asking
 
 
 async def test_a_call_that_was_stopped_is_in_the_ledger(tmp_path: Path) -> None:
     """Point 17: four turns, one of them stopped, are four calls."""
     script = in_order(Say("One."), Say("Two."), Say("Three."), Hang(LONG))
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for number in range(3):
-            await house.says(f"question {number}")
-        await stopped(house, "And the last?")
-        bill = await ledger(house)
-    assert len(answered(house)) == 4
+            await bot.says(f"question {number}")
+        await stopped(bot, "And the last?")
+        bill = await ledger(bot)
+    assert len(answered(bot)) == 4
     assert bill["calls"] == 4
 
 
 async def test_a_call_that_was_stopped_costs_what_is_known_of_it(tmp_path: Path) -> None:
     """Point 17: its prompt was read, and what had streamed was written, by the meter."""
-    async with living(tmp_path, in_order(Hang(LONG))) as house:
-        await stopped(house, "And the last?")
-        bill = await ledger(house)
+    async with run_bot(tmp_path, in_order(Hang(LONG))) as bot:
+        await stopped(bot, "And the last?")
+        bill = await ledger(bot)
     assert bill["prompt"] > 500, "system prompt and tools alone are more"
     assert bill["completion"] > 50
     assert bill["cost"] > 0
@@ -177,10 +177,10 @@ async def test_an_answer_that_breaks_off_is_in_the_ledger_besides_the_one_after_
     tmp_path: Path,
 ) -> None:
     """Point 17."""
-    async with living(tmp_path, in_order(Break("It is a long "), Say("It is."))) as house:
-        assert (await house.says("Is it?")).text == "It is."
-        bill = await ledger(house)
-    assert len(answered(house)) == 2
+    async with run_bot(tmp_path, in_order(Break("It is a long "), Say("It is."))) as bot:
+        assert (await bot.says("Is it?")).text == "It is."
+        bill = await ledger(bot)
+    assert len(answered(bot)) == 2
     assert bill["calls"] == 2
 
 
@@ -188,10 +188,10 @@ async def test_a_turn_that_fails_in_the_middle_of_its_answer_is_in_the_ledger(
     tmp_path: Path,
 ) -> None:
     """Point 17: both tries were answered in part, and both are paid."""
-    async with living(tmp_path, in_order(Break("It is "), Break("It is "))) as house:
-        await house.says("Is it?")
-        bill = await ledger(house)
-    assert len(answered(house)) == 2
+    async with run_bot(tmp_path, in_order(Break("It is "), Break("It is "))) as bot:
+        await bot.says("Is it?")
+        bill = await ledger(bot)
+    assert len(answered(bot)) == 2
     assert bill["calls"] == 2
     assert bill["cost"] > 0
 
@@ -202,13 +202,13 @@ async def test_a_summary_that_breaks_off_is_in_the_ledger(tmp_path: Path) -> Non
     def script(request: Received) -> Answer:
         return Say("Yes. " * 100) if "tools" in request.body else Break("They talked of ")
 
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for number in range(4):
-            await house.says(f"question {number}")
-        await house.says("/context compact")
-        bill = await ledger(house)
-    assert summarised(house), "no summary was asked for"
-    assert bill["calls"] == len(house.server.requests)
+            await bot.says(f"question {number}")
+        await bot.says("/context compact")
+        bill = await ledger(bot)
+    assert summarised(bot), "no summary was asked for"
+    assert bill["calls"] == len(bot.server.requests)
 
 
 async def test_a_summary_that_is_cancelled_is_in_the_ledger(tmp_path: Path) -> None:
@@ -222,15 +222,15 @@ async def test_a_summary_that_is_cancelled_is_in_the_ledger(tmp_path: Path) -> N
         return Hang(LONG)
 
     settings = {"agent_max_context_turns": 3}
-    async with living(tmp_path, script, settings) as house:
+    async with run_bot(tmp_path, script, settings) as bot:
         for number in range(3):
-            await house.says(f"question {number}")
+            await bot.says(f"question {number}")
         async with asyncio.timeout(PATIENCE):
             await hung.wait()
-        await house.says("/context clear")
-        await settle(house)
-        bill = await ledger(house)
-    assert bill["calls"] == len(house.server.requests)
+        await bot.says("/context clear")
+        await settle(bot)
+        bill = await ledger(bot)
+    assert bill["calls"] == len(bot.server.requests)
 
 
 # --- 18: too long, in other words -------------------------------------------------------------
@@ -282,11 +282,11 @@ async def test_an_overflow_in_other_words_makes_room_and_asks_again(
 ) -> None:
     """Point 18."""
     script = in_order(*(Say("Yes. " * 200),) * 6, Fail(status, error), Say("I am here."))
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for number in range(6):
-            await house.says(f"question {number}")
-        assert (await house.says("Are you there?")).text.startswith("I am here.")
-        first, second = answered(house)[-2:]
+            await bot.says(f"question {number}")
+        assert (await bot.says("Are you there?")).text.startswith("I am here.")
+        first, second = answered(bot)[-2:]
     assert len(json.dumps(second)) < len(json.dumps(first)), (
         "nothing left before it was tried again"
     )
@@ -297,11 +297,11 @@ async def test_a_limit_of_rate_or_account_is_no_overflow(tmp_path: Path, status:
     """Point 18: the same words about a quota don't cost a word of the conversation."""
     refused = Fail(status, {"message": GEMINI}, {"retry-after": "0"})
     script = in_order(Say("Yes."), *(refused,) * 3, Say("I am here."))
-    async with living(tmp_path, script) as house:
-        await house.says("question 1")
-        await house.says("Are you there?")
-        assert "left the context" not in (await house.says("/context history")).text
-        turns = (await data(house, "/context json"))["turns"]
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("question 1")
+        await bot.says("Are you there?")
+        assert "left the context" not in (await bot.says("/context history")).text
+        turns = (await data(bot, "/context json"))["turns"]
     assert len(turns) == 2
 
 
@@ -325,9 +325,9 @@ async def test_a_result_of_exactly_the_limit_is_not_cut(
     """Point 20: AgentScope cuts what exceeds the limit; " word" is one token each time."""
     with_plugin(tmp_path, TOOLS)
     settings = {"context": {"tool_result_limit": 2_000}}
-    async with living(tmp_path, one_result(number), settings) as house:
-        await house.says("Say it.")
-        (sent,) = results(answered(house)[-1])
+    async with run_bot(tmp_path, one_result(number), settings) as bot:
+        await bot.says("Say it.")
+        (sent,) = results(answered(bot)[-1])
     assert ("<<<TRUNCATED>>>" in sent) is is_cut
     assert (sent == " word" * number) is not is_cut
 
@@ -350,9 +350,9 @@ async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_fil
         openai_overflow(7_000, 5_000),
         Say("Seen."),
     )
-    async with living(tmp_path, script, settings) as house:
-        await house.says("Say it.")
-        (before,), (after,) = (results(body) for body in answered(house)[-2:])
+    async with run_bot(tmp_path, script, settings) as bot:
+        await bot.says("Say it.")
+        (before,), (after,) = (results(body) for body in answered(bot)[-2:])
     assert "tool_result-" in before
     assert len(after) < len(before), "the overflow did not clip the result"
     assert "<<<TRUNCATED>>>" in after

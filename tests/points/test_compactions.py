@@ -19,7 +19,7 @@ from tests.points.scene import (
     talk,
     whole,
 )
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 FIELDS = json.dumps({"task_overview": "Read the files.", "next_steps": "Go on."})
 STRUCTURED = {
@@ -50,12 +50,12 @@ def after_question(request: Received) -> list[str]:
     return roles[len(roles) - roles[::-1].index("user") :]
 
 
-async def talk_past_four_results(house: House) -> int:
+async def talk_past_four_results(bot: TestBot) -> int:
     """A turn with four results in one step, of which a compaction leaves the end, and a turn with
     five steps near the trigger. Returns how many summaries there were between the two."""
-    await talk(house, "hello " * 2_000, "four files, please")
-    before = len(summaries(house))
-    await talk(house, "steps, please " + "word " * 1_300)
+    await talk(bot, "hello " * 2_000, "four files, please")
+    before = len(summaries(bot))
+    await talk(bot, "steps, please " + "word " * 1_300)
     return before
 
 
@@ -63,9 +63,9 @@ async def test_structured_pays_one_summary_for_what_leaves_and_not_one_at_every_
     tmp_path: Path,
 ) -> None:
     put_file(tmp_path, "long.txt", LINES)
-    async with living(tmp_path, answering(structured_work, FIELDS), STRUCTURED) as house:
-        before = await talk_past_four_results(house)
-        paid = len(summaries(house)) - before
+    async with run_bot(tmp_path, answering(structured_work, FIELDS), STRUCTURED) as bot:
+        before = await talk_past_four_results(bot)
+        paid = len(summaries(bot)) - before
     assert paid <= 1
 
 
@@ -73,20 +73,20 @@ async def test_under_structured_each_recorded_compaction_has_freed_something(
     tmp_path: Path,
 ) -> None:
     put_file(tmp_path, "long.txt", LINES)
-    async with living(tmp_path, answering(structured_work, FIELDS), STRUCTURED) as house:
-        await talk_past_four_results(house)
-        compactions = [e for e in await events(house) if e["kind"] == "compact"]
+    async with run_bot(tmp_path, answering(structured_work, FIELDS), STRUCTURED) as bot:
+        await talk_past_four_results(bot)
+        compactions = [e for e in await events(bot) if e["kind"] == "compact"]
     assert compactions
     assert [e for e in compactions if e["tokens_after"] >= e["tokens_before"]] == []
 
 
 async def test_a_turn_that_history_says_left_is_not_sent_any_more(tmp_path: Path) -> None:
     put_file(tmp_path, "long.txt", LINES)
-    async with living(tmp_path, answering(structured_work, FIELDS), STRUCTURED) as house:
-        await talk_past_four_results(house)
-        await talk(house, "hello again")
-        left = {turn for event in await events(house) for turn in event["turns"]}
-        sent = whole(steps(house)[-1])
+    async with run_bot(tmp_path, answering(structured_work, FIELDS), STRUCTURED) as bot:
+        await talk_past_four_results(bot)
+        await talk(bot, "hello again")
+        left = {turn for event in await events(bot) for turn in event["turns"]}
+        sent = whole(steps(bot)[-1])
     assert "t1" in left
     assert ("t2" in left) == ("line 100 of the long file" not in sent)
 
@@ -110,10 +110,10 @@ async def test_after_an_emergency_in_mid_turn_the_next_compaction_frees_somethin
 ) -> None:
     context = {"strategy": strategy, "max_tokens": 10_000, "output_reserved": 500}
     put_file(tmp_path, "long.txt", LINES[:1_800])
-    async with living(tmp_path, answering(overflowing_work), {"context": context}) as house:
-        await talk(house, "hello " * 800, "work, please")
-        await talk(house, "and now? " + "word " * 3_800)
-        history = await events(house)
+    async with run_bot(tmp_path, answering(overflowing_work), {"context": context}) as bot:
+        await talk(bot, "hello " * 800, "work, please")
+        await talk(bot, "and now? " + "word " * 3_800)
+        history = await events(bot)
     overflow, *later = [event for event in history if event["kind"] == "compact"]
     assert overflow["actor"] == "emergency"
     assert [e for e in later if e["tokens_after"] >= e["tokens_before"]] == []
@@ -126,11 +126,11 @@ async def test_after_an_emergency_in_mid_turn_summarize_pays_once_for_what_leave
     of the whole turn, so that the rest leaves later without another call."""
     context = {"strategy": "summarize", "max_tokens": 10_000, "output_reserved": 500}
     put_file(tmp_path, "long.txt", LINES[:1_800])
-    async with living(tmp_path, answering(overflowing_work), {"context": context}) as house:
-        await talk(house, "hello " * 800, "work, please")
-        before = len(summaries(house))
-        await talk(house, "and now? " + "word " * 3_800, "and then?", "and what else?", "and last?")
-        history = await events(house)
-        paid = [whole(r.body["messages"]) for r in summaries(house)[before:]]
+    async with run_bot(tmp_path, answering(overflowing_work), {"context": context}) as bot:
+        await talk(bot, "hello " * 800, "work, please")
+        before = len(summaries(bot))
+        await talk(bot, "and now? " + "word " * 3_800, "and then?", "and what else?", "and last?")
+        history = await events(bot)
+        paid = [whole(r.body["messages"]) for r in summaries(bot)[before:]]
     assert len([text for text in paid if "[t2]" in text]) == 1
     assert [e for e in history if e["tokens_after"] >= e["tokens_before"]] == []

@@ -24,7 +24,7 @@ from tests.points.scene import (
     talk,
     whole,
 )
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 GOAL = "Plan the garden of aunt Walburga."
 LONG_TURNS = [f"{number} " + "word " * 700 for number in range(4)]
@@ -49,11 +49,11 @@ def context(**settings: Any) -> dict[str, Any]:
     return {"context": {"max_tokens": 10_000, "output_reserved": 500, **settings}}
 
 
-async def heard_in(house: House, line: str) -> str:
+async def heard_in(bot: TestBot, line: str) -> str:
     """All that the person gets for a line, the reply and what comes beside it."""
-    before = len(house.sent)
-    await talk(house, line)
-    return "\n".join(outbound.reply.text for outbound in house.sent[before:])
+    before = len(bot.sent)
+    await talk(bot, line)
+    return "\n".join(outbound.reply.text for outbound in bot.sent[before:])
 
 
 # --- point 4: the retry carries the recap, the recap the snapshot ---
@@ -64,10 +64,10 @@ async def test_the_retry_after_an_emergency_holds_the_goal_of_what_left(
     tmp_path: Path, strategy: str
 ) -> None:
     settings = context(strategy=strategy)
-    async with living(tmp_path, refusing(1), settings) as house:
-        await talk(house, GOAL, *LONG_TURNS)
-        await talk(house, "the last word " + "word " * 400)
-        refused, retry = steps(house)[-2:]
+    async with run_bot(tmp_path, refusing(1), settings) as bot:
+        await talk(bot, GOAL, *LONG_TURNS)
+        await talk(bot, "the last word " + "word " * 400)
+        refused, retry = steps(bot)[-2:]
     assert GOAL in texts_of_people(refused)
     assert GOAL not in texts_of_people(retry), "the turn itself has left"
     assert GOAL in whole(retry)
@@ -90,10 +90,10 @@ async def test_an_emergency_between_two_tool_calls_leaves_the_goal_in_the_retry(
 
     put_file(tmp_path, "notes.txt", NOTES)
     settings = context(strategy=strategy)
-    async with living(tmp_path, answering(reply), settings) as house:
-        await talk(house, GOAL, *LONG_TURNS)
-        await talk(house, "the last word")
-        refused, retry = steps(house)[-2:]
+    async with run_bot(tmp_path, answering(reply), settings) as bot:
+        await talk(bot, GOAL, *LONG_TURNS)
+        await talk(bot, "the last word")
+        refused, retry = steps(bot)[-2:]
     assert retry[-1]["role"] == refused[-1]["role"] == "tool"
     assert GOAL not in texts_of_people(retry), "the turn itself has left"
     assert GOAL in whole(retry)
@@ -119,10 +119,10 @@ async def after_an_emergency(tmp_path: Path, *lines: str) -> list[dict[str, Any]
         return overflow(request)
 
     overflow = refusing(1)
-    async with living(tmp_path, answering(reply), context(strategy="truncate")) as house:
-        await talk(house, GOAL, *lines, *LONG_TURNS)
-        await talk(house, "the last word", "and now?")
-        return steps(house)[-1]
+    async with run_bot(tmp_path, answering(reply), context(strategy="truncate")) as bot:
+        await talk(bot, GOAL, *lines, *LONG_TURNS)
+        await talk(bot, "the last word", "and now?")
+        return steps(bot)[-1]
 
 
 async def test_without_tool_calls_there_is_a_note_of_the_tools_too(tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ async def test_the_note_says_what_memory_there_is(tmp_path: Path) -> None:
 async def test_the_person_hears_what_left_by_an_overflow_why_and_how_to_get_it_back(
     tmp_path: Path, strategy: str, times: int
 ) -> None:
-    async with living(tmp_path, refusing(times), context(strategy=strategy)) as house:
-        await talk(house, *LONG_TURNS)
-        before = (await state(house))["turns"]
-        heard = await heard_in(house, "the last word")
-        left = set(before) - set((await state(house))["turns"])
+    async with run_bot(tmp_path, refusing(times), context(strategy=strategy)) as bot:
+        await talk(bot, *LONG_TURNS)
+        before = (await state(bot))["turns"]
+        heard = await heard_in(bot, "the last word")
+        left = set(before) - set((await state(bot))["turns"])
     assert left, "something has left"
     assert "t1" in heard, "what"
     assert "window" in heard or "too long" in heard, "why"
@@ -162,10 +162,10 @@ async def test_the_person_hears_what_left_by_an_overflow_why_and_how_to_get_it_b
 
 
 async def test_an_emergency_before_anything_is_sent_tells_the_person_too(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(0), context(strategy="full")) as house:
+    async with run_bot(tmp_path, refusing(0), context(strategy="full")) as bot:
         for number in range(1, 9):
-            heard = await heard_in(house, f"{number} " + "word " * 1_500)
-            left = [turn for event in await events(house) for turn in event["turns"]]
+            heard = await heard_in(bot, f"{number} " + "word " * 1_500)
+            left = [turn for event in await events(bot) for turn in event["turns"]]
             if left:
                 break
     assert left, "something has left"
@@ -173,18 +173,18 @@ async def test_an_emergency_before_anything_is_sent_tells_the_person_too(tmp_pat
 
 
 async def test_the_person_hears_that_their_own_text_was_clipped(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(0), context()) as house:
-        heard = await heard_in(house, "word " * 12_000)
-        received = content(steps(house)[-1][-1])
+    async with run_bot(tmp_path, refusing(0), context()) as bot:
+        heard = await heard_in(bot, "word " * 12_000)
+        received = content(steps(bot)[-1][-1])
     assert "left out here" in received, "it was clipped"
     assert heard.strip() != "Fine."
 
 
 async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(9), context()) as house:
-        await talk(house, *LONG_TURNS)
-        heard = await heard_in(house, "the last word")
-        turns = (await state(house))["turns"]
+    async with run_bot(tmp_path, refusing(9), context()) as bot:
+        await talk(bot, *LONG_TURNS)
+        heard = await heard_in(bot, "the last word")
+        turns = (await state(bot))["turns"]
     assert len(turns) <= 1, "nothing but this turn is in play"
     assert "Fine." not in heard
     assert "/context clear" not in heard
@@ -195,10 +195,10 @@ async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: P
 
 async def test_a_message_just_over_the_window_loses_only_what_does_not_fit(tmp_path: Path) -> None:
     settings = {"context": {"max_tokens": 20_000, "strategy": "full"}}
-    async with living(tmp_path, refusing(0), settings) as house:
-        room = 20_000 - 4_096 - (await state(house))["tokens"]
-        await talk(house, "word " * (room + 150))
-        received = content(steps(house)[-1][-1])
+    async with run_bot(tmp_path, refusing(0), settings) as bot:
+        room = 20_000 - 4_096 - (await state(bot))["tokens"]
+        await talk(bot, "word " * (room + 150))
+        received = content(steps(bot)[-1][-1])
     assert "left out here" in received
     assert len(received) > 0.9 * 5 * room
 
@@ -207,9 +207,9 @@ async def test_a_message_that_the_provider_finds_just_too_long_loses_only_a_litt
     tmp_path: Path,
 ) -> None:
     settings = {"context": {"max_tokens": 20_000, "strategy": "full"}}
-    async with living(tmp_path, refusing(1, window=16_000), settings) as house:
-        await talk(house, "the last word " + "word " * 13_000)
-        received = content(steps(house)[-1][-1])
+    async with run_bot(tmp_path, refusing(1, window=16_000), settings) as bot:
+        await talk(bot, "the last word " + "word " * 13_000)
+        received = content(steps(bot)[-1][-1])
     assert len(received) > 40_000
 
 
@@ -225,10 +225,10 @@ async def test_a_call_that_is_longer_than_the_window_is_run_and_shortened(
         files = (json.dumps({"path": f"{n}.txt", "content": written}) for n in range(calls))
         return Say(calls=tuple(Call("write_file", one, f"c{n}") for n, one in enumerate(files)))
 
-    async with living(tmp_path, answering(reply), context()) as house:
-        heard = await heard_in(house, "write it")
-        shown = [call for m in steps(house)[-1] for call in m.get("tool_calls", ())]
-        assert await talk(house, "and now?") == "Written."
+    async with run_bot(tmp_path, answering(reply), context()) as bot:
+        heard = await heard_in(bot, "write it")
+        shown = [call for m in steps(bot)[-1] for call in m.get("tool_calls", ())]
+        assert await talk(bot, "and now?") == "Written."
     assert heard.startswith("Written.")
     assert "the model's own tool calls were too long and were shortened" in heard
     assert len(shown) == calls
@@ -246,9 +246,9 @@ async def test_calls_are_left_alone_where_shorter_results_are_enough(tmp_path: P
         return looks(request, "notes.txt", 3) if read == 1 else Say("Read.")
 
     put_file(tmp_path, "notes.txt", "\n".join(["note " * 900] * 40))
-    async with living(tmp_path, answering(reply), context()) as house:
-        assert (await talk(house, "look")).startswith("Read.")
-        arguments = str([m.get("tool_calls") for m in steps(house)[-1]])
+    async with run_bot(tmp_path, answering(reply), context()) as bot:
+        assert (await talk(bot, "look")).startswith("Read.")
+        arguments = str([m.get("tool_calls") for m in steps(bot)[-1]])
     assert "mine " * 200 in arguments
 
 
@@ -256,63 +256,63 @@ async def test_calls_are_left_alone_where_shorter_results_are_enough(tmp_path: P
 
 
 async def test_one_wrong_window_in_an_error_does_not_stop_the_conversation(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(1, window=1_500), {}) as house:
-        await talk(house, "hello", "the last word")
-        assert await talk(house, "and now?") == "Fine."
+    async with run_bot(tmp_path, refusing(1, window=1_500), {}) as bot:
+        await talk(bot, "hello", "the last word")
+        assert await talk(bot, "and now?") == "Fine."
 
 
 async def test_one_wrong_window_in_an_error_does_not_stop_other_conversations(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, refusing(1, window=1_500), {}) as house:
-        await talk(house, "the last word")
-        assert (await house.says("hello", chat="other")).text == "Fine."
+    async with run_bot(tmp_path, refusing(1, window=1_500), {}) as bot:
+        await talk(bot, "the last word")
+        assert (await bot.says("hello", chat="other")).text == "Fine."
 
 
 async def test_the_setting_that_is_advised_is_obeyed(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(1, window=1_500), {}) as house:
-        await talk(house, "the last word", "/config context.max_tokens 100000")
-        assert (await state(house))["window"] == 100_000
-        assert await talk(house, "and now?") == "Fine."
+    async with run_bot(tmp_path, refusing(1, window=1_500), {}) as bot:
+        await talk(bot, "the last word", "/config context.max_tokens 100000")
+        assert (await state(bot))["window"] == 100_000
+        assert await talk(bot, "and now?") == "Fine."
 
 
 async def test_refusals_are_believed_only_within_reason_by_the_meter_too(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(3), context(strategy="structured")) as house:
-        await talk(house, *LONG_TURNS)
-        before = (await state(house))["parts"]["tools"]
-        await talk(house, "the last word")
-        after = (await state(house))["parts"]["tools"]
+    async with run_bot(tmp_path, refusing(3), context(strategy="structured")) as bot:
+        await talk(bot, *LONG_TURNS)
+        before = (await state(bot))["parts"]["tools"]
+        await talk(bot, "the last word")
+        after = (await state(bot))["parts"]["tools"]
     assert after < 2 * before
 
 
-async def learned(house: House) -> None:
+async def learned(bot: TestBot) -> None:
     """A window of 16,000 that the provider named for a request of 20,000."""
-    await talk(house, "the last word " + "word " * 18_000)
-    assert (await state(house))["window"] == 16_000, "it is believed"
+    await talk(bot, "the last word " + "word " * 18_000)
+    assert (await state(bot))["window"] == 16_000, "it is believed"
 
 
 async def test_a_learned_window_is_shown_as_learned(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
-        await learned(house)
-        assert "learned" in (await house.says("/context")).text
+    async with run_bot(tmp_path, refusing(1, window=16_000), {}) as bot:
+        await learned(bot)
+        assert "learned" in (await bot.says("/context")).text
 
 
 async def test_a_learned_window_is_forgotten_when_the_setting_changes(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
-        await learned(house)
-        await talk(house, "/config context.max_tokens 60000")
-        assert (await state(house))["window"] == 60_000
+    async with run_bot(tmp_path, refusing(1, window=16_000), {}) as bot:
+        await learned(bot)
+        await talk(bot, "/config context.max_tokens 60000")
+        assert (await state(bot))["window"] == 60_000
 
 
 async def test_a_learned_window_is_forgotten_when_the_model_changes(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
-        await learned(house)
-        await talk(house, "/model gpt-4o")
-        assert (await state(house))["window"] == 128_000
+    async with run_bot(tmp_path, refusing(1, window=16_000), {}) as bot:
+        await learned(bot)
+        await talk(bot, "/model gpt-4o")
+        assert (await state(bot))["window"] == 128_000
 
 
 async def test_a_learned_window_can_be_reset(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
-        await learned(house)
-        await talk(house, "/config context.max_tokens 0")
-        assert (await state(house))["window"] == 128_000
+    async with run_bot(tmp_path, refusing(1, window=16_000), {}) as bot:
+        await learned(bot)
+        await talk(bot, "/config context.max_tokens 0")
+        assert (await state(bot))["window"] == 128_000

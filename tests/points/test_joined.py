@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.points.scene import content, settled, steps, texts
-from tests.whole.house import living
 from tests.whole.test_busy import busy, gate, script
+from tests.whole.testbot import run_bot
 
 RESTORES = [{}, {"restore": "recent"}, {"restore": "exact"}]
 
@@ -17,17 +17,17 @@ RESTORES = [{}, {"restore": "recent"}, {"restore": "exact"}]
 async def after_a_restart(tmp_path: Path, when_busy: str, settings: dict[str, Any]) -> list[str]:
     """Three messages of which two come while the first is worked on; what the first request after
     a restart holds of what people said."""
-    async with busy(tmp_path, when_busy, **settings) as house:
-        await house.writes("two", id="second")
-        await house.writes("three", id="third")
+    async with busy(tmp_path, when_busy, **settings) as bot:
+        await bot.writes("two", id="second")
+        await bot.writes("three", id="third")
         gate("opened").set()
-        await house.reply_to("first" if when_busy == "steer" else "second")
-        await settled(house)
-        before = texts(steps(house)[-1])
+        await bot.reply_to("first" if when_busy == "steer" else "second")
+        await settled(bot)
+        before = texts(steps(bot)[-1])
         assert {"two", "three"} <= set("\n".join(before).split())
-    async with living(tmp_path, script, {"when_busy": when_busy, **settings}) as house:
-        await house.says("next")
-        return [content(m) for m in steps(house)[-1] if m["role"] == "user"]
+    async with run_bot(tmp_path, script, {"when_busy": when_busy, **settings}) as bot:
+        await bot.says("next")
+        return [content(m) for m in steps(bot)[-1] if m["role"] == "user"]
 
 
 def missing(asked: list[str]) -> list[str]:

@@ -27,7 +27,7 @@ from tests.points.scene import (
     whole,
 )
 from tests.points.wire import settle
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SMALL: dict[str, Any] = {"max_tokens": 10_000, "output_reserved": 500, "keep_recent": 4}
 STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
@@ -51,17 +51,17 @@ def missing(text: str, numbers: list[int]) -> list[int]:
     return [number for number in numbers if fact(number) not in text]
 
 
-async def departed(house: House) -> list[int]:
+async def departed(bot: TestBot) -> list[int]:
     """The numbers of the turns that have left for good, by the events."""
-    left = {turn for event in await events(house) for turn in event["turns"]}
+    left = {turn for event in await events(bot) for turn in event["turns"]}
     return sorted(int(turn[1:]) for turn in left)
 
 
 async def test_under_truncate_each_turn_that_left_is_in_the_daily_memory(tmp_path: Path) -> None:
     settings = {"context": SMALL | {"strategy": "truncate"}}
-    async with living(tmp_path, answering(noted), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 23)))
-        left = await departed(house)
+    async with run_bot(tmp_path, answering(noted), settings) as bot:
+        await talk(bot, *(told(number) for number in range(1, 23)))
+        left = await departed(bot)
     assert len(left) > 10
     assert missing(daily(tmp_path), left) == []
 
@@ -83,9 +83,9 @@ async def test_under_truncate_500_characters_of_question_and_reply_are_kept(
     tmp_path: Path,
 ) -> None:
     settings = {"context": SMALL | {"strategy": "truncate", "keep_recent": 2}}
-    async with living(tmp_path, answering(at_length), settings) as house:
-        await talk(house, *LONG_QUESTIONS, "/context free")
-        left = await departed(house)
+    async with run_bot(tmp_path, answering(at_length), settings) as bot:
+        await talk(bot, *LONG_QUESTIONS, "/context free")
+        left = await departed(bot)
     assert left == [1, 2, 3, 4, 5]
     assert not_kept(daily(tmp_path), left) == []
 
@@ -95,9 +95,9 @@ async def test_where_the_summary_fails_500_characters_of_question_and_reply_are_
     tmp_path: Path, strategy: str
 ) -> None:
     script = answering(at_length, lambda request: Fail(400, {"message": "no summaries"}))
-    async with living(tmp_path, script, {"context": SMALL | {"strategy": strategy}}) as house:
-        await talk(house, *LONG_QUESTIONS, "/context free")
-        left = await departed(house)
+    async with run_bot(tmp_path, script, {"context": SMALL | {"strategy": strategy}}) as bot:
+        await talk(bot, *LONG_QUESTIONS, "/context free")
+        left = await departed(bot)
     assert left == [1, 2, 3, 4, 5]
     assert not_kept(daily(tmp_path), left) == []
 
@@ -109,8 +109,8 @@ async def test_what_came_from_outside_leaves_for_the_quarantine(tmp_path: Path) 
 
     put_file(tmp_path, "letter.txt", "hello")
     settings = {"context": SMALL | {"strategy": "truncate"}}
-    async with living(tmp_path, answering(reply), settings) as house:
-        await talk(house, "look at the letter", "two", "three", "four", "/context free")
+    async with run_bot(tmp_path, answering(reply), settings) as bot:
+        await talk(bot, "look at the letter", "two", "three", "four", "/context free")
     (waiting,) = (tmp_path / "data" / "quarantine").rglob("memory/*.md")
     assert "The letter says hello." in waiting.read_text()
     assert list((tmp_path / "data" / "audiences").rglob("memory/*.md")) == []
@@ -124,16 +124,16 @@ async def test_beside_what_came_from_outside_the_rest_is_remembered_at_once(tmp_
         return looks(request, "letter.txt") if is_first else Say("Yes.")
 
     put_file(tmp_path, "letter.txt", "hello")
-    async with living(tmp_path, answering(reply), settings) as house:
-        await talk(house, told(1), "look at the letter", "three", "four", "/context free")
+    async with run_bot(tmp_path, answering(reply), settings) as bot:
+        await talk(bot, told(1), "look at the letter", "three", "four", "/context free")
         (waiting,) = (tmp_path / "data" / "quarantine").rglob("memory/*.md")
         (known,) = (tmp_path / "data" / "audiences").rglob("memory/*.md")
         assert fact(1) in known.read_text()
         assert "look at the letter" not in known.read_text()
         assert "look at the letter" in waiting.read_text()
         assert doubted(tmp_path) > 0
-        for action in (await house.says("/memory pending")).actions[::2]:
-            await house.says(action.command)
+        for action in (await bot.says("/memory pending")).actions[::2]:
+            await bot.says(action.command)
         assert doubted(tmp_path) == 0, "the recap in the context was made of what was let in"
 
 
@@ -147,10 +147,10 @@ def doubted(tmp_path: Path) -> int:
 async def test_what_left_is_in_the_daily_memory_once(tmp_path: Path) -> None:
     """An emergency sends what stays, too; when that leaves, it is not told again."""
     settings = {"context": SMALL | {"strategy": "truncate"}}
-    async with living(tmp_path, answering(refused_once), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 9)), "the last word")
-        await talk(house, *(told(number) for number in range(10, 26)), "/context free")
-        left = await departed(house)
+    async with run_bot(tmp_path, answering(refused_once), settings) as bot:
+        await talk(bot, *(told(number) for number in range(1, 9)), "the last word")
+        await talk(bot, *(told(number) for number in range(10, 26)), "/context free")
+        left = await departed(bot)
     assert len(left) > 15
     assert {daily(tmp_path).count(fact(n)) for n in left if n != 9} == {2}, "question and reply"
 
@@ -172,12 +172,12 @@ async def test_what_an_emergency_wrote_down_goes_when_a_summary_tells_of_it(
 ) -> None:
     """DESIGN.md 8: the summary, and excerpts of the turns that none covers; not both."""
     script = answering(refused_once, with_diary)
-    async with living(tmp_path, script, {"context": SMALL | {"strategy": "trim"}}) as house:
-        await talk(house, *(told(number) for number in range(1, 9)), "the last word")
-        await settle(house)
+    async with run_bot(tmp_path, script, {"context": SMALL | {"strategy": "trim"}}) as bot:
+        await talk(bot, *(told(number) for number in range(1, 9)), "the last word")
+        await settle(bot)
         assert missing(daily(tmp_path), [8]) == [], "the emergency wrote down what stayed"
-        await talk(house, "one more", "/context compact")
-        await settle(house)
+        await talk(bot, "one more", "/context compact")
+        await settle(bot)
         found = spans(daily(tmp_path))
         told_twice = [n for n in range(1, 10) if sum(n in span for span in found) != 1]
         assert not told_twice, found
@@ -186,16 +186,16 @@ async def test_what_an_emergency_wrote_down_goes_when_a_summary_tells_of_it(
 async def retired(tmp_path: Path, settings: dict[str, Any]) -> str:
     """A night, long after 17 turns were said: what was asked of a model in all that time, and what
     the daily files hold when the transcript is gone."""
-    async with living(tmp_path, answering(noted), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 18)))
-        asked = "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    async with run_bot(tmp_path, answering(noted), settings) as bot:
+        await talk(bot, *(told(number) for number in range(1, 18)))
+        asked = "\n".join(whole(r.body["messages"]) for r in summaries(bot))
     with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
         database.execute("UPDATE conversation SET active_at = 1, created_at = 1")
-    async with living(tmp_path, answering(noted), settings) as house:
-        await house.app.schedule.due()
-        await house.app.schedule.idle()
-        assert (await state(house))["stored_messages"] == 0, "it is retired"
-        asked += "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    async with run_bot(tmp_path, answering(noted), settings) as bot:
+        await bot.app.schedule.due()
+        await bot.app.schedule.idle()
+        assert (await state(bot))["stored_messages"] == 0, "it is retired"
+        asked += "\n".join(whole(r.body["messages"]) for r in summaries(bot))
     return asked + daily(tmp_path)
 
 
@@ -218,10 +218,10 @@ async def after_an_emergency(tmp_path: Path, strategy: str) -> tuple[list[int], 
     """Eight turns and an overflow: the turns that left, and all that is on its way to memory: what
     a model was asked to summarise, and the daily files."""
     settings = {"context": SMALL | {"strategy": strategy, "full_turns": 10}}
-    async with living(tmp_path, answering(refused_once), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 9)), "the last word")
-        left = await departed(house)
-        asked = "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    async with run_bot(tmp_path, answering(refused_once), settings) as bot:
+        await talk(bot, *(told(number) for number in range(1, 9)), "the last word")
+        left = await departed(bot)
+        asked = "\n".join(whole(r.body["messages"]) for r in summaries(bot))
     return left, asked + daily(tmp_path)
 
 
@@ -247,9 +247,9 @@ async def test_after_an_emergency_under_summarize_no_departed_fact_is_in_no_file
     tmp_path: Path,
 ) -> None:
     settings = {"context": {"strategy": "summarize", "max_tokens": 20_000, "auto_compact": False}}
-    async with living(tmp_path, answering(refused_once), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 23)), "the last word")
-        left = await departed(house)
-        asked = "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    async with run_bot(tmp_path, answering(refused_once), settings) as bot:
+        await talk(bot, *(told(number) for number in range(1, 23)), "the last word")
+        left = await departed(bot)
+        asked = "\n".join(whole(r.body["messages"]) for r in summaries(bot))
     assert len(left) >= 18
     assert missing(asked + daily(tmp_path), left) == []

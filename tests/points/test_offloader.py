@@ -21,7 +21,7 @@ from tests.points.wire import (
     with_plugin,
 )
 from tests.web.site import serving
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SHELF = """
 from pathlib import Path
@@ -70,10 +70,10 @@ def talkative(request: Received) -> Answer:
     return Say("Yes. " * 30 if "tools" in request.body else "They talked.")
 
 
-async def talk(house: House, count: int, words: int = 3) -> None:
+async def talk(bot: TestBot, count: int, words: int = 3) -> None:
     for number in range(1, count + 1):
-        await house.says(f"question {number}: " + "word " * words)
-        await settle(house)
+        await bot.says(f"question {number}: " + "word " * words)
+        await settle(bot)
 
 
 # --- 23: an offloader of one's own ------------------------------------------------------------
@@ -82,9 +82,9 @@ async def talk(house: House, count: int, words: int = 3) -> None:
 async def test_a_plugin_keeps_what_leaves_in_place_of_the_files(tmp_path: Path) -> None:
     """Point 23: the hook `parley_offloader` returns an object of AgentScope's shape."""
     kept = with_plugin(tmp_path, SHELF) / "kept.txt"
-    async with living(tmp_path, talkative, FEW_TURNS) as house:
-        await talk(house, 6)
-        assert await compactions(house)
+    async with run_bot(tmp_path, talkative, FEW_TURNS) as bot:
+        await talk(bot, 6)
+        assert await compactions(bot)
     assert kept.is_file(), "the plugin's offloader was never asked"
     assert kept.read_text().startswith("context pipe/main ")
     assert not list(audience(tmp_path).glob("sessions/*/context.jsonl"))
@@ -99,9 +99,9 @@ async def test_the_marker_of_a_result_names_the_reference_of_the_offloader(tmp_p
         is_asked = request.body["messages"][-1]["role"] == "user"
         return Say(calls=(Call("words", '{"number": 900}', "a"),)) if is_asked else Say("Seen.")
 
-    async with living(tmp_path, script, {"context": {"tool_result_limit": 500}}) as house:
-        await house.says("Say it.")
-        (sent,) = results(answered(house)[-1])
+    async with run_bot(tmp_path, script, {"context": {"tool_result_limit": 500}}) as bot:
+        await bot.says("Say it.")
+        (sent,) = results(answered(bot)[-1])
     assert "word word" in sent
     assert sent.endswith(
         "\n<<<TRUNCATED>>>\n<system-reminder>The remaining content has been omitted for limited "
@@ -113,9 +113,9 @@ async def test_the_marker_of_a_result_names_the_reference_of_the_offloader(tmp_p
 async def test_the_model_is_told_the_reference_to_what_left(tmp_path: Path) -> None:
     """Point 23: somewhere in the request that follows."""
     with_plugin(tmp_path, SHELF)
-    async with living(tmp_path, talkative, FEW_TURNS) as house:
-        await talk(house, 7)
-        sent = json.dumps(answered(house)[-1]["messages"])
+    async with run_bot(tmp_path, talkative, FEW_TURNS) as bot:
+        await talk(bot, 7)
+        sent = json.dumps(answered(bot)[-1]["messages"])
     assert "shelf://context/pipe/main" in sent
 
 
@@ -124,17 +124,17 @@ async def test_the_prompt_says_what_the_offloader_offers_and_not_what_another_wo
 ) -> None:
     """Point 23: no `context.jsonl` is promised where none is written."""
     with_plugin(tmp_path, SHELF)
-    async with living(tmp_path, talkative, FEW_TURNS) as house:
-        await talk(house, 7)
-        sent = json.dumps(answered(house)[-1]["messages"])
+    async with run_bot(tmp_path, talkative, FEW_TURNS) as bot:
+        await talk(bot, 7)
+        sent = json.dumps(answered(bot)[-1]["messages"])
     assert "context.jsonl" not in sent
 
 
 async def test_the_prompt_speaks_of_the_files_where_they_are_written(tmp_path: Path) -> None:
     """Point 23: the built-in offloader's."""
-    async with living(tmp_path, talkative, FEW_TURNS) as house:
-        await talk(house, 7)
-        sent = json.dumps(answered(house)[-1]["messages"])
+    async with run_bot(tmp_path, talkative, FEW_TURNS) as bot:
+        await talk(bot, 7)
+        sent = json.dumps(answered(bot)[-1]["messages"])
     assert "context.jsonl" in sent
     assert list(audience(tmp_path).glob("sessions/*/context.jsonl"))
 
@@ -154,13 +154,13 @@ KINDS = {
 
 async def test_sounds_and_other_bytes_are_stored_once_by_their_hash(tmp_path: Path) -> None:
     """Point 23: as `data/{sha256}.{ext}`, however often and by whatever name they come."""
-    async with living(tmp_path, talkative) as house:
+    async with run_bot(tmp_path, talkative) as bot:
         for name in ("one", "one", "again"):
             files = tuple(
                 Attachment(f"{name}.{ending}", kind, content)
                 for ending, (content, kind) in KINDS.items()
             )
-            await house.says("Listen!", files=files)
+            await bot.says("Listen!", files=files)
     root = audience(tmp_path)
     contents = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
     for ending, (content, _) in KINDS.items():
@@ -173,10 +173,10 @@ async def test_the_placeholder_of_a_picture_that_is_not_sent_names_its_file(tmp_
     photos = [
         Attachment(f"{n}.png", "image/png", b"\x89PNG\r\n\x1a\n" + bytes([n])) for n in range(3)
     ]
-    async with living(tmp_path, talkative, {"context": {"max_images": 1}}) as house:
+    async with run_bot(tmp_path, talkative, {"context": {"max_images": 1}}) as bot:
         for number, photo in enumerate(photos):
-            await house.says(f"What is this, {number}?", files=(photo,))
-        sent = answered(house)[-1]["messages"]
+            await bot.says(f"What is this, {number}?", files=(photo,))
+        sent = answered(bot)[-1]["messages"]
     first = next(m["content"] for m in sent if "What is this, 0?" in str(m["content"]))
     name = f"data/{hashlib.sha256(photos[0].data).hexdigest()}.png"
     assert "image_url" not in str(first)
@@ -203,37 +203,37 @@ def in_fields(request: Received) -> Answer:
     return Say(json.dumps({name: FIELDS.get(name, "Eight.") for name in names}))
 
 
-async def compressed(house: House, **config: Any) -> str:
+async def compressed(bot: TestBot, **config: Any) -> str:
     """Ask for AgentScope's compress_context(), with one-off settings."""
-    reply = await house.says(f"/context compress {json.dumps(config) if config else ''}".strip())
-    await settle(house)
+    reply = await bot.says(f"/context compress {json.dumps(config) if config else ''}".strip())
+    await settle(bot)
     return reply.text
 
 
 async def test_compress_context_does_nothing_below_the_threshold(tmp_path: Path) -> None:
     """Point 24: it is safe to call at any time, and costs nothing then."""
-    async with living(tmp_path, in_fields, STRUCTURED) as house:
-        await talk(house, 8)
-        await compressed(house)
-        assert not await compactions(house)
-        assert not summarised(house)
+    async with run_bot(tmp_path, in_fields, STRUCTURED) as bot:
+        await talk(bot, 8)
+        await compressed(bot)
+        assert not await compactions(bot)
+        assert not summarised(bot)
 
 
 async def test_compress_context_below_the_threshold_says_so(tmp_path: Path) -> None:
     """Point 24: with the sizes that say why."""
-    async with living(tmp_path, in_fields, STRUCTURED) as house:
-        await talk(house, 2)
-        said = await compressed(house)
+    async with run_bot(tmp_path, in_fields, STRUCTURED) as bot:
+        await talk(bot, 2)
+        said = await compressed(bot)
     assert "25.6k" in said, "80 % of 32,000 is the threshold"
     assert "/context compress" not in said, "it is no unknown command"
 
 
 async def test_compress_context_fires_at_a_one_off_trigger(tmp_path: Path) -> None:
     """Point 24: AgentScope's own example, at a lower ratio."""
-    async with living(tmp_path, in_fields, STRUCTURED) as house:
-        await talk(house, 8)
-        await compressed(house, trigger_ratio=0.1, reserve_ratio=0.05)
-        made, paid = await compactions(house), summarised(house)
+    async with run_bot(tmp_path, in_fields, STRUCTURED) as bot:
+        await talk(bot, 8)
+        await compressed(bot, trigger_ratio=0.1, reserve_ratio=0.05)
+        made, paid = await compactions(bot), summarised(bot)
     assert len(made) == 1
     assert made[0]["tokens_after"] < made[0]["tokens_before"]
     assert len(paid) == 1
@@ -246,31 +246,31 @@ async def test_compress_context_keeps_what_the_one_off_reserve_says(tmp_path: Pa
     for number, reserve in enumerate((0.02, 0.09)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        async with living(folder, in_fields, STRUCTURED) as house:
-            await talk(house, 10)
+        async with run_bot(folder, in_fields, STRUCTURED) as bot:
+            await talk(bot, 10)
             # 0.15: system prompt, tools and the larger reserve fit below it together.
-            await compressed(house, trigger_ratio=0.15, reserve_ratio=reserve)
-            assert await compactions(house)
-            kept.append(len((await data(house, "/context json"))["turns"]))
+            await compressed(bot, trigger_ratio=0.15, reserve_ratio=reserve)
+            assert await compactions(bot)
+            kept.append(len((await data(bot, "/context json"))["turns"]))
     assert kept[0] < kept[1]
 
 
 async def test_compress_context_obeys_a_one_off_prompt_schema_and_template(tmp_path: Path) -> None:
     """Point 24: all settings of AgentScope's ContextConfig that concern the summary."""
     schema = {"type": "object", "properties": {"total": {"type": "string"}}}
-    async with living(tmp_path, in_fields, STRUCTURED) as house:
-        await talk(house, 8)
+    async with run_bot(tmp_path, in_fields, STRUCTURED) as bot:
+        await talk(bot, 8)
         await compressed(
-            house,
+            bot,
             trigger_ratio=0.1,
             reserve_ratio=0.05,
             compression_prompt="Say only how many.",
             summary_schema=schema,
             summary_template="The total is: {total}",
         )
-        await house.says("And now?")
-        assert summarised(house), "no summary was asked for"
-        paid, sent = summarised(house)[0], json.dumps(answered(house)[-1]["messages"])
+        await bot.says("And now?")
+        assert summarised(bot), "no summary was asked for"
+        paid, sent = summarised(bot)[0], json.dumps(answered(bot)[-1]["messages"])
     assert "Say only how many." in json.dumps(paid["messages"])
     assert list(paid["response_format"]["json_schema"]["schema"]["properties"]) == ["total"]
     assert "The total is: Eight." in sent
@@ -286,10 +286,10 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
 
 async def test_compress_context_refuses_one_off_settings_that_do_not_fit(tmp_path: Path) -> None:
     """Point 24: with the sentence that /config would say."""
-    async with living(tmp_path, in_fields, STRUCTURED) as house:
-        await talk(house, 8)
-        said = {how: await compressed(house, **config) for how, (config, _) in UNFIT.items()}
-        assert not await compactions(house)
+    async with run_bot(tmp_path, in_fields, STRUCTURED) as bot:
+        await talk(bot, 8)
+        said = {how: await compressed(bot, **config) for how, (config, _) in UNFIT.items()}
+        assert not await compactions(bot)
     for how, (_, named) in UNFIT.items():
         assert "does not know" not in said[how]
         assert named in said[how], how
@@ -319,9 +319,9 @@ def with_skill(folder: Path, place: str, name: str, file: str = "SKILL.md") -> N
 
 
 async def status(folder: Path) -> str:
-    async with living(folder, talkative) as house:
-        await house.says("Hello")
-        return (await house.says("/status")).text
+    async with run_bot(folder, talkative) as bot:
+        await bot.says("Hello")
+        return (await bot.says("/status")).text
 
 
 async def test_a_skill_whose_name_is_taken_is_told_of(tmp_path: Path) -> None:

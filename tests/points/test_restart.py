@@ -11,8 +11,8 @@ from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.fakes.telegram_server import TelegramServer
 from tests.points.wire import answered, data, heard, settle, texts
 from tests.web.site import serving
-from tests.whole.house import House, living
-from tests.whole.telegram_house import at_telegram
+from tests.whole.telegram_testbot import at_telegram
+from tests.whole.testbot import TestBot, run_bot
 
 RECENT = {"restore": "recent"}
 SET_ASIDE = re.compile(r"(?s)(?=.*t1 to t8\b)(?=.*t9 to t11\b)(?=.*/context undo)")
@@ -29,20 +29,20 @@ def echo(request: Received) -> Answer:
     return Say(f"re: {said}")
 
 
-async def talk(house: House, count: int, start: int = 1, word: str = "question") -> None:
+async def talk(bot: TestBot, count: int, start: int = 1, word: str = "question") -> None:
     for number in range(start, start + count):
-        await house.says(f"{word} {number}")
-        await settle(house)
+        await bot.says(f"{word} {number}")
+        await settle(bot)
 
 
 async def test_a_restart_forgets_nothing_by_default(tmp_path: Path) -> None:
     """Point 28: under `trim` too, `exact` is the default."""
-    async with living(tmp_path, echo) as house:
-        await talk(house, 11)
-    async with living(tmp_path, echo) as house:
-        restored = await data(house, "/config restore")
-        await talk(house, 1, start=12)
-        sent = texts(answered(house)[-1])
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 11)
+    async with run_bot(tmp_path, echo) as bot:
+        restored = await data(bot, "/config restore")
+        await talk(bot, 1, start=12)
+        sent = texts(answered(bot)[-1])
     assert restored["value"] == "exact"
     assert restored["default"] == "exact"
     assert [text for text in sent if text.startswith("question")] == [
@@ -54,12 +54,12 @@ async def test_a_restart_forgets_nothing_by_default(tmp_path: Path) -> None:
 async def test_the_other_strategies_forget_nothing_either(tmp_path: Path, strategy: str) -> None:
     """Point 28: the request after a restart begins as the one before it."""
     settings = {"context": {"strategy": strategy}}
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 5)
-        before = answered(house)[-1]["messages"]
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 1, start=6)
-        after = answered(house)[-1]["messages"]
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 5)
+        before = answered(bot)[-1]["messages"]
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 1, start=6)
+        after = answered(bot)[-1]["messages"]
     common = 2 if strategy == "slim" else len(before)  # its log is one line longer
     assert after[:1] == before[:1]
     assert strategy == "slim" or after[:common] == before
@@ -68,11 +68,11 @@ async def test_the_other_strategies_forget_nothing_either(tmp_path: Path, strate
 async def test_recent_restores_cowagents_formula_as_question_and_reply(tmp_path: Path) -> None:
     """Point 28: max(3, 30 // 6) turns; the user's text and the final reply, no tool calls."""
     settings = {**RECENT, "agent_max_context_turns": 30}
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 8, word="reckon")
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 1, start=9)
-        sent = texts(answered(house)[-1])
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 8, word="reckon")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 1, start=9)
+        sent = texts(answered(bot)[-1])
     assert [text.rpartition("\n\n")[2] for text in sent] == [
         *(text for n in range(4, 9) for text in (f"reckon {n}", "re: 42")),
         "question 9",
@@ -83,13 +83,13 @@ async def test_what_a_restart_set_aside_is_said_with_the_first_answer_and_once(
     tmp_path: Path,
 ) -> None:
     """Point 28: what goes on, what does not, and how it comes back."""
-    async with living(tmp_path, echo, RECENT) as house:
-        await talk(house, 11)
-    async with living(tmp_path, echo, RECENT) as house:
-        await talk(house, 1, start=12)
-        first = heard(house)
-        await talk(house, 1, start=13)
-        both = heard(house)
+    async with run_bot(tmp_path, echo, RECENT) as bot:
+        await talk(bot, 11)
+    async with run_bot(tmp_path, echo, RECENT) as bot:
+        await talk(bot, 1, start=12)
+        first = heard(bot)
+        await talk(bot, 1, start=13)
+        both = heard(bot)
     assert SET_ASIDE.match(first)
     assert both.count("t1 to t8") == 1
 
@@ -98,11 +98,11 @@ async def test_a_restart_that_set_nothing_aside_speaks_of_nothing_that_is_gone(
     tmp_path: Path,
 ) -> None:
     """Point 28."""
-    async with living(tmp_path, echo, RECENT) as house:
-        await talk(house, 2)
-    async with living(tmp_path, echo, RECENT) as house:
-        await talk(house, 1, start=3)
-        assert "/context undo" not in heard(house)
+    async with run_bot(tmp_path, echo, RECENT) as bot:
+        await talk(bot, 2)
+    async with run_bot(tmp_path, echo, RECENT) as bot:
+        await talk(bot, 1, start=3)
+        assert "/context undo" not in heard(bot)
 
 
 async def test_what_a_restart_set_aside_is_said_over_the_web(tmp_path: Path) -> None:
@@ -119,15 +119,15 @@ async def test_what_a_restart_set_aside_is_said_over_the_web(tmp_path: Path) -> 
 async def test_what_a_restart_set_aside_is_said_at_telegram(tmp_path: Path) -> None:
     """Point 28: in every channel, at the first message."""
     async with TelegramServer() as telegram:
-        async with at_telegram(tmp_path, echo, RECENT, telegram) as house:
+        async with at_telegram(tmp_path, echo, RECENT, telegram) as bot:
             for number in range(1, 12):
-                house.ann.says(f"question {number}")
+                bot.ann.says(f"question {number}")
                 await telegram.shown(f"re: question {number}")
-            await house.app.conversations.settle()
-        async with at_telegram(tmp_path, echo, RECENT, telegram) as house:
-            house.ann.says("And now?")
+            await bot.app.conversations.settle()
+        async with at_telegram(tmp_path, echo, RECENT, telegram) as bot:
+            bot.ann.says("And now?")
             await telegram.shown("re: And now?")
-            await house.is_idle()
+            await bot.is_idle()
         told = "\n".join(telegram.texts[11:])
     assert SET_ASIDE.match(told)
 

@@ -11,7 +11,7 @@ from bot.settings import load_layers
 from bot.settings.schema import SettingError
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.points.wire import answered, compactions, data
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 BLOCK = """
 model: gpt-4o-mini
@@ -41,13 +41,13 @@ def talkative(request: Received) -> Answer:
     return Say("Yes. " * 30 if "tools" in request.body else "They talked.")
 
 
-async def value(house: House, key: str) -> Any:
-    return (await data(house, f"/config {key}"))["value"]
+async def value(bot: TestBot, key: str) -> Any:
+    return (await data(bot, f"/config {key}"))["value"]
 
 
-async def talk(house: House, count: int, words: int = 3) -> None:
+async def talk(bot: TestBot, count: int, words: int = 3) -> None:
     for number in range(1, count + 1):
-        await house.says(f"question {number}: " + "word " * words)
+        await bot.says(f"question {number}: " + "word " * words)
 
 
 # --- the values that the document allows ------------------------------------------------------
@@ -79,8 +79,8 @@ async def test_a_value_of_the_document_is_taken(
 ) -> None:
     """Point 22."""
     assert complaint(tmp_path, with_field(line)) == ""
-    async with living(tmp_path, talkative, with_field(line)) as house:
-        assert await value(house, key) == taken
+    async with run_bot(tmp_path, talkative, with_field(line)) as bot:
+        assert await value(bot, key) == taken
 
 
 @pytest.mark.parametrize("line", ["compression_trigger: 1.01", "compression_trigger: -0.1"])
@@ -93,9 +93,9 @@ async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(tmp_path
     """Point 22: every pressure is 0.0 or more."""
     written = with_field("compression_trigger: 0.0\n    keep_recent: 4")
     assert complaint(tmp_path, written) == ""
-    async with living(tmp_path, talkative, written) as house:
-        await talk(house, 8, words=60)
-        assert await compactions(house)
+    async with run_bot(tmp_path, talkative, written) as bot:
+        await talk(bot, 8, words=60)
+        assert await compactions(bot)
 
 
 async def test_a_cap_of_a_few_tokens_caps_the_summary(tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ async def test_a_cap_of_a_few_tokens_caps_the_summary(tmp_path: Path) -> None:
     def wordy(request: Received) -> Answer:
         return Say("Yes. " * 30 if "tools" in request.body else "They talked of words. " * 100)
 
-    async with living(tmp_path, wordy, written) as house:
-        await talk(house, 8, words=500)
-        assert await compactions(house)
-        preface = (await data(house, "/context json"))["preface"]
+    async with run_bot(tmp_path, wordy, written) as bot:
+        await talk(bot, 8, words=500)
+        assert await compactions(bot)
+        preface = (await data(bot, "/context json"))["preface"]
     assert preface.count("They talked of words.") <= 3
 
 
@@ -173,9 +173,9 @@ async def test_a_brain_for_summaries_has_the_whole_recursive_shape(
     async with OpenAIServer(talkative, key="deep-key-123") as deep:
         there = written.replace("BASE_URL", deep.base_url)
         assert complaint(tmp_path, there, KEY) == ""
-        async with living(tmp_path, talkative, there, KEY) as house:
-            await talk(house, 3)
-            await house.says("/context compact")
+        async with run_bot(tmp_path, talkative, there, KEY) as bot:
+            await talk(bot, 3)
+            await bot.says("/context compact")
         (asked,) = deep.requests
     assert asked.body["model"] == "deepseek-chat"
     assert asked.body["temperature"] == 0.0
@@ -197,9 +197,9 @@ runtime:
     if said := complaint(tmp_path, written):
         assert "strategy" in said
         return
-    async with living(tmp_path, talkative, written) as house:
-        await talk(house, 8, words=500)
-        made = await compactions(house)
+    async with run_bot(tmp_path, talkative, written) as bot:
+        await talk(bot, 8, words=500)
+        made = await compactions(bot)
         assert made, "the trigger is passed, and nothing happened"
         assert {event["strategy"] for event in made} <= {"truncate", "summarize"}
 
@@ -232,10 +232,10 @@ async def test_a_secret_is_filled_in_with_and_without_spaces(tmp_path: Path, nam
     async with OpenAIServer(talkative, key="x-key-123") as deep:
         written = WHOLE.replace("{{secret.DEEPSEEK_API_KEY}}", name)
         written = written.replace("BASE_URL", deep.base_url) + f'system_prompt: "Say {name}."\n'
-        async with living(tmp_path, talkative, written, {"X_KEY": "x-key-123"}) as house:
-            await talk(house, 3)
-            system = answered(house)[-1]["messages"][0]["content"]
-            await house.says("/context compact")
+        async with run_bot(tmp_path, talkative, written, {"X_KEY": "x-key-123"}) as bot:
+            await talk(bot, 3)
+            system = answered(bot)[-1]["messages"][0]["content"]
+            await bot.says("/context compact")
         assert len(deep.requests) == 1
     assert system.startswith("Say x-key-123.")
 
@@ -284,8 +284,8 @@ async def test_a_reserve_above_the_trigger_is_refused_in_the_chat_too(
     tmp_path: Path, here: str
 ) -> None:
     """Point 22: whichever of the two is changed."""
-    async with living(tmp_path, talkative, {"context": {"strategy": "structured"}}) as house:
-        await house.says(f"/config context.reserve_ratio 0.4{here}")
-        said = (await house.says(f"/config context.trigger_ratio 0.3{here}")).text
-        assert await value(house, "context.trigger_ratio") == 0.8
+    async with run_bot(tmp_path, talkative, {"context": {"strategy": "structured"}}) as bot:
+        await bot.says(f"/config context.reserve_ratio 0.4{here}")
+        said = (await bot.says(f"/config context.trigger_ratio 0.3{here}")).text
+        assert await value(bot, "context.trigger_ratio") == 0.8
     assert "reserve_ratio" in said

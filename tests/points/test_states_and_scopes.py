@@ -21,7 +21,7 @@ from tests.points.wire import (
     summarised,
     texts,
 )
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 FEW_TURNS = {"agent_max_context_turns": 4}
 
@@ -39,15 +39,15 @@ def speechless(request: Received) -> Answer:
     return echo(request)
 
 
-async def talk(house: House, count: int, start: int = 1) -> None:
+async def talk(bot: TestBot, count: int, start: int = 1) -> None:
     for number in range(start, start + count):
-        await house.says(f"question {number}")
-        await settle(house)
+        await bot.says(f"question {number}")
+        await settle(bot)
 
 
-async def states(house: House) -> dict[str, list[str]]:
+async def states(bot: TestBot) -> dict[str, list[str]]:
     """Each turn's states, by `/context turns`."""
-    told = await data(house, "/context turns")
+    told = await data(bot, "/context turns")
     rows = {row["turn"]: row["state"] for row in told["turns"]}
     runs = {
         f"t{number}": run["state"]
@@ -63,12 +63,12 @@ async def states(house: House) -> dict[str, list[str]]:
 
 async def test_after_a_new_start_no_turn_is_called_summarised_that_was_not(tmp_path: Path) -> None:
     """Point 29: no summary could be written, and none stands in front."""
-    async with living(tmp_path, speechless) as house:
-        await talk(house, 3)
-        await house.says("/new")
-        await settle(house)
-        assert (await data(house, "/context json"))["preface"] == ""
-        found = await states(house)
+    async with run_bot(tmp_path, speechless) as bot:
+        await talk(bot, 3)
+        await bot.says("/new")
+        await settle(bot)
+        assert (await data(bot, "/context json"))["preface"] == ""
+        found = await states(bot)
     assert list(found) == ["t1", "t2", "t3"]
     assert not [turn for turn, state in found.items() if "summarised" in state]
     assert not [turn for turn, state in found.items() if "in play" in state]
@@ -76,9 +76,9 @@ async def test_after_a_new_start_no_turn_is_called_summarised_that_was_not(tmp_p
 
 async def test_turns_that_left_for_a_summary_are_called_summarised(tmp_path: Path) -> None:
     """Point 29."""
-    async with living(tmp_path, echo, FEW_TURNS) as house:
-        await talk(house, 6)
-        found = await states(house)
+    async with run_bot(tmp_path, echo, FEW_TURNS) as bot:
+        await talk(bot, 6)
+        found = await states(bot)
     assert found["t1"] == found["t2"] == ["summarised"]
     assert found["t6"] == ["in play"]
 
@@ -92,15 +92,15 @@ async def test_turns_that_left_for_a_summary_are_called_summarised(tmp_path: Pat
 async def test_an_undo_obeys_what_it_is_told_or_refuses(tmp_path: Path, line: str) -> None:
     """Point 29: two things were done, a pin and then a drop. A number takes back so many; a turn
     may be refused, but then nothing is changed."""
-    async with living(tmp_path, echo) as house:
-        await talk(house, 4)
-        await house.says("/context pin t1")
-        await house.says("/context drop t3")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 4)
+        await bot.says("/context pin t1")
+        await bot.says("/context drop t3")
         if "redo" in line:
-            await house.says("/context undo")
-            await house.says("/context undo")
-        said = (await house.says(line)).text
-        found = await data(house, "/context json")
+            await bot.says("/context undo")
+            await bot.says("/context undo")
+        said = (await bot.says(line)).text
+        found = await data(bot, "/context json")
     is_pinned, is_back = found["pinned"] == ["t1"], "t3" in found["turns"]
     if line == "/context undo 2":
         assert (is_pinned, is_back) in ((False, True), (True, False))
@@ -116,22 +116,22 @@ async def test_an_undo_obeys_what_it_is_told_or_refuses(tmp_path: Path, line: st
 
 async def test_an_undo_of_a_pin_does_not_suspend_cuts(tmp_path: Path) -> None:
     """Point 29: it brought nothing back that a cut could take again."""
-    async with living(tmp_path, echo, FEW_TURNS) as house:
-        await talk(house, 4)
-        await house.says("/context pin t4")
-        said = (await house.says("/context undo")).text
-        await talk(house, 1, start=5)
-        assert await compactions(house), "the fifth turn of four should have cut"
+    async with run_bot(tmp_path, echo, FEW_TURNS) as bot:
+        await talk(bot, 4)
+        await bot.says("/context pin t4")
+        said = (await bot.says("/context undo")).text
+        await talk(bot, 1, start=5)
+        assert await compactions(bot), "the fifth turn of four should have cut"
     assert "by itself" not in said
 
 
 async def test_a_preview_says_that_an_undo_holds_a_cut_off(tmp_path: Path) -> None:
     """Point 29: six turns where four are allowed, after the undo of a cut."""
-    async with living(tmp_path, echo, FEW_TURNS) as house:
-        await talk(house, 6)
-        await house.says("/context undo")
-        said = (await house.says("/context preview")).text
-        (event,) = await compactions(house)
+    async with run_bot(tmp_path, echo, FEW_TURNS) as bot:
+        await talk(bot, 6)
+        await bot.says("/context undo")
+        said = (await bot.says("/context preview")).text
+        (event,) = await compactions(bot)
     assert event["undone"]
     assert "within all limits" not in said
     assert "undo" in said
@@ -153,12 +153,12 @@ async def test_the_bottom_line_follows_a_setting_at_once(
 ) -> None:
     """Point 29: the terminal's bar shows the usage that it was told last."""
     seen: list[Activity] = []
-    async with living(tmp_path, echo) as house:
-        await talk(house, 1)
-        watching = await house.watches(seen)
-        await house.says(line)
-        await house.says("/version")
-        await house.server_said_something()
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 1)
+        watching = await bot.watches(seen)
+        await bot.says(line)
+        await bot.says("/version")
+        await bot.server_said_something()
         watching.cancel()
     usages = [event.usage for event in seen if isinstance(event, ContextChanged)]
     assert usages, "nothing was told"
@@ -170,30 +170,30 @@ async def test_the_bottom_line_follows_a_setting_at_once(
 
 async def test_a_change_of_the_model_says_where_it_holds(tmp_path: Path) -> None:
     """Point 29."""
-    async with living(tmp_path, echo) as house:
-        said = (await house.says("/model gpt-4o")).text
+    async with run_bot(tmp_path, echo) as bot:
+        said = (await bot.says("/model gpt-4o")).text
     assert "gpt-4o" in said
     assert "everywhere" in said or "all conversations" in said
 
 
 async def test_a_model_is_changed_for_one_conversation(tmp_path: Path) -> None:
     """Point 29: and the other one keeps its own."""
-    async with living(tmp_path, echo) as house:
-        said = (await house.says("/model gpt-4o --here")).text
-        await house.says("Hello")
-        await house.says("Hello", chat="other")
-        asked = [body["model"] for body in answered(house)]
+    async with run_bot(tmp_path, echo) as bot:
+        said = (await bot.says("/model gpt-4o --here")).text
+        await bot.says("Hello")
+        await bot.says("Hello", chat="other")
+        asked = [body["model"] for body in answered(bot)]
     assert asked == ["gpt-4o", "gpt-4o-mini"]
     assert "in this conversation" in said
 
 
 async def test_a_global_change_under_a_value_of_this_conversation_says_both(tmp_path: Path) -> None:
     """Point 29."""
-    async with living(tmp_path, echo) as house:
-        await house.says("/config agent_max_context_turns 8 --here")
-        said = (await house.says("/config agent_max_context_turns 9")).text
-        here = await data(house, "/config agent_max_context_turns")
-        (other,) = [(await house.says("/config agent_max_context_turns", chat="other")).data]
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("/config agent_max_context_turns 8 --here")
+        said = (await bot.says("/config agent_max_context_turns 9")).text
+        here = await data(bot, "/config agent_max_context_turns")
+        (other,) = [(await bot.says("/config agent_max_context_turns", chat="other")).data]
     assert here["value"] == 8
     assert other is not None
     assert other["value"] == 9
@@ -208,29 +208,29 @@ PRINTED = {"20k": 20_000, "12.4k": 12_400, "1.5M": 1_500_000, "30K": 30_000, "25
 async def test_a_number_is_taken_as_the_bot_prints_it(tmp_path: Path) -> None:
     """Point 29."""
     taken = {}
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for typed in PRINTED:
-            await house.says(f"/config agent_max_context_tokens {typed}")
-            taken[typed] = (await data(house, "/config agent_max_context_tokens"))["value"]
+            await bot.says(f"/config agent_max_context_tokens {typed}")
+            taken[typed] = (await data(bot, "/config agent_max_context_tokens"))["value"]
     assert taken == PRINTED
 
 
 async def test_what_is_no_number_is_refused_as_before(tmp_path: Path) -> None:
     """Point 29."""
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for typed in ("20kk", "k", "1.23456k", "20k tokens please", "-20k", "2,0k"):
-            said = (await house.says(f"/config agent_max_context_tokens {typed}")).text
+            said = (await bot.says(f"/config agent_max_context_tokens {typed}")).text
             assert "1000 to 2000000" in said
-        assert (await data(house, "/config agent_max_context_tokens"))["value"] == 50_000
+        assert (await data(bot, "/config agent_max_context_tokens"))["value"] == 50_000
 
 
 async def test_a_new_start_with_words_after_it_is_refused(tmp_path: Path) -> None:
     """Point 29: somebody may have meant a question, or another command."""
-    async with living(tmp_path, echo) as house:
-        await talk(house, 2)
-        said = (await house.says("/new zzz")).text
-        assert not await events(house, "new")
-        assert (await data(house, "/context json"))["turns"] == ["t1", "t2"]
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 2)
+        said = (await bot.says("/new zzz")).text
+        assert not await events(bot, "new")
+        assert (await data(bot, "/context json"))["turns"] == ["t1", "t2"]
     assert "zzz" in said or "takes nothing" in said
 
 
@@ -239,43 +239,43 @@ async def test_a_new_start_with_words_after_it_is_refused(tmp_path: Path) -> Non
 
 async def test_a_day_without_a_memory_says_so_truly(tmp_path: Path) -> None:
     """Point 29: today's file is no file before the year 2020."""
-    async with living(tmp_path, echo, FEW_TURNS) as house:
-        await talk(house, 6)
+    async with run_bot(tmp_path, echo, FEW_TURNS) as bot:
+        await talk(bot, 6)
         (file,) = memories(tmp_path)
-        said = (await house.says("/memory 2020-01-01")).text
+        said = (await bot.says("/memory 2020-01-01")).text
     assert "Nothing was written" in said
     assert not re.search(rf"last before[^.]*{file.stem}", said)
 
 
 async def test_a_day_with_nothing_names_the_last_day_before_it(tmp_path: Path) -> None:
     """Point 29."""
-    async with living(tmp_path, echo, FEW_TURNS) as house:
-        await talk(house, 6)
+    async with run_bot(tmp_path, echo, FEW_TURNS) as bot:
+        await talk(bot, 6)
         (file,) = memories(tmp_path)
-        said = (await house.says("/memory 2099-01-01")).text
+        said = (await bot.says("/memory 2099-01-01")).text
     assert f"/memory {file.stem}" in said
 
 
 async def test_a_section_is_dated_by_when_things_were_said(tmp_path: Path) -> None:
     """Point 29: said three days ago, summarised today."""
     settings: dict[str, Any] = {"restore": "exact", "timezone": "UTC"}
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 3)
-        said_at = datetime.fromisoformat(await first_message_at(house))
-        await house.app.store.write(
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 3)
+        said_at = datetime.fromisoformat(await first_message_at(bot))
+        await bot.app.store.write(
             lambda db: db.execute_sql("UPDATE message SET at = at - ?", (3 * 86_400,))
         )
-    async with living(tmp_path, echo, settings | FEW_TURNS) as house:
-        await talk(house, 3, start=4)
-        await house.says("/context compact")
-        await settle(house)
+    async with run_bot(tmp_path, echo, settings | FEW_TURNS) as bot:
+        await talk(bot, 3, start=4)
+        await bot.says("/context compact")
+        await settle(bot)
     days = [file.stem for file in memories(tmp_path)]
     assert str((said_at - timedelta(days=3)).date()) in days
 
 
-async def first_message_at(house: House) -> str:
+async def first_message_at(bot: TestBot) -> str:
     """When the first message was said."""
-    (row,) = await house.app.store.read(
+    (row,) = await bot.app.store.read(
         lambda db: db.execute_sql("SELECT datetime(min(at), 'unixepoch') FROM message").fetchall()
     )
     return str(row[0])
@@ -317,12 +317,12 @@ def forgetful(request: Received) -> Answer:
 async def test_a_section_does_not_retell_the_earlier_ones(tmp_path: Path, model: Any) -> None:
     """Point 29: what stands under the heading of t3 to t4 is of t3 and t4; the context's own
     summary goes on from the one before."""
-    async with living(tmp_path, model, FEW_TURNS) as house:
+    async with run_bot(tmp_path, model, FEW_TURNS) as bot:
         for number in range(1, 12):
-            await house.says(f"Keep fact-{number}.")
-            await settle(house)
-        front = texts(answered(house)[-1])[0]
-        paid = len(summarised(house))
+            await bot.says(f"Keep fact-{number}.")
+            await settle(bot)
+        front = texts(answered(bot)[-1])[0]
+        paid = len(summarised(bot))
     (file,) = memories(tmp_path)
     sections = re.split(r"^## ", file.read_text(), flags=re.MULTILINE)[1:]
     assert paid > 2

@@ -25,7 +25,7 @@ from tests.points.scene import (
     talk,
     whole,
 )
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 FIELDS = {
     "task_overview": "Count the lockers.",
@@ -64,10 +64,10 @@ async def test_it_keeps_no_more_than_is_reserved_also_of_results_of_one_step(
         return Say("Fine.")
 
     put_file(tmp_path, "long.txt", LINES)
-    async with living(tmp_path, answering(reply, json.dumps(FIELDS)), structured()) as house:
-        await talk(house, "hello", "many files, please", "word " * 400)
-        done = [e["actor"] for e in await events(house) if e["kind"] == "compact"]
-        sent = steps(house)[-1]
+    async with run_bot(tmp_path, answering(reply, json.dumps(FIELDS)), structured()) as bot:
+        await talk(bot, "hello", "many files, please", "word " * 400)
+        done = [e["actor"] for e in await events(bot) if e["kind"] == "compact"]
+        sent = steps(bot)[-1]
     kept = [content(m) for m in sent if m["role"] in ("user", "assistant", "tool")][:-1]
     assert "strategy" in done
     assert sum(len(text) for text in kept) // 4 <= 1_000
@@ -77,10 +77,10 @@ async def test_where_all_fits_the_reserve_the_reserve_is_lowered_and_it_compacts
     tmp_path: Path,
 ) -> None:
     settings = structured(max_tokens=4_000, output_reserved=200, reserve_ratio=0.5)
-    async with living(tmp_path, answering(fine, json.dumps(FIELDS)), settings) as house:
+    async with run_bot(tmp_path, answering(fine, json.dumps(FIELDS)), settings) as bot:
         for number in range(20):
-            await talk(house, f"{number} " + "word " * 120)
-            done = [event for event in await events(house) if event["kind"] == "compact"]
+            await talk(bot, f"{number} " + "word " * 120)
+            done = [event for event in await events(bot) if event["kind"] == "compact"]
             if done:
                 break
     assert done
@@ -94,18 +94,18 @@ async def test_where_the_ceiling_is_lower_than_the_trigger_the_reason_names_the_
     tmp_path: Path,
 ) -> None:
     settings = structured(output_reserved=4_096)
-    async with living(tmp_path, answering(fine, json.dumps(FIELDS)), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 14)))
-        event = next(event for event in await events(house) if event["kind"] == "compact")
+    async with run_bot(tmp_path, answering(fine, json.dumps(FIELDS)), settings) as bot:
+        await talk(bot, *(told(number) for number in range(1, 14)))
+        event = next(event for event in await events(bot) if event["kind"] == "compact")
     assert event["tokens_before"] < 8_000, "it fired at 7,500, which is the ceiling"
     assert "0.8 of the window" not in event["reason"]
     assert "7,500" in event["reason"]
 
 
 async def test_where_the_trigger_is_lower_the_reason_names_the_trigger(tmp_path: Path) -> None:
-    async with living(tmp_path, answering(fine, json.dumps(FIELDS)), structured()) as house:
-        await talk(house, *(told(number) for number in range(1, 16)))
-        event = next(event for event in await events(house) if event["kind"] == "compact")
+    async with run_bot(tmp_path, answering(fine, json.dumps(FIELDS)), structured()) as bot:
+        await talk(bot, *(told(number) for number in range(1, 16)))
+        event = next(event for event in await events(bot) if event["kind"] == "compact")
     assert 8_000 <= event["tokens_before"] < 9_000
     assert "0.8 of the window" in event["reason"]
 
@@ -117,10 +117,10 @@ async def after_a_cut(
     tmp_path: Path, summary: Callable[[Received], Answer] | str, **settings: Any
 ) -> str:
     """All that the model receives in a request after turns have left."""
-    async with living(tmp_path, answering(fine, summary), structured(**settings)) as house:
-        await talk(house, *(told(number) + "word " * 600 for number in range(1, 8)))
-        assert [event["kind"] for event in await events(house)] == ["compact"]
-        return whole(steps(house)[-1])
+    async with run_bot(tmp_path, answering(fine, summary), structured(**settings)) as bot:
+        await talk(bot, *(told(number) + "word " * 600 for number in range(1, 8)))
+        assert [event["kind"] for event in await events(bot)] == ["compact"]
+        return whole(steps(bot)[-1])
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ BAD_TEMPLATES = ["A summary was made.", "{task_overveiw}", "{task_overview} and 
 async def test_config_refuses_a_template_without_fields_or_with_a_typo(
     tmp_path: Path, template: str
 ) -> None:
-    async with living(tmp_path, answering(fine), structured()) as house:
-        before = (await house.says("/config context.summary_template")).text
-        await house.says(f"/config context.summary_template {template}")
-        after = (await house.says("/config context.summary_template")).text
+    async with run_bot(tmp_path, answering(fine), structured()) as bot:
+        before = (await bot.says("/config context.summary_template")).text
+        await bot.says(f"/config context.summary_template {template}")
+        after = (await bot.says("/config context.summary_template")).text
     assert after == before
 
 
@@ -170,7 +170,7 @@ async def test_the_file_of_settings_is_refused_with_a_template_that_shows_nothin
 ) -> None:
     is_refused = False
     try:
-        async with living(tmp_path, answering(fine), structured(summary_template=template)):
+        async with run_bot(tmp_path, answering(fine), structured(summary_template=template)):
             pass
     except SettingError:
         is_refused = True
@@ -205,10 +205,10 @@ async def test_a_summary_call_that_overflows_drops_the_oldest_and_tries_again(
         return Say(json.dumps(FIELDS))
 
     settings = structured(strategy=strategy)
-    async with living(tmp_path, answering(fine, summary), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 18)), "and now?")
-        refused, tried, *_ = [whole(r.body["messages"]) for r in summaries(house)] + ["", ""]
-        sent = whole(steps(house)[-1])
+    async with run_bot(tmp_path, answering(fine, summary), settings) as bot:
+        await talk(bot, *(told(number) for number in range(1, 18)), "and now?")
+        refused, tried, *_ = [whole(r.body["messages"]) for r in summaries(bot)] + ["", ""]
+        sent = whole(steps(bot)[-1])
     assert "locker01" in refused
     assert "locker02" in tried, "all but the oldest"
     assert "Count the lockers." in sent

@@ -23,7 +23,7 @@ from tests.points.wire import (
     summarised,
     texts,
 )
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 NEEDLE = "xylophone"
 FEW_TURNS = {"agent_max_context_turns": 4}
@@ -41,18 +41,18 @@ def model(request: Received) -> Answer:
     return Say("Seen." if last["role"] == "tool" else "Yes.")
 
 
-async def looks(house: House, tool: str, **arguments: Any) -> str:
+async def looks(bot: TestBot, tool: str, **arguments: Any) -> str:
     """What comes of a tool that the model calls."""
-    await house.says(json.dumps({"tool": tool, **arguments}))
+    await bot.says(json.dumps({"tool": tool, **arguments}))
     # A summary may have been asked for since, in the conversation itself.
-    read = [body for body in answered(house) if body["messages"][-1]["role"] == "tool"]
+    read = [body for body in answered(bot) if body["messages"][-1]["role"] == "tool"]
     return results(read[-1])[-1]
 
 
-async def talk(house: House, *said: str) -> None:
+async def talk(bot: TestBot, *said: str) -> None:
     for text in said:
-        await house.says(text)
-        await settle(house)
+        await bot.says(text)
+        await settle(bot)
 
 
 # --- 26: the files of what left ---------------------------------------------------------------
@@ -74,13 +74,13 @@ async def test_what_was_cleared_is_out_of_the_reach_of_every_tool(
     tmp_path: Path, tool: str
 ) -> None:
     """Point 26: it had left into the offloaded file before; an undo brings it back."""
-    async with living(tmp_path, model, FEW_TURNS) as house:
-        await talk(house, *SAID)
-        before = await looks(house, tool, **LOOKS[tool])
-        await house.says("/context clear")
-        cleared = await looks(house, tool, **LOOKS[tool])
-        await house.says("/context undo")
-        after = await looks(house, tool, **LOOKS[tool])
+    async with run_bot(tmp_path, model, FEW_TURNS) as bot:
+        await talk(bot, *SAID)
+        before = await looks(bot, tool, **LOOKS[tool])
+        await bot.says("/context clear")
+        cleared = await looks(bot, tool, **LOOKS[tool])
+        await bot.says("/context undo")
+        after = await looks(bot, tool, **LOOKS[tool])
     assert f"The {NEEDLE} is in the cellar." in before
     assert f"The {NEEDLE} is in the cellar." not in cleared
     assert f"The {NEEDLE} is in the cellar." in after
@@ -88,11 +88,11 @@ async def test_what_was_cleared_is_out_of_the_reach_of_every_tool(
 
 async def test_what_was_dropped_is_not_offloaded_afterwards(tmp_path: Path) -> None:
     """Point 26: a drop, and then a cut over the place where it was."""
-    async with living(tmp_path, model, FEW_TURNS) as house:
-        await talk(house, *SAID[:2])
-        await house.says("/context drop t1")
-        await talk(house, "three", "four", "five", "six", "seven", "eight")
-        found = await looks(house, "grep", pattern=NEEDLE)
+    async with run_bot(tmp_path, model, FEW_TURNS) as bot:
+        await talk(bot, *SAID[:2])
+        await bot.says("/context drop t1")
+        await talk(bot, "three", "four", "five", "six", "seven", "eight")
+        found = await looks(bot, "grep", pattern=NEEDLE)
     assert list(audience(tmp_path).glob("sessions/*/context.jsonl")), "nothing left at all"
     assert f"The {NEEDLE}" not in found
 
@@ -101,13 +101,13 @@ async def test_what_was_dropped_is_not_offloaded_afterwards(tmp_path: Path) -> N
 async def test_what_was_taken_away_is_not_in_the_mirrored_files(tmp_path: Path, line: str) -> None:
     """Point 26: `context.json` and its lines, which the model can read and grep, too."""
     settings = {"context": {"context_files": True}}
-    async with living(tmp_path, model, settings) as house:
-        await talk(house, "Hello", SAID[0])
+    async with run_bot(tmp_path, model, settings) as bot:
+        await talk(bot, "Hello", SAID[0])
         files = list(audience(tmp_path).glob("sessions/*/context.json"))
         assert SAID[0] in files[0].read_text(), "it is not mirrored at all"
-        await house.says(line)
-        await settle(house)
-        found = await looks(house, "grep", pattern=NEEDLE)
+        await bot.says(line)
+        await settle(bot)
+        found = await looks(bot, "grep", pattern=NEEDLE)
     assert SAID[0] not in found
 
 
@@ -117,13 +117,13 @@ async def test_the_whole_result_of_a_cleared_turn_is_out_of_reach(tmp_path: Path
     long = "some words in a line\n" * 400 + f"{SAID[0]}\n"
     (audience(tmp_path) / "files" / "long.txt").write_text(long)
     settings = {"context": {"tool_result_limit": 500}}
-    async with living(tmp_path, model, settings) as house:
-        await looks(house, "read_file", path="files/long.txt", limit=500)
-        await settle(house)
+    async with run_bot(tmp_path, model, settings) as bot:
+        await looks(bot, "read_file", path="files/long.txt", limit=500)
+        await settle(bot)
         kept = list(audience(tmp_path).glob("sessions/*/tool_result-*.txt"))
         (audience(tmp_path) / "files" / "long.txt").unlink()
-        await house.says("/context clear")
-        found = await looks(house, "grep", pattern=NEEDLE)
+        await bot.says("/context clear")
+        found = await looks(bot, "grep", pattern=NEEDLE)
     assert kept, "nothing was kept of the result"
     assert SAID[0] not in found
 
@@ -132,11 +132,11 @@ async def test_a_turn_that_is_dropped_after_it_had_left_once_is_out_of_reach(
     tmp_path: Path,
 ) -> None:
     """Point 26: the cut was undone, so the file had it already."""
-    async with living(tmp_path, model, FEW_TURNS) as house:
-        await talk(house, *SAID[:5])
-        await house.says("/context undo")
-        said = (await house.says("/context drop t1")).text
-        found = await looks(house, "grep", pattern=NEEDLE)
+    async with run_bot(tmp_path, model, FEW_TURNS) as bot:
+        await talk(bot, *SAID[:5])
+        await bot.says("/context undo")
+        said = (await bot.says("/context drop t1")).text
+        found = await looks(bot, "grep", pattern=NEEDLE)
     assert "Dropped: t1" in said
     assert SAID[0] not in found
 
@@ -144,11 +144,11 @@ async def test_a_turn_that_is_dropped_after_it_had_left_once_is_out_of_reach(
 async def test_a_turn_that_was_taken_back_leaves_no_line_in_the_log(tmp_path: Path) -> None:
     """Point 26: under `slim`, when those beside it are folded."""
     settings = {"context": {"strategy": "slim", "full_turns": 1, "fold_turns": 1}}
-    async with living(tmp_path, model, settings) as house:
-        await talk(house, "Hello", SAID[0])
-        await house.says("/undo")
-        await talk(house, "three", "four", "five")
-        sent = json.dumps(answered(house)[-1]["messages"])
+    async with run_bot(tmp_path, model, settings) as bot:
+        await talk(bot, "Hello", SAID[0])
+        await bot.says("/undo")
+        await talk(bot, "three", "four", "five")
+        sent = json.dumps(answered(bot)[-1]["messages"])
     assert "[Context -- Activity Log]" in sent
     assert NEEDLE not in sent
 
@@ -175,34 +175,34 @@ async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model(
             return Say(f"It is the {NEEDLE} in the cellar." if asked == 1 else "I don't know.")
         return model(request)
 
-    async with living(tmp_path, script) as house:
-        await talk(house, "Hello", "Where is it?")
-        await house.says(line)
-        await settle(house)
-        await talk(house, "Hello again")
-        found = await looks(house, tool, **LOOKS[tool])
+    async with run_bot(tmp_path, script) as bot:
+        await talk(bot, "Hello", "Where is it?")
+        await bot.says(line)
+        await settle(bot)
+        await talk(bot, "Hello again")
+        found = await looks(bot, tool, **LOOKS[tool])
     assert f"It is the {NEEDLE}" not in found
 
 
 async def test_a_turn_that_was_brought_back_is_found_again(tmp_path: Path) -> None:
     """Point 26."""
-    async with living(tmp_path, model) as house:
-        await talk(house, "Hello", SAID[0])
-        await house.says("/undo")
-        await house.says("/context undo")
-        await settle(house)
+    async with run_bot(tmp_path, model) as bot:
+        await talk(bot, "Hello", SAID[0])
+        await bot.says("/undo")
+        await bot.says("/context undo")
+        await settle(bot)
         for tool in SEARCHES:
-            assert SAID[0] in await looks(house, tool, **LOOKS[tool])
+            assert SAID[0] in await looks(bot, tool, **LOOKS[tool])
 
 
 async def test_a_person_finds_what_was_taken_back_and_sees_that_it_was(tmp_path: Path) -> None:
     """Point 26: both searches of a person."""
-    async with living(tmp_path, model) as house:
-        await talk(house, "Hello", SAID[0])
-        await house.says("/undo")
-        await settle(house)
+    async with run_bot(tmp_path, model) as bot:
+        await talk(bot, "Hello", SAID[0])
+        await bot.says("/undo")
+        await settle(bot)
         found = [
-            (await house.says(f"{line} {NEEDLE}")).text
+            (await bot.says(f"{line} {NEEDLE}")).text
             for line in ("/context search", "/memory search")
         ]
     assert all("cellar" in text for text in found)
@@ -211,11 +211,11 @@ async def test_a_person_finds_what_was_taken_back_and_sees_that_it_was(tmp_path:
 
 async def test_what_was_taken_back_is_in_no_summary(tmp_path: Path) -> None:
     """Point 26: neither in what the model is asked to summarise, nor in the daily memory."""
-    async with living(tmp_path, model, FEW_TURNS) as house:
-        await talk(house, "Hello", SAID[0])
-        await house.says("/undo")
-        await talk(house, "three", "four", "five", "six", "seven")
-        asked = json.dumps([body["messages"] for body in summarised(house)])
+    async with run_bot(tmp_path, model, FEW_TURNS) as bot:
+        await talk(bot, "Hello", SAID[0])
+        await bot.says("/undo")
+        await talk(bot, "three", "four", "five", "six", "seven")
+        asked = json.dumps([body["messages"] for body in summarised(bot)])
     assert "Hello" in asked, "nothing was summarised"
     assert NEEDLE not in asked
     assert NEEDLE not in daily(tmp_path)
@@ -226,17 +226,17 @@ async def test_retention_adds_nothing_to_the_memory_that_a_person_took_away(
     tmp_path: Path, line: str
 ) -> None:
     """Point 26: the transcript goes, and what was put away with it goes unsaid."""
-    async with living(tmp_path, model) as house:
-        await talk(house, "Hello", SAID[0])
-        await house.says(line)
-        await settle(house)
+    async with run_bot(tmp_path, model) as bot:
+        await talk(bot, "Hello", SAID[0])
+        await bot.says(line)
+        await settle(bot)
     with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
         database.execute("UPDATE conversation SET active_at = 1, created_at = 1")
-    async with living(tmp_path, model) as house:
-        await house.app.schedule.due()
-        await house.app.schedule.idle()
-        assert (await data(house, "/context json"))["stored_messages"] == 0, "it is not retired"
-        asked = json.dumps([body["messages"] for body in summarised(house)])
+    async with run_bot(tmp_path, model) as bot:
+        await bot.app.schedule.due()
+        await bot.app.schedule.idle()
+        assert (await data(bot, "/context json"))["stored_messages"] == 0, "it is not retired"
+        asked = json.dumps([body["messages"] for body in summarised(bot)])
     assert NEEDLE not in asked + daily(tmp_path)
 
 
@@ -245,9 +245,9 @@ async def test_retention_adds_nothing_to_the_memory_that_a_person_took_away(
 
 async def test_a_search_does_not_find_the_results_of_earlier_searches(tmp_path: Path) -> None:
     """Point 26: nested, they doubled each time."""
-    async with living(tmp_path, model) as house:
-        await talk(house, SAID[0], "two", "three")
-        found = [await looks(house, "context_search", **LOOKS["context_search"]) for _ in range(6)]
+    async with run_bot(tmp_path, model) as bot:
+        await talk(bot, SAID[0], "two", "three")
+        found = [await looks(bot, "context_search", **LOOKS["context_search"]) for _ in range(6)]
     counts = [text.count("is in the cellar") for text in found]
     assert counts == [1] * 6
 
@@ -280,11 +280,11 @@ async def test_an_error_of_the_bot_is_shown_to_the_person_and_never_to_the_model
     tmp_path: Path, failure: str
 ) -> None:
     """Point 27: not in the next request, and in no later one."""
-    async with living(tmp_path, failing(*FAILURES[failure]), FEW_TURNS) as house:
-        await talk(house, "Hello")
-        shown = (await house.says("Well?")).text
-        await talk(house, "And now?")
-        sent = texts(answered(house)[-1])
+    async with run_bot(tmp_path, failing(*FAILURES[failure]), FEW_TURNS) as bot:
+        await talk(bot, "Hello")
+        shown = (await bot.says("Well?")).text
+        await talk(bot, "And now?")
+        sent = texts(answered(bot)[-1])
     sentence = shown.rpartition("(")[2].rstrip(")").rstrip(".")
     assert len(sentence) > 20, "the person was told"
     assert "And now?" in sent[-1]
@@ -299,9 +299,9 @@ async def test_an_error_of_the_bot_is_found_by_no_search_of_the_model(
     about = {"query": "refused the API key", "mode": "search"}
     if tool == "memory_search":
         del about["mode"]
-    async with living(tmp_path, failing(REFUSED)) as house:
-        await talk(house, "Hello", "Well?", "And now?")
-        found = await looks(house, tool, **about)
+    async with run_bot(tmp_path, failing(REFUSED)) as bot:
+        await talk(bot, "Hello", "Well?", "And now?")
+        found = await looks(bot, tool, **about)
     assert "OPENAI_API_KEY" not in found
 
 
@@ -309,10 +309,10 @@ async def test_an_error_of_the_bot_is_in_no_summary_and_in_no_file_for_the_model
     tmp_path: Path,
 ) -> None:
     """Point 27: when its turn leaves."""
-    async with living(tmp_path, failing(REFUSED), FEW_TURNS) as house:
-        await talk(house, "Hello", "Well?", "three", "four", "five", "six")
-        asked = json.dumps([body["messages"] for body in summarised(house)])
-        found = await looks(house, "grep", pattern="OPENAI_API_KEY")
+    async with run_bot(tmp_path, failing(REFUSED), FEW_TURNS) as bot:
+        await talk(bot, "Hello", "Well?", "three", "four", "five", "six")
+        asked = json.dumps([body["messages"] for body in summarised(bot)])
+        found = await looks(bot, "grep", pattern="OPENAI_API_KEY")
     assert "Hello" in asked, "nothing was summarised"
     assert "OPENAI_API_KEY" not in asked + daily(tmp_path)
     assert "check OPENAI_API_KEY" not in found
@@ -322,13 +322,13 @@ async def test_what_streamed_before_a_stop_is_kept_without_the_bots_own_note(
     tmp_path: Path,
 ) -> None:
     """Point 27: what the model said is context, what the bot says about it is not."""
-    async with living(tmp_path, failing(Hang("It is in the cel"))) as house:
-        await talk(house, "Hello")
-        asking = await asks(house, "Well?", "It is in the cel")
-        await house.says("/stop")
+    async with run_bot(tmp_path, failing(Hang("It is in the cel"))) as bot:
+        await talk(bot, "Hello")
+        asking = await asks(bot, "Well?", "It is in the cel")
+        await bot.says("/stop")
         shown = (await asking).text
-        await house.says("And now?")
-        sent = [m["content"] for m in answered(house)[-1]["messages"] if m["role"] == "assistant"]
+        await bot.says("And now?")
+        sent = [m["content"] for m in answered(bot)[-1]["messages"] if m["role"] == "assistant"]
     note = shown.removeprefix("It is in the cel").strip()
     assert shown.startswith("It is in the cel")
     assert note

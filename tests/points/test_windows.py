@@ -13,7 +13,7 @@ from genai_prices import Usage, calc_price
 from channels.base import Activity, Notice
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.points.wire import data, heard
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 
 def agreeing(request: Received) -> Answer:
@@ -46,19 +46,19 @@ async def test_the_window_of_a_model_is_that_of_its_provider(
     """Point 19: cerebras serves `llama3.1-8b` with 32,768 tokens."""
     async with (
         OpenAIServer(agreeing) as server,
-        living(tmp_path, (), at(server, provider, model), KEY) as house,
+        run_bot(tmp_path, (), at(server, provider, model), KEY) as bot,
     ):
-        assert (await data(house, "/context json"))["window"] == window
+        assert (await data(bot, "/context json"))["window"] == window
 
 
 async def test_a_call_is_reckoned_by_the_prices_of_its_provider(tmp_path: Path) -> None:
     """Point 19: gpt-oss-120b costs at cerebras nine times what it costs elsewhere."""
     async with (
         OpenAIServer(agreeing) as server,
-        living(tmp_path, (), at(server, "cerebras", "gpt-oss-120b"), KEY) as house,
+        run_bot(tmp_path, (), at(server, "cerebras", "gpt-oss-120b"), KEY) as bot,
     ):
-        await house.says("Are you there?")
-        bill = (await data(house, "/usage"))["chat"]["this chat, in all"]
+        await bot.says("Are you there?")
+        bill = (await data(bot, "/usage"))["chat"]["this chat, in all"]
     used = Usage(input_tokens=bill["prompt"], output_tokens=bill["completion"])
     price = calc_price(used, model_ref="gpt-oss-120b", provider_id="cerebras").total_price
     assert bill["prompt"] > 500
@@ -69,10 +69,10 @@ async def test_a_local_model_of_ollama_says_its_window_itself(tmp_path: Path) ->
     """Point 19: what the server runs it with, and not what the model could take."""
     async with (
         OpenAIServer(agreeing, ollama={"llama3.1:8b": 8_192}) as server,
-        living(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as house,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
     ):
-        await house.says("Are you there?")
-        assert (await data(house, "/context json"))["window"] == 8_192
+        await bot.says("Are you there?")
+        assert (await data(bot, "/context json"))["window"] == 8_192
 
 
 async def test_a_local_model_behind_the_usual_address_says_its_window_itself(
@@ -80,9 +80,9 @@ async def test_a_local_model_behind_the_usual_address_says_its_window_itself(
 ) -> None:
     """Point 19: Ollama's names, llama3.1:8b, at the address of OPENAI_BASE_URL."""
     there = {"model": "llama3.1:8b"}
-    async with living(tmp_path, agreeing, there, ollama={"llama3.1:8b": 8_192}) as house:
-        await house.says("Are you there?")
-        assert (await data(house, "/context json"))["window"] == 8_192
+    async with run_bot(tmp_path, agreeing, there, ollama={"llama3.1:8b": 8_192}) as bot:
+        await bot.says("Are you there?")
+        assert (await data(bot, "/context json"))["window"] == 8_192
 
 
 async def test_a_window_that_was_set_outranks_what_ollama_says(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ async def test_a_window_that_was_set_outranks_what_ollama_says(tmp_path: Path) -
     own = {"context": {"max_tokens": 4_096}}
     async with (
         OpenAIServer(agreeing, ollama={"llama3.1:8b": 8_192}) as server,
-        living(tmp_path, (), at(server, "ollama", "llama3.1:8b", **own)) as house,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b", **own)) as bot,
     ):
-        await house.says("Are you there?")
-        assert (await data(house, "/context json"))["window"] == 4_096
+        await bot.says("Are you there?")
+        assert (await data(bot, "/context json"))["window"] == 4_096
 
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 700  # about 7,000 tokens
@@ -105,15 +105,15 @@ async def test_a_prompt_that_is_cut_in_silence_is_told_of_loudly_and_once(tmp_pa
     told: list[Activity] = []
     async with (
         OpenAIServer(agreeing, cuts_at=2_048) as server,
-        living(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as house,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
     ):
-        watching = await house.watches(told)
+        watching = await bot.watches(told)
         for question in (LONG, "And now?", "And then?"):
-            await house.says(question)
-        await house.says("/version")
+            await bot.says(question)
+        await bot.says("/version")
         watching.cancel()
     notices = [event.text for event in told if isinstance(event, Notice)]
-    loud = [text for text in {*notices, *heard(house).split("\n\n")} if LOUD.match(text)]
+    loud = [text for text in {*notices, *heard(bot).split("\n\n")} if LOUD.match(text)]
     assert len(loud) == 1
 
 
@@ -122,20 +122,20 @@ async def test_each_conversation_hears_once_of_cut_prompts_and_context_says_it_u
 ) -> None:
     async with (
         OpenAIServer(agreeing, cuts_at=4_096) as server,
-        living(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as house,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
     ):
         for chat in ("main", "other"):
-            first = await house.says(LONG, chat)
-            again = await house.says("And now?", chat)
-            shown = await house.says("/context", chat)
+            first = await bot.says(LONG, chat)
+            again = await bot.says("And now?", chat)
+            shown = await bot.says("/context", chat)
             assert "has read only about 4,096 of the" in first.text
             assert "OLLAMA_CONTEXT_LENGTH" in first.text
             assert "has read only" not in again.text
             assert "has read only about 4,096 of the" in shown.text
-        await house.says("/config context.max_tokens 4096")
-        await house.says("Better?")
-        mended = await house.says("/context")
-        found = await data(house, "/context json")
+        await bot.says("/config context.max_tokens 4096")
+        await bot.says("Better?")
+        mended = await bot.says("/context")
+        found = await data(bot, "/context json")
     assert "has read only" not in mended.text
     assert found["cut_prompt"] is None
 
@@ -144,10 +144,10 @@ async def test_a_report_of_a_prompt_that_was_cut_does_not_correct_the_meter(tmp_
     """Point 19: what was not read is still sent with every request."""
     async with (
         OpenAIServer(agreeing, cuts_at=2_048) as server,
-        living(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as house,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
     ):
-        await house.says(LONG)
-        found = await data(house, "/context json")
+        await bot.says(LONG)
+        found = await data(bot, "/context json")
     assert found["tokens"] > 7_000
 
 
@@ -156,11 +156,11 @@ async def test_a_report_that_is_a_little_below_the_estimate_alarms_nobody(tmp_pa
     told: list[Activity] = []
     async with (
         OpenAIServer(agreeing, cuts_at=6_500) as server,
-        living(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as house,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
     ):
-        watching = await house.watches(told)
-        await house.says(LONG)
-        await house.says("/version")
+        watching = await bot.watches(told)
+        await bot.says(LONG)
+        await bot.says("/version")
         watching.cancel()
     notices = [event.text for event in told if isinstance(event, Notice)]
-    assert not [text for text in (*notices, heard(house)) if LOUD.match(text)]
+    assert not [text for text in (*notices, heard(bot)) if LOUD.match(text)]

@@ -10,7 +10,7 @@ import pytest
 
 from channels.base import Delta
 from channels.message import Address, Reply
-from tests.whole.house import PATIENCE, House
+from tests.whole.testbot import PATIENCE, TestBot
 
 
 def missing(point: int, what: str) -> pytest.MarkDecorator:
@@ -19,14 +19,14 @@ def missing(point: int, what: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
 
 
-def answered(house: House) -> list[dict[str, Any]]:
+def answered(bot: TestBot) -> list[dict[str, Any]]:
     """The bodies of the requests that the turns made: those that offer tools."""
-    return [request.body for request in house.server.requests if "tools" in request.body]
+    return [request.body for request in bot.server.requests if "tools" in request.body]
 
 
-def summarised(house: House) -> list[dict[str, Any]]:
+def summarised(bot: TestBot) -> list[dict[str, Any]]:
     """The bodies of the requests for summaries."""
-    return [request.body for request in house.server.requests if "tools" not in request.body]
+    return [request.body for request in bot.server.requests if "tools" not in request.body]
 
 
 def texts(body: dict[str, Any]) -> list[str]:
@@ -61,33 +61,33 @@ def with_plugin(folder: Path, code: str, name: str = "extra") -> Path:
     return plugins
 
 
-async def settle(house: House) -> None:
+async def settle(bot: TestBot) -> None:
     """Wait until what runs in the background is done."""
-    await house.app.conversations.settle()
+    await bot.app.conversations.settle()
 
 
-async def data(house: House, line: str) -> dict[str, Any]:
+async def data(bot: TestBot, line: str) -> dict[str, Any]:
     """What a command returns for programs."""
-    found = (await house.says(line)).data
+    found = (await bot.says(line)).data
     assert found is not None, f"{line} returned no data"
     return dict(found)
 
 
-async def events(house: House, *kinds: str) -> list[dict[str, Any]]:
+async def events(bot: TestBot, *kinds: str) -> list[dict[str, Any]]:
     """What changed the view, the oldest first."""
-    found = (await data(house, "/context history"))["events"]
+    found = (await data(bot, "/context history"))["events"]
     return [event for event in found if not kinds or event["kind"] in kinds]
 
 
-async def compactions(house: House) -> list[dict[str, Any]]:
-    return await events(house, "compact")
+async def compactions(bot: TestBot) -> list[dict[str, Any]]:
+    return await events(bot, "compact")
 
 
-async def asks(house: House, question: str, words: str) -> asyncio.Task[Reply]:
+async def asks(bot: TestBot, question: str, words: str) -> asyncio.Task[Reply]:
     """Ask, and wait until these words have streamed; the task ends with the whole answer."""
     said = ""
-    with (await house.bot()).watch(Address(house.name, "main")) as happening:
-        asking = asyncio.create_task(house.says(question))
+    with (await bot.api()).watch(Address(bot.name, "main")) as happening:
+        asking = asyncio.create_task(bot.says(question))
         async with asyncio.timeout(PATIENCE):
             async for event in happening:
                 said += event.text if isinstance(event, Delta) else ""
@@ -96,6 +96,6 @@ async def asks(house: House, question: str, words: str) -> asyncio.Task[Reply]:
     return asking
 
 
-def heard(house: House) -> str:
+def heard(bot: TestBot) -> str:
     """All that the person was sent."""
-    return "\n".join(outbound.reply.text for outbound in house.sent)
+    return "\n".join(outbound.reply.text for outbound in bot.sent)

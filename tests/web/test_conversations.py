@@ -16,7 +16,7 @@ from memory.record import tables
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import Json, Site, serving
-from tests.whole.house import Hands
+from tests.whole.testbot import TestChannel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,9 +28,9 @@ def echo(request: Received) -> Answer:
 
 
 @asynccontextmanager
-async def several(folder: Path) -> AsyncIterator[tuple[Site, Hands, Hands]]:
+async def several(folder: Path) -> AsyncIterator[tuple[Site, TestChannel, TestChannel]]:
     """A bot with its page, a terminal, and Telegram, where an owner and a user write."""
-    terminal, telegram = Hands("terminal"), Hands("telegram")
+    terminal, telegram = TestChannel("terminal"), TestChannel("telegram")
     channels = (terminal, telegram)
     async with serving(folder, echo, OWNERS, others=channels) as site:
         try:

@@ -28,7 +28,7 @@ from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import serving
 from tests.whole.distilling import write
-from tests.whole.telegram_house import TelegramHouse, at_telegram
+from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
 
@@ -89,29 +89,29 @@ class AtTerminal:
 
 @dataclass
 class AtTelegram:
-    house: TelegramHouse
+    bot: TelegramTestBot
     address: Address = TELEGRAM
 
     def _count(self, words: str) -> int:
-        return sum(words in text for text in self.house.telegram.texts)
+        return sum(words in text for text in self.bot.telegram.texts)
 
     async def _sees_more(self, words: str, before: int) -> None:
-        await self.house.telegram.until(lambda: self._count(words) > before)
-        await self.house.is_idle()
+        await self.bot.telegram.until(lambda: self._count(words) > before)
+        await self.bot.is_idle()
 
     async def says(self, line: str, words: str) -> None:
         before = self._count(words)
-        self.house.ann.says(line)
+        self.bot.ann.says(line)
         await self._sees_more(words, before)
 
     async def presses(self, label: str, command: str, words: str) -> None:
         before = self._count(words)
         sent = next(
             one
-            for one in reversed(self.house.telegram.messages.values())
+            for one in reversed(self.bot.telegram.messages.values())
             if one.buttons.get(label) == command
         )
-        self.house.ann.presses(sent, label)
+        self.bot.ann.presses(sent, label)
         await self._sees_more(words, before)
 
     async def fills(self, text: str, words: str) -> None:
@@ -172,8 +172,8 @@ async def at_terminal(folder: Path, settings: Mapping[str, Any]) -> AsyncIterato
 
 @asynccontextmanager
 async def in_telegram(folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[Place]:
-    async with at_telegram(folder, model, settings) as house:
-        yield AtTelegram(house)
+    async with at_telegram(folder, model, settings) as bot:
+        yield AtTelegram(bot)
 
 
 @asynccontextmanager

@@ -281,9 +281,9 @@ async def test_another_website_can_use_no_cookie(tmp_path: Path) -> None:
 
 
 async def test_no_link_is_given_where_others_read(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        assert "Others would read" in (await house.says("/invite ann", "group", "boss")).text
-        assert "#join=" in (await house.says("/invite ann", "boss", "boss")).text
+    async with afar(tmp_path) as bot:
+        assert "Others would read" in (await bot.says("/invite ann", "group", "boss")).text
+        assert "#join=" in (await bot.says("/invite ann", "boss", "boss")).text
 
 
 async def test_somebody_is_let_in_from_the_command_line_while_the_bot_runs(

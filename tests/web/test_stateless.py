@@ -467,7 +467,7 @@ async def test_two_chats_of_one_user_do_not_meet(tmp_path: Path) -> None:
             assert str(request.body["messages"]).count("My PIN is") == 1
 
 
-# Where it meets the rest of the house
+# Where it meets the rest of the bot
 
 
 async def test_a_bot_that_stops_does_not_wait_for_a_request(tmp_path: Path) -> None:

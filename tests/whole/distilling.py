@@ -13,7 +13,7 @@ from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.whole.house import House
+from tests.whole.testbot import TestBot
 
 NOW = datetime.now(UTC)
 HERE = ConversationKey("pipe/main", "pipe-main")
@@ -71,8 +71,8 @@ def remembered(folder: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def prompt(house: House) -> str:
-    return str(house.sent_to_model()[0]["content"])
+def prompt(bot: TestBot) -> str:
+    return str(bot.sent_to_model()[0]["content"])
 
 
 def commands(reply: Reply) -> list[str]:

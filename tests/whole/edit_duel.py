@@ -22,8 +22,8 @@ from channels.message import Reply
 from plugins.builtin.btw import btw
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.points.wire import with_plugin
-from tests.whole.house import House, living
 from tests.whole.process import BotProcess, Json, talking
+from tests.whole.testbot import TestBot, run_bot
 
 WARM_UP = 6
 """Questions that nobody disturbs, before all else."""
@@ -266,7 +266,7 @@ class Duel:
     """A bot that is killed, and one that hears what the first one has confirmed."""
 
     mortal: Mortal
-    undisturbed: House
+    undisturbed: TestBot
     folders: tuple[Path, Path]
 
     async def says(self, text: str, again: str = "") -> Reply:
@@ -316,10 +316,10 @@ async def fight(folder: Path, seed: int, context: Json, steps: int) -> int:
     with_plugin(folders[0], KILLER.replace("FOLDER", repr(str(folders[0]))), "killer")
     config = {"model": "gpt-4o-mini", "agent_max_context_turns": 100, "context": context}
     (folders[0] / "config.json").write_text(json.dumps(config))
-    async with server() as endpoint, living(folders[1], answer, config) as house:
-        house.server.counts = endpoint.counts
+    async with server() as endpoint, run_bot(folders[1], answer, config) as bot:
+        bot.server.counts = endpoint.counts
         mortal = Mortal(folders[0], endpoint, chance)
-        duel, script = Duel(mortal, house, folders), Script(chance)
+        duel, script = Duel(mortal, bot, folders), Script(chance)
         try:
             for _ in range(WARM_UP):
                 await duel.says(script.ask())

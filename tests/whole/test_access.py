@@ -32,8 +32,8 @@ from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError
 from tests.fakes.openai_server import OpenAIServer, Received, Say
-from tests.whole.house import House, running
 from tests.whole.process import talking
+from tests.whole.testbot import TestBot, running
 
 CODE = re.compile(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})")
 OWNER = "boss"
@@ -44,36 +44,36 @@ def echo(request: Received) -> Say:
 
 
 @asynccontextmanager
-async def afar(folder: Path, **settings: Any) -> AsyncIterator[House]:
+async def afar(folder: Path, **settings: Any) -> AsyncIterator[TestBot]:
     """A bot on a channel whose people sit elsewhere; the owner is `boss`."""
     async with OpenAIServer(echo) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, house, {"owners": [f"afar/{OWNER}"], **settings}, environ):
-            yield house
+        async with running(folder, bot, {"owners": [f"afar/{OWNER}"], **settings}, environ):
+            yield bot
 
 
-async def code_of(house: House, user: str, chat: str = "") -> str:
+async def code_of(bot: TestBot, user: str, chat: str = "") -> str:
     """The code that a stranger is given."""
-    told = (await house.says("Hello?", chat or user, user)).text
+    told = (await bot.says("Hello?", chat or user, user)).text
     found = CODE.search(told)
     assert found is not None, told
     return found[1]
 
 
-async def befriended(house: House, user: str, how: str = "") -> Reply:
+async def befriended(bot: TestBot, user: str, how: str = "") -> Reply:
     """A stranger, let in by the owner."""
-    code = await code_of(house, user)
-    return await house.says(f"/pair {code} {how}", OWNER, OWNER)
+    code = await code_of(bot, user)
+    return await bot.says(f"/pair {code} {how}", OWNER, OWNER)
 
 
 # Codes
 
 
 async def test_what_a_stranger_hears_says_what_the_owner_is_to_do(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        heard = (await house.says("Hi", "bob", "bob")).text
+    async with afar(tmp_path) as bot:
+        heard = (await bot.says("Hi", "bob", "bob")).text
     assert re.fullmatch(
         r"This bot answers only people whom its owner has let in; to be let in, ask the owner to "
         r"send `/pair \w{4}-\w{4}` to it within an hour\.",
@@ -84,15 +84,15 @@ async def test_what_a_stranger_hears_says_what_the_owner_is_to_do(tmp_path: Path
 async def test_a_stranger_is_told_in_one_sentence_how_to_be_let_in_and_gets_nothing_else(
     tmp_path: Path,
 ) -> None:
-    async with afar(tmp_path) as house:
-        told = await house.says("/context", "ann", "ann")
+    async with afar(tmp_path) as bot:
+        told = await bot.says("/context", "ann", "ann")
         assert told.data is None
         assert told.actions == ()
         assert CODE.search(told.text)
         assert re.fullmatch(r"[^.]+\.", told.text), "one sentence"
-        assert not house.server.requests
+        assert not bot.server.requests
         assert (
-            await house.app.store.read(
+            await bot.app.store.read(
                 lambda db: db.execute_sql("SELECT COUNT(*) FROM inbox").fetchone()[0]
             )
             == 0
@@ -102,40 +102,40 @@ async def test_a_stranger_is_told_in_one_sentence_how_to_be_let_in_and_gets_noth
 async def test_an_owner_lets_a_stranger_in_who_is_told_and_is_known_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    async with afar(tmp_path) as house:
+    async with afar(tmp_path) as bot:
         assert (
-            await befriended(house, "ann")
+            await befriended(bot, "ann")
         ).text == "afar/ann is let in as a user, and has been told."
-        assert (await house.reply_to("")).reply.text == WELCOME
-        assert (await house.says("Hi", "ann", "ann")).text == "re: Hi"
-        assert "a user of this bot" in (await house.says("/whoami", "ann", "ann")).text
-    async with afar(tmp_path) as house:
-        assert (await house.says("Hi again", "ann", "ann")).text == "re: Hi again"
+        assert (await bot.reply_to("")).reply.text == WELCOME
+        assert (await bot.says("Hi", "ann", "ann")).text == "re: Hi"
+        assert "a user of this bot" in (await bot.says("/whoami", "ann", "ann")).text
+    async with afar(tmp_path) as bot:
+        assert (await bot.says("Hi again", "ann", "ann")).text == "re: Hi again"
 
 
 async def test_a_code_is_taken_however_it_is_typed_and_once(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        code = (await code_of(house, "ann")).lower().replace("-", " ")
-        assert "is let in" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
-        assert "Nobody is waiting" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
+    async with afar(tmp_path) as bot:
+        code = (await code_of(bot, "ann")).lower().replace("-", " ")
+        assert "is let in" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
+        assert "Nobody is waiting" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
 
 
 async def test_a_stranger_who_writes_again_has_the_same_code(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        code = await code_of(house, "ann")
-        assert await house.writes("Hello?", "ann", "ann") is None
-        assert len([o for o in house.sent if o.address.user == "ann"]) == 1, "once a minute"
-        house.app.access._strangers._since -= 60
-        assert await code_of(house, "ann") == code
-        assert await code_of(house, "ann", "elsewhere") == code
-    async with afar(tmp_path) as house:
-        assert (await house.says("Hello?", "ann", "ann")).text == ASKED, "only its hash is kept"
-        assert "is let in" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
+    async with afar(tmp_path) as bot:
+        code = await code_of(bot, "ann")
+        assert await bot.writes("Hello?", "ann", "ann") is None
+        assert len([o for o in bot.sent if o.address.user == "ann"]) == 1, "once a minute"
+        bot.app.access._strangers._since -= 60
+        assert await code_of(bot, "ann") == code
+        assert await code_of(bot, "ann", "elsewhere") == code
+    async with afar(tmp_path) as bot:
+        assert (await bot.says("Hello?", "ann", "ann")).text == ASKED, "only its hash is kept"
+        assert "is let in" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
 
 
 async def test_a_code_is_nowhere_on_the_disk(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        code = await code_of(house, "ann")
+    async with afar(tmp_path) as bot:
+        code = await code_of(bot, "ann")
     for file in (tmp_path / "data").rglob("*"):
         if file.is_file():
             content = file.read_bytes()
@@ -144,11 +144,11 @@ async def test_a_code_is_nowhere_on_the_disk(tmp_path: Path) -> None:
 
 
 async def test_most_strangers_of_a_channel_wait_without_a_code(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
+    async with afar(tmp_path) as bot:
         for number in range(MOST_PENDING):
-            await code_of(house, f"stranger{number}")
-        assert (await house.says("Hello?", "late", "late")).text == CROWDED
-        users = await house.says("/users", OWNER, OWNER)
+            await code_of(bot, f"stranger{number}")
+        assert (await bot.says("Hello?", "late", "late")).text == CROWDED
+        users = await bot.says("/users", OWNER, OWNER)
         assert users.data is not None
         assert [one["id"] for one in users.data["pending"]] == [
             f"afar/stranger{number}" for number in range(MOST_PENDING)
@@ -156,13 +156,13 @@ async def test_most_strangers_of_a_channel_wait_without_a_code(tmp_path: Path) -
 
 
 async def test_wrong_codes_lock_those_that_were_given_out(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        code = await code_of(house, "ann")
+    async with afar(tmp_path) as bot:
+        code = await code_of(bot, "ann")
         for _ in range(MOST_TRIES):
-            assert "was told" not in (await house.says("/pair AAAA-AAAA", OWNER, OWNER)).text
-        assert "wrong codes were tried" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
-        house.app.access._strangers._since -= 60
-        assert CODE.search((await house.says("Now?", "ann", "ann")).text)
+            assert "was told" not in (await bot.says("/pair AAAA-AAAA", OWNER, OWNER)).text
+        assert "wrong codes were tried" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
+        bot.app.access._strangers._since -= 60
+        assert CODE.search((await bot.says("Now?", "ann", "ann")).text)
 
 
 async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) -> None:
@@ -227,15 +227,15 @@ async def test_the_command_line_makes_the_first_owner_and_refuses_a_wrong_code(
     async with talking(tmp_path, arguments=("pair", "AAAAAAAA")) as pairing:
         assert await pairing.gone() == 1
         assert "There is no bot in" in pairing.errors
-    async with afar(tmp_path, owners=[]) as house:
-        code = await code_of(house, "ann")
+    async with afar(tmp_path, owners=[]) as bot:
+        code = await code_of(bot, "ann")
     async with talking(tmp_path, arguments=("pair", "AAAAAAAA")) as pairing:
         assert await pairing.gone() == 1
         assert pairing.errors.startswith("Nobody is waiting with this code")
     async with talking(tmp_path, arguments=("pair", code, "--owner")) as pairing:
         assert await pairing.gone() == 0
-    async with afar(tmp_path, owners=[]) as house:
-        assert "an owner" in (await house.says("/whoami", "ann", "ann")).text
+    async with afar(tmp_path, owners=[]) as bot:
+        assert "an owner" in (await bot.says("/whoami", "ann", "ann")).text
 
 
 # Owners and users
@@ -256,89 +256,89 @@ async def test_the_command_line_makes_the_first_owner_and_refuses_a_wrong_code(
     ],
 )
 async def test_what_is_for_owners_says_so(tmp_path: Path, command: str) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
-        answer = (await house.says(command, "ann", "ann")).text
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        answer = (await bot.says(command, "ann", "ann")).text
         assert answer.startswith("Only an owner may ")
         assert answer.endswith("you are afar/ann.")
 
 
 async def test_a_user_may_tune_their_own_conversation(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
-        answer = await house.says("/config agent_max_steps 3 --here", "ann", "ann")
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        answer = await bot.says("/config agent_max_steps 3 --here", "ann", "ann")
         assert "is now **3**" in answer.text
 
 
 async def test_an_owner_who_was_let_in_owns_the_bot(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        assert "as an owner" in (await befriended(house, "ann", "owner")).text
-        assert (await house.says("/config agent_max_steps 3", "ann", "ann")).data is not None
+    async with afar(tmp_path) as bot:
+        assert "as an owner" in (await befriended(bot, "ann", "owner")).text
+        assert (await bot.says("/config agent_max_steps 3", "ann", "ann")).data is not None
 
 
 async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
-        users = await house.says("/users", OWNER, OWNER)
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        users = await bot.says("/users", OWNER, OWNER)
         assert [action.command for action in users.actions] == ["/revoke afar/ann"]
         assert "afar/boss" in users.text
-        assert (await house.says("/revoke afar/ann", OWNER, OWNER)).text == (
+        assert (await bot.says("/revoke afar/ann", OWNER, OWNER)).text == (
             "afar/ann is no longer let in."
         )
-        house.app.access._strangers._since -= 60
-        assert CODE.search((await house.says("Hi", "ann", "ann")).text)
-        assert "not among the people" in (await house.says("/revoke afar/ann", OWNER, OWNER)).text
-        assert "through the setting" in (await house.says("/revoke afar/boss", OWNER, OWNER)).text
-    async with afar(tmp_path) as house:
-        assert "let in" in (await house.says("Hi", "ann", "ann")).text
+        bot.app.access._strangers._since -= 60
+        assert CODE.search((await bot.says("Hi", "ann", "ann")).text)
+        assert "not among the people" in (await bot.says("/revoke afar/ann", OWNER, OWNER)).text
+        assert "through the setting" in (await bot.says("/revoke afar/boss", OWNER, OWNER)).text
+    async with afar(tmp_path) as bot:
+        assert "let in" in (await bot.says("Hi", "ann", "ann")).text
 
 
 async def test_who_is_revoked_gets_no_answer_to_what_still_waits(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
-        async with house.app.turns.exclusive(key_of(Address("afar", "ann"))):
-            await house.writes("Hi", "ann", "ann", id="waits")
-            await house.says("/revoke afar/ann", OWNER, OWNER)
-        assert (await house.reply_to("waits")).reply.text == CLOSED
-        assert not house.server.requests
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        async with bot.app.turns.exclusive(key_of(Address("afar", "ann"))):
+            await bot.writes("Hi", "ann", "ann", id="waits")
+            await bot.says("/revoke afar/ann", OWNER, OWNER)
+        assert (await bot.reply_to("waits")).reply.text == CLOSED
+        assert not bot.server.requests
 
 
 async def test_a_known_person_is_known_in_every_chat_and_lets_nobody_else_in(
     tmp_path: Path,
 ) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
-        assert (await house.says("Hi", "family", "ann")).text == "re: ann: Hi"
-        assert CODE.search((await house.says("Hi", "family", "mallory")).text)
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        assert (await bot.says("Hi", "family", "ann")).text == "re: ann: Hi"
+        assert CODE.search((await bot.says("Hi", "family", "mallory")).text)
 
 
 async def test_an_owner_opens_a_whole_chat_and_closes_it(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        assert "Nobody else writes" in (await house.says("/pair here", OWNER, OWNER)).text
-        await house.says("/pair here", "family", OWNER)
-        assert (await house.says("Hi", "family", "kid")).text == "re: kid: Hi"
-        assert "a user" in (await house.says("/whoami", "family", "kid")).text
-        assert CODE.search((await house.says("Hi", "kid", "kid")).text), "only in that chat"
-        assert "afar/family" in (await house.says("/users", OWNER, OWNER)).text
-        await house.says("/revoke here", "family", OWNER)
-        assert CODE.search((await house.says("Hi", "family", "kid")).text)
+    async with afar(tmp_path) as bot:
+        assert "Nobody else writes" in (await bot.says("/pair here", OWNER, OWNER)).text
+        await bot.says("/pair here", "family", OWNER)
+        assert (await bot.says("Hi", "family", "kid")).text == "re: kid: Hi"
+        assert "a user" in (await bot.says("/whoami", "family", "kid")).text
+        assert CODE.search((await bot.says("Hi", "kid", "kid")).text), "only in that chat"
+        assert "afar/family" in (await bot.says("/users", OWNER, OWNER)).text
+        await bot.says("/revoke here", "family", OWNER)
+        assert CODE.search((await bot.says("Hi", "family", "kid")).text)
 
 
 # Pace
 
 
 async def test_a_user_who_writes_too_fast_is_told_so_and_owners_are_not(tmp_path: Path) -> None:
-    async with afar(tmp_path, messages_per_minute=3) as house:
-        await befriended(house, "ann")
-        answers = [(await house.says("Hi", "ann", "ann")).text for _ in range(4)]
+    async with afar(tmp_path, messages_per_minute=3) as bot:
+        await befriended(bot, "ann")
+        answers = [(await bot.says("Hi", "ann", "ann")).text for _ in range(4)]
         assert answers == ["re: Hi"] * 3 + [TOO_FAST]
-        house.app.access._pace._since -= 60
-        assert (await house.says("Hi", "ann", "ann")).text == "re: Hi"
+        bot.app.access._pace._since -= 60
+        assert (await bot.says("Hi", "ann", "ann")).text == "re: Hi"
         for _ in range(5):
-            assert (await house.says("Hi", OWNER, OWNER)).text == "re: Hi"
-        await house.says("/config messages_per_minute 0", OWNER, OWNER)
+            assert (await bot.says("Hi", OWNER, OWNER)).text == "re: Hi"
+        await bot.says("/config messages_per_minute 0", OWNER, OWNER)
         for _ in range(5):
-            assert (await house.says("Hi", "ann", "ann")).text == "re: Hi"
+            assert (await bot.says("Hi", "ann", "ann")).text == "re: Hi"
 
 
 def test_each_has_a_pace_of_their_own() -> None:
@@ -358,11 +358,11 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def test_only_owners_read_where_the_bot_is_kept(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
         shown = {}
         for name in (OWNER, "ann"):
-            reply = await house.says("/status", name, name)
+            reply = await bot.says("/status", name, name)
             shown[name] = f"{reply.text} {reply.data}"
     assert "Plugins: " in shown["ann"]
     assert str(tmp_path) in shown[OWNER]

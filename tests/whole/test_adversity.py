@@ -15,20 +15,20 @@ from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.message import Outbound
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.whole.house import Hands, House, living, running
+from tests.whole.testbot import TestBot, TestChannel, run_bot, running
 
 NOON = 1_800_000_000.0
 DAY = 86_400.0
 
 
-async def pragma(house: House, text: str) -> None:
+async def pragma(bot: TestBot, text: str) -> None:
     """Set something of the connection that writes, outside of any transaction."""
-    store = house.app.store
+    store = bot.app.store
     await store._put(store._writer, lambda db: db.execute_sql(f"PRAGMA {text}"), is_alone=True)
 
 
-async def questions(house: House) -> list[str]:
-    rows = await house.app.store.read(
+async def questions(bot: TestBot) -> list[str]:
+    rows = await bot.app.store.read(
         lambda db: db.execute_sql(
             "SELECT text FROM message WHERE role = 'user' ORDER BY seq"
         ).fetchall()
@@ -39,15 +39,15 @@ async def questions(house: House) -> list[str]:
 async def test_on_a_disk_that_becomes_read_only_messages_are_refused_until_it_is_mended(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, [Say("One."), Say("Three.")]) as house:
-        await house.says("first")
-        await pragma(house, "query_only = 1")
+    async with run_bot(tmp_path, [Say("One."), Say("Three.")]) as bot:
+        await bot.says("first")
+        await pragma(bot, "query_only = 1")
         for text in ("second", "/context"):
-            refusal = (await house.says(text)).text
+            refusal = (await bot.says(text)).text
             assert "can't be written; check the permissions of the data folder" in refusal
-        await pragma(house, "query_only = 0")
-        assert (await house.says("third")).text == "Three."
-        assert await questions(house) == ["first", "third"]
+        await pragma(bot, "query_only = 0")
+        assert (await bot.says("third")).text == "Three."
+        assert await questions(bot) == ["first", "third"]
 
 
 async def test_a_database_that_gets_locked_in_mid_turn_ends_it_and_no_tool_runs_again(
@@ -62,36 +62,36 @@ async def test_a_database_that_gets_locked_in_mid_turn_ends_it_and_no_tool_runs_
                 holder.execute("BEGIN EXCLUSIVE")
             return answers.pop(0)
 
-        async with living(tmp_path, script) as house:
-            await pragma(house, "busy_timeout = 20")
+        async with run_bot(tmp_path, script) as bot:
+            await pragma(bot, "busy_timeout = 20")
             holder.execute(f"ATTACH '{tmp_path / 'data' / 'parley.db'}' AS bot")
-            told = (await house.says("6*7?")).text
+            told = (await bot.says("6*7?")).text
             assert "another process holds the database; stop it and try again" in told
             holder.execute("ROLLBACK")
             holder.execute("DETACH bot")
-    async with living(tmp_path, [Say("42, as I said.")]) as house:
-        assert (await house.reply_to("m1")).reply.text == "42, as I said."
-        assert [message["role"] for message in house.sent_to_model()][1:] == [
+    async with run_bot(tmp_path, [Say("42, as I said.")]) as bot:
+        assert (await bot.reply_to("m1")).reply.text == "42, as I said."
+        assert [message["role"] for message in bot.sent_to_model()][1:] == [
             *("user", "assistant", "tool")
         ]
-        assert await questions(house) == ["6*7?"]
+        assert await questions(bot) == ["6*7?"]
 
 
 async def test_a_clock_that_jumps_changes_no_order_and_loses_nothing(tmp_path: Path) -> None:
     moments = [NOON, NOON - DAY, NOON + 20 * DAY, NOON - 400 * DAY, NOON]
     settings = {"agent_max_context_turns": 2}
-    async with living(tmp_path, lambda _: Say("Noted."), settings) as house:
+    async with run_bot(tmp_path, lambda _: Say("Noted."), settings) as bot:
         for number, moment in enumerate(moments):
             with time_machine.travel(moment, tick=True):
-                assert (await house.says(f"question {number}")).text == "Noted."
+                assert (await bot.says(f"question {number}")).text == "Noted."
                 for command in ("/context", "/context history", "/usage", "/memory", "/status"):
-                    assert "inside the bot" not in (await house.says(command)).text
-        found = (await house.says("/memory search question")).text
+                    assert "inside the bot" not in (await bot.says(command)).text
+        found = (await bot.says("/memory search question")).text
     said = [f"question {number}" for number in range(len(moments))]
     assert all(f"**question** {number}" in found for number in range(len(moments)))
-    async with living(tmp_path, lambda _: Say("All."), settings | {"restore": "exact"}) as house:
-        await house.says("What was said?")
-        assert await questions(house) == [*said, "What was said?"]
+    async with run_bot(tmp_path, lambda _: Say("All."), settings | {"restore": "exact"}) as bot:
+        await bot.says("What was said?")
+        assert await questions(bot) == [*said, "What was said?"]
 
 
 @pytest.mark.parametrize("shift", [-30 * DAY, 30 * DAY])
@@ -106,40 +106,40 @@ async def test_a_message_that_waits_is_answered_though_the_clock_jumped(
             return await super()._respond(request, received)
 
     async with Slow([Say("One."), Say("Two.")]) as server:
-        house = House()
-        house.server = server
+        bot = TestBot()
+        bot.server = server
         environ = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, house, {}, environ):
+        async with running(tmp_path, bot, {}, environ):
             with time_machine.travel(NOON, tick=True):
-                await house.writes("first", id="1")
+                await bot.writes("first", id="1")
                 await server.reached.acquire()
             with time_machine.travel(NOON + shift, tick=True):
-                await house.writes("second", id="2")
+                await bot.writes("second", id="2")
                 go.set()
-                assert (await house.reply_to("1")).reply.text == "One."
-                assert (await house.reply_to("2")).reply.text == "Two."
+                assert (await bot.reply_to("1")).reply.text == "One."
+                assert (await bot.reply_to("2")).reply.text == "Two."
 
 
 async def test_a_model_that_is_down_is_told_and_the_next_message_works_when_it_is_back(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, [Say("I am here.")]) as house:
-        assert (await house.says("Hello?")).text == "I am here."
-        await house.server.close()
-        told = (await house.says("And now?")).text
+    async with run_bot(tmp_path, [Say("I am here.")]) as bot:
+        assert (await bot.says("Hello?")).text == "I am here."
+        await bot.server.close()
+        told = (await bot.says("And now?")).text
         assert "Can't connect to" in told
-        assert (await house.says("/context")).data is not None
-        port = int(house.server.base_url.rsplit(":", 1)[1].split("/")[0])
+        assert (await bot.says("/context")).data is not None
+        port = int(bot.server.base_url.rsplit(":", 1)[1].split("/")[0])
         back = OpenAIServer([Say("Back again.")])
         await back.start(port)
         try:
-            assert (await house.says("Better?")).text == "Back again."
+            assert (await bot.says("Better?")).text == "Back again."
         finally:
             await back.close()
         back.assert_done()
 
 
-class Far(Hands):
+class Far(TestChannel):
     """A platform that takes no reply until it is let go."""
 
     def __post_init__(self) -> None:
@@ -155,7 +155,7 @@ async def test_a_channel_that_takes_nothing_holds_up_no_other_channel(tmp_path: 
     (tmp_path / "config.json").write_text('{"model": "gpt-4o-mini", "owners": ["far/ann"]}')
     async with OpenAIServer(lambda _: Say("Here you are.")) as server:
         environ = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "test-key"}
-        near, far = Hands(), Far("far")
+        near, far = TestChannel(), Far("far")
         layers = load_layers(tmp_path / "config.json", environ)
         app = await assemble(layers, tmp_path / "data", [near, far])
         task = asyncio.create_task(app.run())

@@ -21,7 +21,7 @@ from memory.context.limits import Limits
 from memory.settings import ContextSettings
 from tests.bot.test_settings_agents import AGENTS_BLOCK
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 DEEPSEEK = {"DEEPSEEK_API_KEY": "deep-key-123"}
 
@@ -45,8 +45,8 @@ def brain(server: OpenAIServer, **more: Any) -> dict[str, Any]:
     return {"provider": "deepseek", "model": "deepseek-chat", "config": config, **more}
 
 
-def limits(house: House, chat: str) -> Limits:
-    return house.app.config.limits(key_of(Address("pipe", chat)))
+def limits(bot: TestBot, chat: str) -> Limits:
+    return bot.app.config.limits(key_of(Address("pipe", chat)))
 
 
 async def test_the_documents_two_agents_live_side_by_side_in_one_bot(
@@ -61,14 +61,14 @@ async def test_the_documents_two_agents_live_side_by_side_in_one_bot(
             "anthropic": Provider(sonnet.base_url, "ANTHROPIC_API_KEY"),
         }
         monkeypatch.setattr(selection, "PROVIDERS", {**PROVIDERS, **here})
-        async with living(tmp_path, answers("Mine."), read_tree(path), keys) as house:
-            await house.says("/agent explorer", chat="one")
-            await house.says("/agent writer", chat="two")
-            one, two, three = limits(house, "one"), limits(house, "two"), limits(house, "three")
+        async with run_bot(tmp_path, answers("Mine."), read_tree(path), keys) as bot:
+            await bot.says("/agent explorer", chat="one")
+            await bot.says("/agent writer", chat="two")
+            one, two, three = limits(bot, "one"), limits(bot, "two"), limits(bot, "three")
             assert (one.window, one.context.keep_recent, one.strategy) == (65536, 15, "truncate")
             assert (two.window, two.context.keep_recent, two.strategy) == (200_000, 8, "summarize")
             assert replace(three, context=ContextSettings()) == Limits(model="gpt-4o-mini")
-            heard = [(await house.says("Hi", chat=chat)).text for chat in ("one", "two", "three")]
+            heard = [(await bot.says("Hi", chat=chat)).text for chat in ("one", "two", "three")]
     assert heard == ["Deep.", "Sonnet.", "Mine."]
     assert [r.body["model"] for r in (*deep.requests, *sonnet.requests)] == [
         "deepseek-chat",
@@ -85,59 +85,59 @@ async def test_an_agent_is_chosen_for_one_conversation_and_stays_chosen(tmp_path
             "brain": brain(deep, temperature=0.2, max_tokens=300),
         }
         settings = {"agents": [explorer]}
-        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
-            before = await house.says("/agent")
+        async with run_bot(tmp_path, answers("Mine."), settings, DEEPSEEK) as bot:
+            before = await bot.says("/agent")
             assert "| **default** | gpt-4o-mini | 128k | trim |" in before.text
             assert "| explorer | deepseek-chat | 64k | trim | looks things up |" in before.text
             assert [action.command for action in before.actions] == ["/agent explorer"]
-            chosen = await house.says("/agent explorer")
+            chosen = await bot.says("/agent explorer")
             assert chosen.text == (
                 "From the next turn on explorer answers here: deepseek-chat, a window of 64k "
                 "tokens, strategy trim."
             )
-            assert (await house.says("Hi")).text == "Deep."
+            assert (await bot.says("Hi")).text == "Deep."
             body = deep.requests[-1].body
             assert (body["temperature"], body["max_tokens"]) == (0.2, 300)
             assert body["messages"][0]["content"].startswith("You explore.")
-            assert (await house.says("Hi", chat="other")).text == "Mine."
-            assert "temperature" not in house.server.requests[-1].body
-            assert "(from: agent explorer;" in (await house.says("/config model")).text
-            assert "stays deepseek-chat" in (await house.says("/config model gpt-4o")).text
-            assert deep.base_url in (await house.says("/model")).text
-        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
-            assert (await house.says("Still you?")).text == "Deep.", "the choice is kept"
-            assert "default answers here" in (await house.says("/agent default")).text
-            assert (await house.says("And now?")).text == "Mine."
-            assert "(from: default;" in (await house.says("/config agent")).text
+            assert (await bot.says("Hi", chat="other")).text == "Mine."
+            assert "temperature" not in bot.server.requests[-1].body
+            assert "(from: agent explorer;" in (await bot.says("/config model")).text
+            assert "stays deepseek-chat" in (await bot.says("/config model gpt-4o")).text
+            assert deep.base_url in (await bot.says("/model")).text
+        async with run_bot(tmp_path, answers("Mine."), settings, DEEPSEEK) as bot:
+            assert (await bot.says("Still you?")).text == "Deep.", "the choice is kept"
+            assert "default answers here" in (await bot.says("/agent default")).text
+            assert (await bot.says("And now?")).text == "Mine."
+            assert "(from: default;" in (await bot.says("/config agent")).text
 
 
 async def test_an_agent_that_is_gone_is_told_of_and_the_default_answers(tmp_path: Path) -> None:
     agents = {"agents": [{"id": "writer", "system_prompt": "You write."}]}
-    async with living(tmp_path, answers("Yes."), agents) as house:
-        await house.says("/agent writer")
-    async with living(tmp_path, answers("Yes.")) as house:
-        assert (await house.says("Hi")).text == "Yes."
-        assert "You write" not in str(house.sent_to_model())
-        status = (await house.says("/status")).text
+    async with run_bot(tmp_path, answers("Yes."), agents) as bot:
+        await bot.says("/agent writer")
+    async with run_bot(tmp_path, answers("Yes.")) as bot:
+        assert (await bot.says("Hi")).text == "Yes."
+        assert "You write" not in str(bot.sent_to_model())
+        status = (await bot.says("/status")).text
         assert "had chosen the agent 'writer', which is no longer in the configuration" in status
-        assert "no agents in the configuration" in (await house.says("/agent")).text
-    async with living(tmp_path, answers("Yes."), agents) as house:
-        await house.says("Hi again")
-        assert "You write" in str(house.sent_to_model()), "it came back, and is chosen still"
+        assert "no agents in the configuration" in (await bot.says("/agent")).text
+    async with run_bot(tmp_path, answers("Yes."), agents) as bot:
+        await bot.says("Hi again")
+        assert "You write" in str(bot.sent_to_model()), "it came back, and is chosen still"
 
 
 async def test_agents_that_are_none_get_a_sentence_and_change_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path, (), {"agents": [{"id": "writer"}]}) as house:
-        assert "did you mean 'writer'?" in (await house.says("/agent writr")).text
-        assert "takes one name" in (await house.says("/agent the writer")).text
-        assert "**default** answers here" in (await house.says("/agent")).text
+    async with run_bot(tmp_path, (), {"agents": [{"id": "writer"}]}) as bot:
+        assert "did you mean 'writer'?" in (await bot.says("/agent writr")).text
+        assert "takes one name" in (await bot.says("/agent the writer")).text
+        assert "**default** answers here" in (await bot.says("/agent")).text
 
 
 async def test_an_agent_without_its_key_says_which_one_is_missing(tmp_path: Path) -> None:
     agents = [{"id": "a", "brain": {"provider": "groq", "model": "small"}}]
-    async with living(tmp_path, (), {"agents": agents}) as house:
-        await house.says("/agent a")
-        assert "'small' needs a key: put GROQ_API_KEY into" in (await house.says("Hi")).text
+    async with run_bot(tmp_path, (), {"agents": agents}) as bot:
+        await bot.says("/agent a")
+        assert "'small' needs a key: put GROQ_API_KEY into" in (await bot.says("Hi")).text
 
 
 async def test_a_brain_for_summaries_takes_them_with_its_own_endpoint_and_key(
@@ -146,16 +146,16 @@ async def test_a_brain_for_summaries_takes_them_with_its_own_endpoint_and_key(
     async with other("They counted.", "deep-key-123") as deep:
         context = {"summary_brain": brain(deep, temperature=0.0, max_tokens=64)}
         settings = {"agent_max_context_turns": 4, "context": context}
-        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
+        async with run_bot(tmp_path, answers("Mine."), settings, DEEPSEEK) as bot:
             for number in range(6):
-                await house.says(f"Number {number}.")
-            await house.app.conversations.settle()
-            await house.says("How many?")
-            preview = str(house.sent_to_model())
-            usage = await house.says("/usage")
-            everything = str([await house.says(line) for line in ("/config", "/context detail")])
+                await bot.says(f"Number {number}.")
+            await bot.app.conversations.settle()
+            await bot.says("How many?")
+            preview = str(bot.sent_to_model())
+            usage = await bot.says("/usage")
+            everything = str([await bot.says(line) for line in ("/config", "/context detail")])
     assert "They counted." in preview
-    assert all(request.body["model"] == "gpt-4o-mini" for request in house.server.requests)
+    assert all(request.body["model"] == "gpt-4o-mini" for request in bot.server.requests)
     bodies = [request.body for request in deep.requests]
     assert bodies
     assert all(body["model"] == "deepseek-chat" for body in bodies)
@@ -170,13 +170,13 @@ async def test_a_brain_for_summaries_takes_them_with_its_own_endpoint_and_key(
 async def test_a_brain_for_summaries_that_fails_leaves_a_plain_extract(tmp_path: Path) -> None:
     async with other("Never heard.", "another-key") as deep:
         settings = {"agent_max_context_turns": 4, "context": {"summary_brain": brain(deep)}}
-        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
+        async with run_bot(tmp_path, answers("Mine."), settings, DEEPSEEK) as bot:
             for number in range(6):
-                assert (await house.says(f"Number {number}.")).text == "Mine."
-            await house.app.conversations.settle()
-            memory = (await house.says("/memory")).text
+                assert (await bot.says(f"Number {number}.")).text == "Mine."
+            await bot.app.conversations.settle()
+            memory = (await bot.says("/memory")).text
     assert "- t1: Number 0. → Mine." in memory
-    assert len(house.server.requests) == 6, "the model that answers is not asked instead"
+    assert len(bot.server.requests) == 6, "the model that answers is not asked instead"
 
 
 async def test_a_spending_limit_stops_the_summaries_of_a_brain_that_costs_something(
@@ -189,15 +189,15 @@ async def test_a_spending_limit_stops_the_summaries_of_a_brain_that_costs_someth
             "agents": [{"id": "free", "brain": own}],
             "context": {"summary_brain": free},
         }
-        async with living(tmp_path, answers("Yes."), settings, DEEPSEEK) as house:
+        async with run_bot(tmp_path, answers("Yes."), settings, DEEPSEEK) as bot:
             for chat in ("one", "two"):
-                await house.says("Remember this.", chat=chat)
-            await house.says("/config spend_limit_chat 0.0000001")
-            await house.says("/agent free", chat="two")
+                await bot.says("Remember this.", chat=chat)
+            await bot.says("/config spend_limit_chat 0.0000001")
+            await bot.says("/agent free", chat="two")
             for chat in ("one", "two"):
-                await house.says("/new", chat=chat)
-            await house.app.conversations.settle()
-            memories = [(await house.says("/memory", chat=chat)).text for chat in ("one", "two")]
+                await bot.says("/new", chat=chat)
+            await bot.app.conversations.settle()
+            memories = [(await bot.says("/memory", chat=chat)).text for chat in ("one", "two")]
     assert "They talked." in memories[0], "this one is free"
     assert "- t1: Remember this. → Yes." in memories[1], "that one is not asked"
     assert len(deep.requests) == 1
@@ -214,8 +214,8 @@ async def test_the_window_of_a_model_is_known_by_its_name_or_128000(tmp_path: Pa
         context("nobody/knows-me"),
         context("mine", max_tokens=5000),
     ]
-    async with living(tmp_path, (), {"agents": agents}) as house:
-        data = (await house.says("/agent")).data
+    async with run_bot(tmp_path, (), {"agents": agents}) as bot:
+        data = (await bot.says("/agent")).data
     assert data is not None
     windows = [info["window"] for info in data["agents"]]
     assert windows == [128_000, 200_000, 200_000, 64_000, 128_000, 5000]
@@ -234,15 +234,15 @@ async def test_the_window_of_a_brain_for_summaries_is_its_own(
     tmp_path: Path, brain: dict[str, Any], window: int
 ) -> None:
     settings = {"context": {"max_tokens": 7000, "summary_brain": brain}}
-    async with living(tmp_path, (), settings) as house:
-        assert house.app.config.summary_window(key_of(Address("pipe", "main"))) == window
+    async with run_bot(tmp_path, (), settings) as bot:
+        assert bot.app.config.summary_window(key_of(Address("pipe", "main"))) == window
 
 
 async def test_the_models_that_may_answer_are_listed_with_their_windows_and_prices(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, ()) as house:
-        told = await house.says("/model list")
+    async with run_bot(tmp_path, ()) as bot:
+        told = await bot.says("/model list")
         assert "| **gpt-4o-mini** | 128k | $0.15 / $0.60 |" in told.text
         assert "| fake-model | | |" in re.sub(" +", " ", told.text)
         assert told.data
@@ -252,15 +252,15 @@ async def test_the_models_that_may_answer_are_listed_with_their_windows_and_pric
 
 
 async def test_the_small_model_is_listed_with_its_window(tmp_path: Path) -> None:
-    async with living(tmp_path, (), {"model": "embedded"}) as house:
-        told = await house.says("/model list")
+    async with run_bot(tmp_path, (), {"model": "embedded"}) as bot:
+        told = await bot.says("/model list")
     assert "(embedded)** | 2k |" in told.text
 
 
 async def test_where_no_models_can_be_listed_that_is_said(tmp_path: Path) -> None:
     nowhere = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k"}
-    async with living(tmp_path, (), {}, nowhere) as house:
-        told = await house.says("/model list")
+    async with run_bot(tmp_path, (), {}, nowhere) as bot:
+        told = await bot.says("/model list")
     assert "| **gpt-4o-mini** | 128k | $0.15 / $0.60 |" in told.text
     assert "\n\nOthers can't be listed now: Can't connect to http://127.0.0.1:9/v1;" in told.text
     assert told.data
@@ -268,13 +268,13 @@ async def test_where_no_models_can_be_listed_that_is_said(tmp_path: Path) -> Non
 
 
 async def test_a_list_is_asked_for_once_in_a_while_and_by_one_at_a_time(tmp_path: Path) -> None:
-    async with living(tmp_path, ()) as house:
-        await asyncio.gather(*(house.says("/model list", chat=chat) for chat in ("a", "b", "c")))
-        assert house.server.listings == 1
+    async with run_bot(tmp_path, ()) as bot:
+        await asyncio.gather(*(bot.says("/model list", chat=chat) for chat in ("a", "b", "c")))
+        assert bot.server.listings == 1
 
 
 async def test_a_list_that_could_not_be_had_is_asked_for_again(tmp_path: Path) -> None:
-    async with living(tmp_path, (), models=None) as house:
+    async with run_bot(tmp_path, (), models=None) as bot:
         for _ in range(2):
-            assert "can't be listed now" in (await house.says("/model list")).text
-        assert house.server.listings == 2
+            assert "can't be listed now" in (await bot.says("/model list")).text
+        assert bot.server.listings == 2

@@ -18,7 +18,7 @@ from channels.message import Outbound
 from channels.retry import TROUBLE
 from channels.telegram import Rhythm, telegram_channel
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
-from tests.whole.house import PATIENCE, Hands, House, running
+from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
 
 OWNER = "boss"
 REFUSED = Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})
@@ -33,31 +33,31 @@ def failing(answers: list[Answer]) -> Script:
 
 
 @asynccontextmanager
-async def afar(folder: Path, script: Script, **settings: Any) -> AsyncIterator[House]:
+async def afar(folder: Path, script: Script, **settings: Any) -> AsyncIterator[TestBot]:
     """A bot whose owner and user have both written to it, alone."""
     async with OpenAIServer(script) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, house, {"owners": [f"afar/{OWNER}"], **settings}, environ):
-            await house.says("Hello", OWNER, OWNER)
-            await house.says("/pair here", "family", OWNER)
-            yield house
+        async with running(folder, bot, {"owners": [f"afar/{OWNER}"], **settings}, environ):
+            await bot.says("Hello", OWNER, OWNER)
+            await bot.says("/pair here", "family", OWNER)
+            yield bot
 
 
-def alerts(house: Hands) -> list[tuple[str, str]]:
+def alerts(bot: TestChannel) -> list[tuple[str, str]]:
     """What nobody had asked for: (chat, text)."""
-    return [(o.address.chat, o.reply.text) for o in house.sent if o.reply_to == ""]
+    return [(o.address.chat, o.reply.text) for o in bot.sent if o.reply_to == ""]
 
 
 @pytest.mark.parametrize(("answer", "words"), [(REFUSED, "API key"), (EMPTY, "no credit left")])
 async def test_the_owner_hears_of_a_refused_key_and_of_an_empty_account(
     tmp_path: Path, answer: Answer, words: str
 ) -> None:
-    async with afar(tmp_path, failing([answer])) as house:
-        assert words in (await house.says("fail", "family", "kid")).text
-        assert words in (await house.reply_to("")).reply.text
-        ((chat, text),) = alerts(house)
+    async with afar(tmp_path, failing([answer])) as bot:
+        assert words in (await bot.says("fail", "family", "kid")).text
+        assert words in (await bot.reply_to("")).reply.text
+        ((chat, text),) = alerts(bot)
     assert chat == OWNER, "where they write alone, though they wrote last in a group"
     assert text.startswith("To you as an owner: ")
 
@@ -69,66 +69,66 @@ async def test_the_owner_hears_of_a_refused_key_also_where_another_model_answers
         is_second = request.body["model"] == "second"
         return Say("Yes.") if is_second or "fail" not in str(request.body["messages"]) else REFUSED
 
-    async with afar(tmp_path, script, fallback_models=["second"]) as house:
-        assert (await house.says("fail", "family", "kid")).text == "Yes."
-        assert "API key" in (await house.reply_to("")).reply.text
-        assert [chat for chat, _ in alerts(house)] == [OWNER]
+    async with afar(tmp_path, script, fallback_models=["second"]) as bot:
+        assert (await bot.says("fail", "family", "kid")).text == "Yes."
+        assert "API key" in (await bot.reply_to("")).reply.text
+        assert [chat for chat, _ in alerts(bot)] == [OWNER]
 
 
 async def test_the_owner_hears_of_a_key_that_is_refused_for_summaries(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         return Say("Yes.") if "tools" in request.body else REFUSED
 
-    async with afar(tmp_path, script, agent_max_context_turns=4) as house:
+    async with afar(tmp_path, script, agent_max_context_turns=4) as bot:
         for number in range(6):
-            await house.says(f"question {number}", "family", "kid")
-        assert "API key" in (await house.reply_to("")).reply.text
-        assert [chat for chat, _ in alerts(house)] == [OWNER]
+            await bot.says(f"question {number}", "family", "kid")
+        assert "API key" in (await bot.reply_to("")).reply.text
+        assert [chat for chat, _ in alerts(bot)] == [OWNER]
 
 
 async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
     answers: list[Answer] = [REFUSED]
-    async with afar(tmp_path, failing(answers)) as house:
+    async with afar(tmp_path, failing(answers)) as bot:
         for _ in range(5):
-            await house.says("fail", "family", "kid")
-        assert len(alerts(house)) == 1
+            await bot.says("fail", "family", "kid")
+        assert len(alerts(bot)) == 1
         answers[0] = EMPTY
-        await house.says("fail", "family", "kid")
-        await house.app.delivery.queues.idle()
-        assert len(alerts(house)) == 2
-        later = house.app.alerts._clock() + QUIET
-        house.app.alerts._clock = lambda: later
-        await house.says("fail", "family", "kid")
-        await house.app.delivery.queues.idle()
-        assert len(alerts(house)) == 3
+        await bot.says("fail", "family", "kid")
+        await bot.app.delivery.queues.idle()
+        assert len(alerts(bot)) == 2
+        later = bot.app.alerts._clock() + QUIET
+        bot.app.alerts._clock = lambda: later
+        await bot.says("fail", "family", "kid")
+        await bot.app.delivery.queues.idle()
+        assert len(alerts(bot)) == 3
 
 
 async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path: Path) -> None:
     async with OpenAIServer(lambda _: REFUSED) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, house, {"owners": [f"afar/{OWNER}"]}, environ):
-            await house.app.alerts.channel_down("page", OSError("gone"))
-            await house.says("/version", OWNER, OWNER)
-            await house.app.alerts.channel_down("page", OSError("gone"))
-            await house.app.alerts.channel_down("page", OSError("gone"))
-            await house.reply_to("")
-            assert len(alerts(house)) == 1
+        async with running(tmp_path, bot, {"owners": [f"afar/{OWNER}"]}, environ):
+            await bot.app.alerts.channel_down("page", OSError("gone"))
+            await bot.says("/version", OWNER, OWNER)
+            await bot.app.alerts.channel_down("page", OSError("gone"))
+            await bot.app.alerts.channel_down("page", OSError("gone"))
+            await bot.reply_to("")
+            assert len(alerts(bot)) == 1
 
 
 async def test_an_owner_who_was_answered_with_it_is_not_told_again(tmp_path: Path) -> None:
-    async with afar(tmp_path, failing([REFUSED])) as house:
-        assert "API key" in (await house.says("fail", OWNER, OWNER)).text
-        await house.app.delivery.queues.idle()
-        assert alerts(house) == []
+    async with afar(tmp_path, failing([REFUSED])) as bot:
+        assert "API key" in (await bot.says("fail", OWNER, OWNER)).text
+        await bot.app.delivery.queues.idle()
+        assert alerts(bot) == []
 
 
 async def test_another_error_is_not_for_the_owner(tmp_path: Path) -> None:
-    async with afar(tmp_path, failing([Fail(400, {"message": "bad", "type": "x"})])) as house:
-        assert "bad" in (await house.says("fail", "family", "kid")).text
-        await house.app.delivery.queues.idle()
-        assert alerts(house) == []
+    async with afar(tmp_path, failing([Fail(400, {"message": "bad", "type": "x"})])) as bot:
+        assert "bad" in (await bot.says("fail", "family", "kid")).text
+        await bot.app.delivery.queues.idle()
+        assert alerts(bot) == []
 
 
 async def test_the_owner_does_not_hear_of_it_on_a_page_that_may_be_closed(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_the_owner_does_not_hear_of_it_on_a_page_that_may_be_closed(tmp_pa
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         (tmp_path / "config.json").write_text('{"model": "any", "owners": ["afar/boss"]}')
         layers = load_layers(tmp_path / "config.json", environ)
-        page, phone = Hands("web"), Hands("afar")
+        page, phone = TestChannel("web"), TestChannel("afar")
         app = await assemble(layers, tmp_path / "data", [page, phone])
         task = asyncio.create_task(app.run())
         try:
@@ -153,7 +153,7 @@ async def test_the_owner_does_not_hear_of_it_on_a_page_that_may_be_closed(tmp_pa
             await asyncio.wait_for(task, PATIENCE)
 
 
-class Broken(Hands):
+class Broken(TestChannel):
     """A channel that breaks when it is told to."""
 
     async def listen(self, bot: Bot) -> None:
@@ -169,7 +169,7 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
     tmp_path: Path, way: str
 ) -> None:
     (tmp_path / "config.json").write_text('{"model": "none", "owners": ["broken/boss"]}')
-    desk, broken = Hands("pipe"), Broken("broken")
+    desk, broken = TestChannel("pipe"), Broken("broken")
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     app = await assemble(layers, tmp_path / "data", [desk, broken])
     task = asyncio.create_task(app.run())
@@ -195,13 +195,13 @@ async def test_the_owner_hears_too_when_one_that_was_out_of_reach_is_down_for_go
     tmp_path: Path,
 ) -> None:
     (tmp_path / "config.json").write_text('{"model": "none"}')
-    desk, broken = Hands("pipe"), Broken("broken")
+    desk, broken = TestChannel("pipe"), Broken("broken")
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     app = await assemble(layers, tmp_path / "data", [desk, broken])
     task = asyncio.create_task(app.run("pipe"))
     try:
         await desk.says("/version")
-        (await broken.bot()).trouble("broken", ConnectionError("no way there"))
+        (await broken.api()).trouble("broken", ConnectionError("no way there"))
         assert "can't be reached (no way there)" in (await desk.reply_to("")).reply.text
         desk.sent.clear()
         broken.leave()
@@ -235,7 +235,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     book = SettingsStore(layers)
     phone = telegram_channel("1:token", lambda: book.effective().telegram, Rhythm(sleep=sleep))
-    desk = Hands("pipe")
+    desk = TestChannel("pipe")
     app = await assemble(layers, tmp_path / "data", [desk, phone])
     task = asyncio.create_task(app.run("pipe"))
     try:

@@ -15,8 +15,8 @@ import pytest
 from channels.message import Outbound
 from plugins.builtin import shell as plugin
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.house import House, living, running
 from tests.whole.process import talking
+from tests.whole.testbot import TestBot, run_bot, running
 
 SHELL: dict[str, Any] = {"tools": {"shell": True, "shell_unboxed": True}}
 FILES = Path("data/audiences/pipe-main/files")
@@ -31,23 +31,23 @@ def running_it(command: str) -> Say:
     return Say(calls=(Call("shell", json.dumps({"command": command}), "c1"),))
 
 
-def results(house: House) -> list[str]:
-    return [str(m["content"]) for m in house.sent_to_model() if m["role"] == "tool"]
+def results(bot: TestBot) -> list[str]:
+    return [str(m["content"]) for m in bot.sent_to_model() if m["role"] == "tool"]
 
 
-async def question(house: House) -> Outbound:
+async def question(bot: TestBot) -> Outbound:
     """What the bot asks while the turn waits."""
-    return await house.reply_to("")
+    return await bot.reply_to("")
 
 
 async def test_tools_that_are_off_are_not_offered(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hi."), Say("Hi.")]) as house:
-        await house.says("Hello")
-        await house.says("/config tools.web_fetch true")
-        await house.says("Hello again")
+    async with run_bot(tmp_path, [Say("Hi."), Say("Hi.")]) as bot:
+        await bot.says("Hello")
+        await bot.says("/config tools.web_fetch true")
+        await bot.says("Hello again")
         before, after = (
             {tool["function"]["name"] for tool in request.body["tools"]}
-            for request in house.server.requests
+            for request in bot.server.requests
         )
     assert not {"shell", "web_fetch"} & before
     assert after == before | {"web_fetch"}
@@ -55,43 +55,43 @@ async def test_tools_that_are_off_are_not_offered(tmp_path: Path) -> None:
 
 async def test_a_command_runs_when_a_person_has_said_yes(tmp_path: Path) -> None:
     script = [running_it("echo hello > note.txt; echo done"), Say("It is done.")]
-    async with living(tmp_path, script, SHELL) as house:
-        await house.writes("Write it down", id="q")
-        asked = (await question(house)).reply
+    async with run_bot(tmp_path, script, SHELL) as bot:
+        await bot.writes("Write it down", id="q")
+        asked = (await question(bot)).reply
         assert not (tmp_path / FILES / "note.txt").exists()
         assert "command: echo hello > note.txt; echo done" in asked.text
-        assert (await house.says("/approve")).text == asked.text
+        assert (await bot.says("/approve")).text == asked.text
         yes, no = asked.actions
         assert (yes.label, no.label) == ("Approve", "Deny")
-        assert (await house.says(yes.command)).text == "Allowed."
-        assert (await house.reply_to("q")).reply.text == "It is done."
-        assert "Exit code 0.\ndone" in results(house)[0]
-        assert "was answered" in (await house.says(yes.command)).text
-        assert (await house.says("/approve")).text == "No question is waiting here."
+        assert (await bot.says(yes.command)).text == "Allowed."
+        assert (await bot.reply_to("q")).reply.text == "It is done."
+        assert "Exit code 0.\ndone" in results(bot)[0]
+        assert "was answered" in (await bot.says(yes.command)).text
+        assert (await bot.says("/approve")).text == "No question is waiting here."
     assert (tmp_path / FILES / "note.txt").read_text() == "hello\n"
 
 
 async def test_what_a_branch_waits_for_is_shown_from_another_branch(tmp_path: Path) -> None:
     script = [Say("Hi."), running_it("touch here"), Say("It is done.")]
-    async with living(tmp_path, script, SHELL) as house:
-        await house.says("Hello")
-        await house.writes("Make it", id="q")
-        asked = (await question(house)).reply
-        await house.says("/fork t1")
-        again = await house.says("/approve")
+    async with run_bot(tmp_path, script, SHELL) as bot:
+        await bot.says("Hello")
+        await bot.writes("Make it", id="q")
+        asked = (await question(bot)).reply
+        await bot.says("/fork t1")
+        again = await bot.says("/approve")
         assert again.text == asked.text
-        await house.says(again.actions[0].command)
-        assert (await house.reply_to("q")).reply.text.startswith("It is done.")
+        await bot.says(again.actions[0].command)
+        assert (await bot.reply_to("q")).reply.text.startswith("It is done.")
 
 
 async def test_nothing_runs_when_a_person_says_no(tmp_path: Path) -> None:
     script = [running_it("touch here"), Say("As you like.")]
-    async with living(tmp_path, script, SHELL) as house:
-        await house.writes("Do it", id="q")
-        asked = (await question(house)).reply
-        await house.says(asked.actions[1].command)
-        assert (await house.reply_to("q")).reply.text == "As you like."
-        assert "the person said no" in results(house)[0]
+    async with run_bot(tmp_path, script, SHELL) as bot:
+        await bot.writes("Do it", id="q")
+        asked = (await question(bot)).reply
+        await bot.says(asked.actions[1].command)
+        assert (await bot.reply_to("q")).reply.text == "As you like."
+        assert "the person said no" in results(bot)[0]
     assert not (tmp_path / FILES / "here").exists()
 
 
@@ -99,20 +99,20 @@ async def test_a_question_that_nobody_answers_is_a_no_and_takes_no_time_of_the_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = [running_it("touch here"), Say("Then not.")]
-    async with living(tmp_path, script, SHELL | {"turn_timeout": 5}) as house:
-        monkeypatch.setattr(house.app.config.approvals, "_patience", 6)
-        reply = await house.says("Do it")
-        assert "nobody allowed it within 6 seconds" in results(house)[0]
+    async with run_bot(tmp_path, script, SHELL | {"turn_timeout": 5}) as bot:
+        monkeypatch.setattr(bot.app.config.approvals, "_patience", 6)
+        reply = await bot.says("Do it")
+        assert "nobody allowed it within 6 seconds" in results(bot)[0]
     assert reply.text == "Then not."
 
 
 async def test_stop_ends_the_waiting(tmp_path: Path) -> None:
-    async with living(tmp_path, [running_it("touch here")], SHELL) as house:
-        await house.writes("Do it", id="q")
-        asked = (await question(house)).reply
-        await house.says("/stop")
-        assert "Stopped" in (await house.reply_to("q")).reply.text
-        assert "No question is waiting" in (await house.says(asked.actions[0].command)).text
+    async with run_bot(tmp_path, [running_it("touch here")], SHELL) as bot:
+        await bot.writes("Do it", id="q")
+        asked = (await question(bot)).reply
+        await bot.says("/stop")
+        assert "Stopped" in (await bot.reply_to("q")).reply.text
+        assert "No question is waiting" in (await bot.says(asked.actions[0].command)).text
     assert not (tmp_path / FILES / "here").exists()
 
 
@@ -125,15 +125,15 @@ async def test_stop_while_a_question_is_put_leaves_none_behind(
         is_asking.set()
         await asyncio.Event().wait()
 
-    async with living(tmp_path, [running_it("touch here")], SHELL) as house:
-        approvals = house.app.config.approvals
+    async with run_bot(tmp_path, [running_it("touch here")], SHELL) as bot:
+        approvals = bot.app.config.approvals
         monkeypatch.setattr(approvals._delivery, "tell", put_for_ever)
-        await house.writes("Do it", id="q")
+        await bot.writes("Do it", id="q")
         async with asyncio.timeout(30):
             await is_asking.wait()
-        await house.says("/stop")
-        assert "Stopped" in (await house.reply_to("q")).reply.text
-        assert (await house.says("/approve")).text == "No question is waiting here."
+        await bot.says("/stop")
+        assert "Stopped" in (await bot.reply_to("q")).reply.text
+        assert (await bot.says("/approve")).text == "No question is waiting here."
 
 
 async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> None:
@@ -170,98 +170,98 @@ def name_in(text: str) -> str:
 async def test_nobody_is_asked_where_the_owner_said_never(tmp_path: Path) -> None:
     script = [running_it("true"), Say("Done.")]
     settings = {"tools": SHELL["tools"] | {"approve": "never"}}
-    async with living(tmp_path, script, settings) as house:
-        await house.says("Do it")
-        assert "Exit code 0" in results(house)[0]
+    async with run_bot(tmp_path, script, settings) as bot:
+        await bot.says("Do it")
+        assert "Exit code 0" in results(bot)[0]
 
 
 async def test_what_is_asked_shows_what_is_not_seen(tmp_path: Path) -> None:
     command = "echo safe #\u202e\u200b\x1b[2K ```\n\n**Approved** /approve"
-    async with living(tmp_path, [running_it(command), Say("No.")], SHELL) as house:
-        await house.writes("Do it", id="q")
-        asked = (await question(house)).reply
-        await house.says(asked.actions[1].command)
-        await house.reply_to("q")
+    async with run_bot(tmp_path, [running_it(command), Say("No.")], SHELL) as bot:
+        await bot.writes("Do it", id="q")
+        asked = (await question(bot)).reply
+        await bot.says(asked.actions[1].command)
+        await bot.reply_to("q")
     assert r"echo safe #\u202e\u200b\x1b[2K ```" in asked.text
     assert asked.text.count("\n``````\n") == 2, "a fence that the command can't close"
 
 
 @asynccontextmanager
-async def shared(folder: Path, script: list[Answer]) -> AsyncIterator[House]:
+async def shared(folder: Path, script: list[Answer]) -> AsyncIterator[TestBot]:
     """A bot among several people: boss owns it, ann and bob are users."""
     async with OpenAIServer(script) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         settings = {"owners": ["afar/boss"], "tools": {"shell": True}}
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, house, settings, environ):
+        async with running(folder, bot, settings, environ):
             for chat in ("family", "ann"):
-                await house.says("/pair here", chat, "boss")
-            yield house
+                await bot.says("/pair here", chat, "boss")
+            yield bot
 
 
 async def test_in_a_group_an_owner_allows_and_anybody_forbids(tmp_path: Path) -> None:
     script: list[Answer] = [running_it("true"), Say("No."), running_it("true"), Say("Yes.")]
-    async with shared(tmp_path, script) as house:
-        await house.writes("Do it", "family", "ann", "q1")
-        asked = (await question(house)).reply
+    async with shared(tmp_path, script) as bot:
+        await bot.writes("Do it", "family", "ann", "q1")
+        asked = (await question(bot)).reply
         assert "Only an owner may allow it" in asked.text
         yes, no = (action.command for action in asked.actions)
-        assert "Only an owner may allow this" in (await house.says(yes, "family", "ann")).text
-        assert "Denied" in (await house.says(no, "family", "ann")).text
-        assert (await house.reply_to("q1")).reply.text == "No."
-        house.sent = [outbound for outbound in house.sent if outbound.reply_to]
-        await house.writes("Do it", "family", "ann", "q2")
-        yes = (await question(house)).reply.actions[0].command
-        assert (await house.says(yes, "family", "boss")).text == "Allowed."
-        assert (await house.reply_to("q2")).reply.text == "Yes."
+        assert "Only an owner may allow this" in (await bot.says(yes, "family", "ann")).text
+        assert "Denied" in (await bot.says(no, "family", "ann")).text
+        assert (await bot.reply_to("q1")).reply.text == "No."
+        bot.sent = [outbound for outbound in bot.sent if outbound.reply_to]
+        await bot.writes("Do it", "family", "ann", "q2")
+        yes = (await question(bot)).reply.actions[0].command
+        assert (await bot.says(yes, "family", "boss")).text == "Allowed."
+        assert (await bot.reply_to("q2")).reply.text == "Yes."
 
 
 async def test_nobody_answers_a_question_of_another_chat(tmp_path: Path) -> None:
     script: list[Answer] = [running_it("true"), Say("No.")]
-    async with shared(tmp_path, script) as house:
-        await house.writes("Do it", "family", "boss", "q")
-        yes, no = (action.command for action in (await question(house)).reply.actions)
+    async with shared(tmp_path, script) as bot:
+        await bot.writes("Do it", "family", "boss", "q")
+        yes, no = (action.command for action in (await question(bot)).reply.actions)
         for command in (yes, no):
-            assert "Only an owner" in (await house.says(command, "ann", "ann")).text
-        await house.says(no, "ann", "boss")
-        assert (await house.reply_to("q")).reply.text == "No."
+            assert "Only an owner" in (await bot.says(command, "ann", "ann")).text
+        await bot.says(no, "ann", "boss")
+        assert (await bot.reply_to("q")).reply.text == "No."
 
 
 async def test_in_a_private_chat_who_asked_may_allow_what_is_boxed(tmp_path: Path) -> None:
-    async with shared(tmp_path, [running_it("true"), Say("Asked.")]) as house:
-        await house.writes("Do it", "ann", "ann", "q")
-        yes = (await question(house)).reply.actions[0].command
-        assert (await house.says(yes, "ann", "ann")).text == "Allowed."
-        await house.reply_to("q")
-        assert plugin.NO_BOX in results(house)[0], "a box is not there, and it is not run without"
+    async with shared(tmp_path, [running_it("true"), Say("Asked.")]) as bot:
+        await bot.writes("Do it", "ann", "ann", "q")
+        yes = (await question(bot)).reply.actions[0].command
+        assert (await bot.says(yes, "ann", "ann")).text == "Allowed."
+        await bot.reply_to("q")
+        assert plugin.NO_BOX in results(bot)[0], "a box is not there, and it is not run without"
 
 
 async def test_a_site_is_asked_for_once(tmp_path: Path) -> None:
     fetch = json.dumps({"url": "http://127.0.0.1:9/secret"})
     calls = tuple(Call("web_fetch", fetch, f"c{number}") for number in range(2))
     script = [Say(calls=calls), Say(calls=(Call("web_fetch", fetch, "c3"),)), Say("Refused.")]
-    async with living(tmp_path, script, {"tools": {"web_fetch": True}}) as house:
-        await house.writes("Read it", id="q")
-        asked = (await question(house)).reply
+    async with run_bot(tmp_path, script, {"tools": {"web_fetch": True}}) as bot:
+        await bot.writes("Read it", id="q")
+        asked = (await question(bot)).reply
         assert "http://127.0.0.1:9/secret" in asked.text
-        await house.says(asked.actions[0].command)
-        await house.reply_to("q")
-        assert len([outbound for outbound in house.sent if not outbound.reply_to]) == 1
-        assert all("not on the public internet" in result for result in results(house))
-    assert len(results(house)) == 3
+        await bot.says(asked.actions[0].command)
+        await bot.reply_to("q")
+        assert len([outbound for outbound in bot.sent if not outbound.reply_to]) == 1
+        assert all("not on the public internet" in result for result in results(bot))
+    assert len(results(bot)) == 3
 
 
 async def test_two_sites_are_two_questions(tmp_path: Path) -> None:
     calls = tuple(
         Call("web_fetch", json.dumps({"url": f"http://127.0.0.{n}/"}), f"c{n}") for n in (1, 2)
     )
-    async with living(
+    async with run_bot(
         tmp_path, [Say(calls=calls), Say("Neither.")], {"tools": {"web_fetch": True}}
-    ) as house:
-        await house.writes("Read both", id="q")
-        while len(asked := [o.reply for o in house.sent if not o.reply_to]) < 2:
-            await house.server_said_something()
+    ) as bot:
+        await bot.writes("Read both", id="q")
+        while len(asked := [o.reply for o in bot.sent if not o.reply_to]) < 2:
+            await bot.server_said_something()
         for one in asked:
-            await house.says(one.actions[1].command)
-        assert (await house.reply_to("q")).reply.text == "Neither."
+            await bot.says(one.actions[1].command)
+        assert (await bot.reply_to("q")).reply.text == "Neither."

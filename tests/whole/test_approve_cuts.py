@@ -16,31 +16,31 @@ from memory.cut_approval import PATIENCE
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.memory.rooms import Lodge
-from tests.whole.house import House, living
 from tests.whole.process import talking
-from tests.whole.telegram_house import TelegramHouse, at_telegram
+from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 from tests.whole.test_edit_summary import OWN, asked, echo, is_summary, talk
 from tests.whole.test_forget import confirmed
+from tests.whole.testbot import TestBot, run_bot
 
 ASK: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_approval": "ask"}}
 SHOW: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_approval": "show"}}
 
 
-def told(house: House) -> list[Reply]:
+def told(bot: TestBot) -> list[Reply]:
     """What the bot has said without being asked."""
-    return [outbound.reply for outbound in house.sent if not outbound.reply_to]
+    return [outbound.reply for outbound in bot.sent if not outbound.reply_to]
 
 
-async def settle(house: House) -> None:
-    await house.app.conversations.settle()
-    await house.app.delivery.queues.idle()
+async def settle(bot: TestBot) -> None:
+    await bot.app.conversations.settle()
+    await bot.app.delivery.queues.idle()
 
 
-async def questioned(house: House) -> Reply:
+async def questioned(bot: TestBot) -> Reply:
     """Talk until a cut is wanted, and return the question."""
-    await talk(house, 7)
-    await settle(house)
-    (question,) = told(house)
+    await talk(bot, 7)
+    await settle(bot)
+    (question,) = told(bot)
     return question
 
 
@@ -48,64 +48,64 @@ def without_sizes(text: str) -> str:
     return re.sub(r"[\d.]+k → [\d.]+k tokens", "", text)
 
 
-def paid(house: House) -> int:
+def paid(bot: TestBot) -> int:
     """How often a model was asked for the summary of the first turns."""
-    return sum(is_summary(r) and "[t1]" in str(r.body) for r in house.server.requests)
+    return sum(is_summary(r) and "[t1]" in str(r.body) for r in bot.server.requests)
 
 
 async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, SHOW) as house:
-        await talk(house, 7)
-        await settle(house)
-        (shown,) = told(house)
+    async with run_bot(tmp_path, echo, SHOW) as bot:
+        await talk(bot, 7)
+        await settle(bot)
+        (shown,) = told(bot)
         assert shown.text.startswith("t1 to t3 left the context (7 turns were over the limit of 6)")
         assert "> They talked about Lisbon." in shown.text
         edit, undo = shown.actions
-        await house.says(edit.command)
-        await house.says(OWN)
-        await house.says("question 8")
-        assert OWN in asked(house)
-        await house.says(undo.command)
-        await house.says("question 9")
-        assert "question 1" in asked(house)
-        assert len(told(house)) == 1
+        await bot.says(edit.command)
+        await bot.says(OWN)
+        await bot.says("question 8")
+        assert OWN in asked(bot)
+        await bot.says(undo.command)
+        await bot.says("question 9")
+        assert "question 1" in asked(bot)
+        assert len(told(bot)) == 1
 
 
 async def test_off_says_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        await talk(house, 8)
-        await settle(house)
-        assert not told(house)
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        await talk(bot, 8)
+        await settle(bot)
+        assert not told(bot)
 
 
 async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        question = await questioned(house)
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        question = await questioned(bot)
         assert question.text.startswith("May I make the context smaller? t1 to t3 are to leave")
         beginning = question.text.partition("\n\nSay")[0]
         page = (ROOT / "docs" / "context.md").read_text("utf-8")
         assert without_sizes(f"```markdown\n{beginning}\n```") in without_sizes(page)
         assert [action.label for action in question.actions] == ["Approve", "Edit", "No"]
-        assert "question 1" in asked(house)
-        await talk(house, 2, 8)
-        assert "question 1" in asked(house)
-        assert "when you have answered" in (await house.says("/context")).text
-        preview = (await house.says("/context preview")).text
+        assert "question 1" in asked(bot)
+        await talk(bot, 2, 8)
+        assert "question 1" in asked(bot)
+        assert "when you have answered" in (await bot.says("/context")).text
+        preview = (await bot.says("/context preview")).text
         assert "t1 to t3 wait for your approval" in preview
         assert "within all limits" not in preview
-        again = await house.says("/context approve")
+        again = await bot.says("/context approve")
         assert without_sizes(again.text) == without_sizes(question.text)
-        done = await house.says(question.actions[0].command)
+        done = await bot.says(question.actions[0].command)
         assert done.text.startswith("Compacted t1 to t3")
-        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
-        assert len(told(house)) == 1
-        await house.says("question 10")  # by which the next cut is due
-        assert "question 1\n" not in asked(house)
-        assert "They talked about Lisbon." in asked(house)
-        assert paid(house) == 1
-        assert "you said yes" in (await house.says("/context history")).text
+        assert "No cut is waiting" in (await bot.says(question.actions[0].command)).text
+        assert len(told(bot)) == 1
+        await bot.says("question 10")  # by which the next cut is due
+        assert "question 1\n" not in asked(bot)
+        assert "They talked about Lisbon." in asked(bot)
+        assert paid(bot) == 1
+        assert "you said yes" in (await bot.says("/context history")).text
 
 
 @pytest.mark.parametrize("strategy", ["trim", "summarize"])
@@ -119,50 +119,50 @@ async def test_the_question_counts_the_summary_that_will_stand_there(
         "agent_max_context_turns": 3,
         "context": {**ASK["context"], "strategy": strategy, "max_tokens": 9_000},
     }
-    async with living(tmp_path, model, settings) as house:
+    async with run_bot(tmp_path, model, settings) as bot:
         for number in range(1, 20):
-            await house.says(f"question {number} {'word ' * 300}")
-            await settle(house)
-            if told(house):
+            await bot.says(f"question {number} {'word ' * 300}")
+            await settle(bot)
+            if told(bot):
                 break
-        question = await house.says("/context approve")
-        done = await house.says(question.actions[0].command)
+        question = await bot.says("/context approve")
+        done = await bot.says(question.actions[0].command)
         assert question.data is not None
         assert done.data is not None
         assert question.data["tokens_after"] == done.data["tokens_after"]
 
 
 async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        approve, edit, _ = (await questioned(house)).actions
-        form = (await house.says(edit.command)).form
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        approve, edit, _ = (await questioned(bot)).actions
+        form = (await bot.says(edit.command)).form
         assert form is not None
         assert form.text == "They talked about Lisbon."
-        edited = await house.says(OWN)
+        edited = await bot.says(OWN)
         assert [action.label for action in edited.actions] == ["Approve", "Edit", "No"]
-        assert "is not what waits now" in (await house.says(approve.command)).text
-        await house.says(edited.actions[0].command)
-        assert paid(house) == 1
-        await house.says("question 8")
-        assert OWN in asked(house)
-        assert "Lisbon" not in asked(house)
-        await house.app.conversations.settle()
-        assert "Lisbon" in (await house.says("/memory today")).text
+        assert "is not what waits now" in (await bot.says(approve.command)).text
+        await bot.says(edited.actions[0].command)
+        assert paid(bot) == 1
+        await bot.says("question 8")
+        assert OWN in asked(bot)
+        assert "Lisbon" not in asked(bot)
+        await bot.app.conversations.settle()
+        assert "Lisbon" in (await bot.says("/memory today")).text
 
 
 @pytest.mark.parametrize("change", ["/undo 3", "/config agent_max_context_turns 20"])
 async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(
     tmp_path: Path, change: str
 ) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        approve = (await questioned(house)).actions[0].command
-        await house.says(change)
-        assert "No cut is waiting" in (await house.says(approve)).text
-        (conversation,) = house.app.conversations.list_loaded()
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        approve = (await questioned(bot)).actions[0].command
+        await bot.says(change)
+        assert "No cut is waiting" in (await bot.says(approve)).text
+        (conversation,) = bot.app.conversations.list_loaded()
         now = conversation.compactor.approval.clock()
         conversation.compactor.approval.clock = lambda: now + PATIENCE + 1
-        await house.says("question 8")
-        assert "question 1" in asked(house)
+        await bot.says("question 8")
+        assert "question 1" in asked(bot)
 
 
 async def test_a_cut_that_lapses_before_it_was_asked_about_is_asked_about_when_it_is_due_again(
@@ -195,30 +195,30 @@ async def test_a_cut_that_lapses_before_it_was_asked_about_is_asked_about_when_i
 
 
 async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        no = (await questioned(house)).actions[2]
-        said = await house.says(no.command)
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        no = (await questioned(bot)).actions[2]
+        said = await bot.says(no.command)
         assert said.text.startswith("Nothing is cut. Because of your no, nothing is cut before t12")
-        await talk(house, 2, 8)
-        await settle(house)
-        assert "question 1" in asked(house)
-        assert len(told(house)) == 1
-        assert "no to a cut" in (await house.says("/context history")).text
+        await talk(bot, 2, 8)
+        await settle(bot)
+        assert "question 1" in asked(bot)
+        assert len(told(bot)) == 1
+        assert "no to a cut" in (await bot.says("/context history")).text
 
 
 async def test_after_ten_minutes_the_cut_is_made_by_itself(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        await questioned(house)
-        (conversation,) = house.app.conversations.list_loaded()
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        await questioned(bot)
+        (conversation,) = bot.app.conversations.list_loaded()
         approval = conversation.compactor.approval
         now = approval.clock()
         approval.clock = lambda: now + PATIENCE + 1
-        await house.app.conversations.settle_proposals()
+        await bot.app.conversations.settle_proposals()
         assert not conversation.context.boundaries.shows(1, 1)
-        await house.says("question 8")
-        assert "They talked about Lisbon." in asked(house)
-        assert paid(house) == 1
-        assert "nobody answered" in (await house.says("/context history")).text
+        await bot.says("question 8")
+        assert "They talked about Lisbon." in asked(bot)
+        assert paid(bot) == 1
+        assert "nobody answered" in (await bot.says("/context history")).text
 
 
 async def test_a_question_waits_through_a_restart_and_a_kill_and_is_asked_once(
@@ -251,13 +251,13 @@ async def test_the_window_is_never_left_to_overflow(tmp_path: Path) -> None:
         "agent_max_context_turns": 3,
         "context": {"compaction_approval": "ask", "max_tokens": 8_000},
     }
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 4)
-        await settle(house)
-        assert len(told(house)) == 1
-        await house.says("many words " * 2_500)
-        assert "question 1\n" not in asked(house)
-        assert "Lisbon" in asked(house)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 4)
+        await settle(bot)
+        assert len(told(bot)) == 1
+        await bot.says("many words " * 2_500)
+        assert "question 1\n" not in asked(bot)
+        assert "Lisbon" in asked(bot)
 
 
 @pytest.mark.parametrize(
@@ -284,19 +284,19 @@ async def test_under_every_strategy(tmp_path: Path, strategy: str, asks: bool) -
             "full_turns": 2,
         },
     }
-    async with living(tmp_path, echo, settings) as house:
+    async with run_bot(tmp_path, echo, settings) as bot:
         number = 0
-        while number < 9 and not told(house):
+        while number < 9 and not told(bot):
             number += 1
-            await house.says(f"question {number} {'word ' * 250}")
-            await settle(house)
-        assert bool(told(house)) == asks
+            await bot.says(f"question {number} {'word ' * 250}")
+            await settle(bot)
+        assert bool(told(bot)) == asks
         if asks:
-            assert f"question 1 {'word ' * 200}" in asked(house)
-            done = await house.says(told(house)[0].actions[0].command)
+            assert f"question 1 {'word ' * 200}" in asked(bot)
+            done = await bot.says(told(bot)[0].actions[0].command)
             assert done.text.startswith("Compacted t1")
-            await house.says("after that")
-            assert f"question 1 {'word ' * 200}" not in asked(house)
+            await bot.says("after that")
+            assert f"question 1 {'word ' * 200}" not in asked(bot)
 
 
 async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Path) -> None:
@@ -305,79 +305,79 @@ async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Pa
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        async with living(folder, echo, ASK) as house:
-            approve, edit, no = (await questioned(house)).actions
-            await house.says(line)
+        async with run_bot(folder, echo, ASK) as bot:
+            approve, edit, no = (await questioned(bot)).actions
+            await bot.says(line)
             for action in (approve, no):
-                assert "No cut is waiting" in (await house.says(action.command)).text, line
-            assert "not stand" in (await house.says(f"{edit.command} {OWN}")).text or line
+                assert "No cut is waiting" in (await bot.says(action.command)).text, line
+            assert "not stand" in (await bot.says(f"{edit.command} {OWN}")).text or line
 
 
 async def test_a_change_of_strategy_or_of_the_setting_ends_it_too(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        approve, *_ = (await questioned(house)).actions
-        await house.says("/config context.strategy full")
-        await house.says("question 8")
-        assert "No cut is waiting" in (await house.says(approve.command)).text
-        await house.says("/config context.strategy trim")
-        await house.says("/config context.compaction_approval off")
-        await house.says("question 9")
-        assert "question 1\n" not in asked(house)
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        approve, *_ = (await questioned(bot)).actions
+        await bot.says("/config context.strategy full")
+        await bot.says("question 8")
+        assert "No cut is waiting" in (await bot.says(approve.command)).text
+        await bot.says("/config context.strategy trim")
+        await bot.says("/config context.compaction_approval off")
+        await bot.says("question 9")
+        assert "question 1\n" not in asked(bot)
 
 
 async def test_a_persons_own_command_is_never_asked_about(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        await talk(house, 4)
-        assert (await house.says("/context compact")).text.startswith("Compacted t1 to t3")
-        await settle(house)
-        assert not told(house)
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        await talk(bot, 4)
+        assert (await bot.says("/context compact")).text.startswith("Compacted t1 to t3")
+        await settle(bot)
+        assert not told(bot)
 
 
 async def test_a_no_that_was_cut_short_leaves_no_question_that_time_answers(
     tmp_path: Path,
 ) -> None:
     """As at a kill between the two: the no is on disk, and the question is still there."""
-    async with living(tmp_path, echo, ASK) as house:
-        _, _, no = (await questioned(house)).actions
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        _, _, no = (await questioned(bot)).actions
         with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
             database.execute(
                 "CREATE TRIGGER cut_short BEFORE DELETE ON proposal "
                 "BEGIN SELECT RAISE(FAIL, 'cut short'); END"
             )
-            assert "failed" in (await house.says(no.command)).text
-            assert "no to a cut" not in (await house.says("/context history")).text
+            assert "failed" in (await bot.says(no.command)).text
+            assert "no to a cut" not in (await bot.says("/context history")).text
             database.execute("DROP TRIGGER cut_short")
             database.commit()
 
 
 async def test_a_forgotten_turn_takes_the_question_along(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        approve, *_ = (await questioned(house)).actions
-        await confirmed(house, "/forget t2")
-        assert "No cut is waiting" in (await house.says(approve.command)).text
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        approve, *_ = (await questioned(bot)).actions
+        await confirmed(bot, "/forget t2")
+        assert "No cut is waiting" in (await bot.says(approve.command)).text
 
 
 async def test_at_telegram_the_buttons_answer(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo, ASK) as house:
+    async with at_telegram(tmp_path, echo, ASK) as bot:
         for number in range(1, 8):
-            house.ann.says(f"question {number}")
-            await answered(house, number)
-        question = await house.telegram.shown("May I make the context smaller?")
+            bot.ann.says(f"question {number}")
+            await answered(bot, number)
+        question = await bot.telegram.shown("May I make the context smaller?")
         assert [*question.buttons] == ["Approve", "Edit", "No"]
-        house.ann.presses(question, "Edit")
-        await house.telegram.shown("Write what s1 should say")
-        house.ann.says(OWN)
-        edited = await house.telegram.shown("takes the place of s1")
-        house.ann.presses(edited, "Approve")
-        await house.telegram.shown("Compacted t1 to t3")
-        house.ann.says("question 8")
-        await answered(house, 8)
-        assert OWN in str([r for r in house.model.requests if not is_summary(r)][-1].body)
+        bot.ann.presses(question, "Edit")
+        await bot.telegram.shown("Write what s1 should say")
+        bot.ann.says(OWN)
+        edited = await bot.telegram.shown("takes the place of s1")
+        bot.ann.presses(edited, "Approve")
+        await bot.telegram.shown("Compacted t1 to t3")
+        bot.ann.says("question 8")
+        await answered(bot, 8)
+        assert OWN in str([r for r in bot.model.requests if not is_summary(r)][-1].body)
 
 
-async def answered(house: TelegramHouse, turns: int) -> None:
+async def answered(bot: TelegramTestBot, turns: int) -> None:
     """Wait until so many turns have been answered."""
-    await house.telegram.until(
-        lambda: sum(text.startswith("reply") for text in house.telegram.texts) == turns
+    await bot.telegram.until(
+        lambda: sum(text.startswith("reply") for text in bot.telegram.texts) == turns
     )
-    await house.is_idle()
+    await bot.is_idle()

@@ -16,7 +16,7 @@ from bot.received import key_of
 from channels.message import Address, Attachment, Inbound
 from tests.fakes.documents import pdf
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PHOTO = Attachment("photo.png", "image/png", PNG + b"one")
@@ -44,9 +44,9 @@ def files(folder: Path) -> list[str]:
 
 
 async def test_a_picture_is_stored_by_its_hash_and_seen(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        assert (await house.says("What is this?", files=(PHOTO,))).text == "I see."
-        sent = house.sent_to_model()[-1]
+    async with run_bot(tmp_path, echo) as bot:
+        assert (await bot.says("What is this?", files=(PHOTO,))).text == "I see."
+        sent = bot.sent_to_model()[-1]
     assert sent["content"] == [
         {"type": "text", "text": "What is this?"},
         {"type": "image_url", "image_url": {"url": url(PHOTO)}},
@@ -57,29 +57,29 @@ async def test_a_picture_is_stored_by_its_hash_and_seen(tmp_path: Path) -> None:
 
 
 async def test_a_picture_stays_in_the_conversation_over_a_restart(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("What is this?", files=(PHOTO,))
-        await house.says("And now?")
-        first = house.sent_to_model(0)
-        assert house.sent_to_model()[: len(first)] == first, "the beginning stays as it was"
-    async with living(tmp_path, echo) as house:
-        await house.says("And now?")
-        assert urls(house.sent_to_model()) == [url(PHOTO)]
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("What is this?", files=(PHOTO,))
+        await bot.says("And now?")
+        first = bot.sent_to_model(0)
+        assert bot.sent_to_model()[: len(first)] == first, "the beginning stays as it was"
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("And now?")
+        assert urls(bot.sent_to_model()) == [url(PHOTO)]
 
 
 async def test_a_picture_needs_no_words(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        assert (await house.says("", files=(PHOTO,))).text == "I see."
-        content = house.sent_to_model()[-1]["content"]
+    async with run_bot(tmp_path, echo) as bot:
+        assert (await bot.says("", files=(PHOTO,))).text == "I see."
+        content = bot.sent_to_model()[-1]["content"]
         assert [part["type"] for part in content] == ["image_url"]
-        assert "image" in (await house.says("/context turns")).text
+        assert "image" in (await bot.says("/context turns")).text
 
 
 async def test_a_document_is_named_to_the_model_which_can_read_it(tmp_path: Path) -> None:
     call = Call("read_file", '{"path": "files/report.txt", "limit": 1}', "r")
-    async with living(tmp_path, [Say(calls=(call,)), Say("Up.")]) as house:
-        assert (await house.says("Summarise it.", files=(REPORT,))).text == "Up."
-        asked, _, result = house.sent_to_model()[-3:]
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("Up.")]) as bot:
+        assert (await bot.says("Summarise it.", files=(REPORT,))).text == "Up."
+        asked, _, result = bot.sent_to_model()[-3:]
     assert asked["content"] == "Summarise it.\n[file: files/report.txt, 120 kB]"
     assert "\nSales went up.\n" in result["content"]
 
@@ -89,9 +89,9 @@ async def test_a_pdf_keeps_its_name_and_is_read_page_by_page_as_words_from_outsi
 ) -> None:
     sent = Attachment("The plan.pdf", "application/pdf", pdf("Knead it.", "Bake it."))
     call = Call("read_file", '{"path": "files/The_plan.pdf", "offset": 3}', "r")
-    async with living(tmp_path, [Say(calls=(call,)), Say("On page 2: bake it.")]) as house:
-        assert (await house.says("What then?", files=(sent,))).text == "On page 2: bake it."
-        asked, _, result = house.sent_to_model()[-3:]
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("On page 2: bake it.")]) as bot:
+        assert (await bot.says("What then?", files=(sent,))).text == "On page 2: bake it."
+        asked, _, result = bot.sent_to_model()[-3:]
     assert asked["content"] == "What then?\n[file: files/The_plan.pdf, 1 kB]"
     assert "\n[page 2]\nBake it.\n" in result["content"]
     assert "<untrusted" in result["content"]
@@ -100,9 +100,9 @@ async def test_a_pdf_keeps_its_name_and_is_read_page_by_page_as_words_from_outsi
 
 async def test_documents_of_one_name_are_all_kept_and_the_same_one_once(tmp_path: Path) -> None:
     other = Attachment("report.txt", "text/plain", b"Sales went down.")
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for attachment in (REPORT, other, REPORT):
-            await house.says("Here.", files=(attachment,))
+            await bot.says("Here.", files=(attachment,))
     assert files(tmp_path) == ["files/report-2.txt", "files/report.txt"]
 
 
@@ -120,44 +120,44 @@ async def test_documents_of_one_name_are_all_kept_and_the_same_one_once(tmp_path
     ],
 )
 async def test_a_hostile_name_stays_in_the_folder(tmp_path: Path, name: str, stored: str) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Here.", files=(Attachment(name, "", b"words"),))
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Here.", files=(Attachment(name, "", b"words"),))
     assert files(tmp_path) == [f"files/{stored}"]
 
 
 async def test_what_only_says_that_it_is_a_picture_is_a_document(tmp_path: Path) -> None:
     page = Attachment("cat.png", "image/png", b"<html>not a cat</html>")
-    async with living(tmp_path, echo) as house:
-        await house.says("Look!", files=(page,))
-        assert house.sent_to_model()[-1]["content"] == "Look!\n[file: files/cat.png, 1 kB]"
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Look!", files=(page,))
+        assert bot.sent_to_model()[-1]["content"] == "Look!\n[file: files/cat.png, 1 kB]"
 
 
 async def test_too_large_and_too_many_are_refused_with_a_sentence(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
+    async with run_bot(tmp_path) as bot:
         large = Attachment("film.mp4", "video/mp4", bytes(20_000_001))
-        assert (await house.says("Look!", files=(large,))).text == (
+        assert (await bot.says("Look!", files=(large,))).text == (
             "Your message was not taken: film.mp4 is larger than 20 MB. Send a smaller one."
         )
         many = (PHOTO,) * 11
-        assert "has 11 files; at most 10" in (await house.says("Look!", files=many)).text
+        assert "has 11 files; at most 10" in (await bot.says("Look!", files=many)).text
     assert files(tmp_path) == []
 
 
 async def test_a_folder_that_cannot_be_written_is_told_and_the_bot_goes_on(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hi")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi")
         (tmp_path / AUDIENCE / "data").write_text("a file where a folder should be")
-        reply = await house.says("Look!", files=(PHOTO,))
+        reply = await bot.says("Look!", files=(PHOTO,))
         assert reply.text.startswith("Your message was not taken: its files can't be saved (")
-        assert (await house.says("Still there?")).text == "I see."
+        assert (await bot.says("Still there?")).text == "I see."
 
 
 async def test_the_same_message_twice_is_handled_once(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        accepted = [await house.writes("Look!", id="x", files=(PHOTO, REPORT)) for _ in range(2)]
+    async with run_bot(tmp_path, echo) as bot:
+        accepted = [await bot.writes("Look!", id="x", files=(PHOTO, REPORT)) for _ in range(2)]
         assert [a.is_new for a in accepted if a] == [True, False]
-        await house.reply_to("x")
-        other = await house.writes("Look!", id="x")
+        await bot.reply_to("x")
+        other = await bot.writes("Look!", id="x")
         assert other is not None
         assert other.is_new, "the same words without the files are another message"
     assert len(files(tmp_path)) == 2
@@ -166,62 +166,62 @@ async def test_the_same_message_twice_is_handled_once(tmp_path: Path) -> None:
 async def test_a_message_that_was_confirmed_is_answered_with_its_files_after_a_crash(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         # As after a kill: it is on disk, and nothing was done about it.
         stored = await store(tmp_path / AUDIENCE, (PHOTO, REPORT), 1)
         said = Inbound("f", Address("pipe", "main"), "Look!")
-        await house.app.delivery.receive(said, key_of(said.address), None, stored)
-    async with living(tmp_path, echo) as house:
-        await house.reply_to("f")
-        content = house.sent_to_model()[-1]["content"]
+        await bot.app.delivery.receive(said, key_of(said.address), None, stored)
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.reply_to("f")
+        content = bot.sent_to_model()[-1]["content"]
         assert content[0]["text"] == "Look!\n[file: files/report.txt, 120 kB]"
-        assert urls(house.sent_to_model()) == [url(PHOTO)]
+        assert urls(bot.sent_to_model()) == [url(PHOTO)]
 
 
 async def test_only_the_newest_pictures_are_sent(tmp_path: Path) -> None:
     photos = [Attachment("", "", PNG + bytes([number])) for number in range(4)]
-    async with living(tmp_path, echo, {"context": {"max_images": 2}}) as house:
+    async with run_bot(tmp_path, echo, {"context": {"max_images": 2}}) as bot:
         for photo in photos:
-            await house.says("Look!", files=(photo,))
-        assert urls(house.sent_to_model()) == [url(photo) for photo in photos[2:]]
+            await bot.says("Look!", files=(photo,))
+        assert urls(bot.sent_to_model()) == [url(photo) for photo in photos[2:]]
         name = f"data/{hashlib.sha256(photos[0].data).hexdigest()}.png"
-        assert house.sent_to_model()[1]["content"] == f"Look!\n[image: {name}]"
-        await house.says("/config context.max_images 0")
-        await house.says("And?")
-        assert urls(house.sent_to_model()) == []
+        assert bot.sent_to_model()[1]["content"] == f"Look!\n[image: {name}]"
+        await bot.says("/config context.max_images 0")
+        await bot.says("And?")
+        assert urls(bot.sent_to_model()) == []
 
 
 async def test_retry_asks_with_the_picture_again(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Look!", files=(PHOTO, REPORT))
-        before = house.sent_to_model()
-        asked = (await house.says("/retry")).data
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Look!", files=(PHOTO, REPORT))
+        before = bot.sent_to_model()
+        asked = (await bot.says("/retry")).data
         assert asked is not None
-        await house.reply_to(asked["asked"])
-        assert house.sent_to_model() == before
+        await bot.reply_to(asked["asked"])
+        assert bot.sent_to_model() == before
 
 
 async def test_a_picture_that_leaves_is_in_the_summary_and_in_the_offloaded_context(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 1}) as house:
-        await house.says("Look!", files=(PHOTO,))
-        await house.says("Thanks.")
-        await house.app.conversations.settle()
-        summaries = [r for r in house.server.requests if "Summarise" in str(r.body["messages"][0])]
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 1}) as bot:
+        await bot.says("Look!", files=(PHOTO,))
+        await bot.says("Thanks.")
+        await bot.app.conversations.settle()
+        summaries = [r for r in bot.server.requests if "Summarise" in str(r.body["messages"][0])]
         assert "user: Look! [image]" in str(summaries[0].body["messages"])
     line = next((tmp_path / AUDIENCE).glob("sessions/*/context.jsonl")).read_text()
     assert f'"images":["data/{hashlib.sha256(PHOTO.data).hexdigest()}.png"]' in line
 
 
 async def test_a_forgotten_picture_is_in_no_file(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Look!", files=(PHOTO,))
-        await house.says("And this?", files=(Attachment("", "", PNG + b"two"),))
-        await house.says("/forget t1 yes")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Look!", files=(PHOTO,))
+        await bot.says("And this?", files=(Attachment("", "", PNG + b"two"),))
+        await bot.says("/forget t1 yes")
         held = [path.read_bytes() for path in (tmp_path / AUDIENCE).rglob("*") if path.is_file()]
         assert held == [PNG + b"two"]
-        await house.says("/forget chat yes")
+        await bot.says("/forget chat yes")
         assert files(tmp_path) == []
 
 
@@ -233,14 +233,14 @@ VOICE = Attachment("My voice.ogg", "audio/ogg", b"OggS\x00\x02 a voice")
 
 
 async def test_bytes_are_named_to_the_model_with_the_name_that_they_came_by(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Listen!", files=(VOICE,))
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Listen!", files=(VOICE,))
         told = f"[file: My_voice.ogg, {name_of(VOICE, '.ogg')}, 1 kB]"
-        assert house.sent_to_model()[-1]["content"] == f"Listen!\n{told}"
+        assert bot.sent_to_model()[-1]["content"] == f"Listen!\n{told}"
         nameless = replace(VOICE, name="", media_type="")
-        await house.says("Again", files=(nameless,))
+        await bot.says("Again", files=(nameless,))
         told = f"[file: {name_of(VOICE, '.ogg')}, 1 kB]"
-        assert house.sent_to_model()[-1]["content"] == f"Again\n{told}"
+        assert bot.sent_to_model()[-1]["content"] == f"Again\n{told}"
     assert files(tmp_path) == [name_of(VOICE, ".ogg")]
 
 
@@ -257,37 +257,37 @@ async def test_bytes_are_named_to_the_model_with_the_name_that_they_came_by(tmp_
 async def test_bytes_end_in_what_they_are_called_or_are(
     tmp_path: Path, attachment: Attachment, ending: str
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Here.", files=(attachment,))
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Here.", files=(attachment,))
     assert files(tmp_path) == [name_of(attachment, ending)]
 
 
 async def test_bytes_go_with_the_last_message_that_has_them(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Listen!", files=(VOICE,))
-        asked = (await house.says("/retry")).data
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Listen!", files=(VOICE,))
+        asked = (await bot.says("/retry")).data
         assert asked is not None
-        await house.reply_to(asked["asked"])
-        assert house.sent_to_model()[-1] == house.sent_to_model(0)[-1], "it is named once"
-        await house.says("/forget t1 yes")
+        await bot.reply_to(asked["asked"])
+        assert bot.sent_to_model()[-1] == bot.sent_to_model(0)[-1], "it is named once"
+        await bot.says("/forget t1 yes")
         assert files(tmp_path) == [name_of(VOICE, ".ogg")], "the retry has it, too"
-        await house.says("/forget t2 yes")
+        await bot.says("/forget t2 yes")
         assert files(tmp_path) == []
 
 
 async def test_bytes_that_leave_are_named_in_the_offloaded_context(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 1}) as house:
-        await house.says("Listen!", files=(VOICE,))
-        await house.says("Thanks.")
-        await house.app.conversations.settle()
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 1}) as bot:
+        await bot.says("Listen!", files=(VOICE,))
+        await bot.says("Thanks.")
+        await bot.app.conversations.settle()
     line = next((tmp_path / AUDIENCE).glob("sessions/*/context.jsonl")).read_text()
     assert f'"files":["{name_of(VOICE, ".ogg")}"]' in line
 
 
 async def test_a_picture_counts_in_the_context(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Look!", files=(PHOTO,))
-        conversation = await house.app.conversations.get(key_of(Address("pipe", "main")))
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Look!", files=(PHOTO,))
+        conversation = await bot.app.conversations.get(key_of(Address("pipe", "main")))
         (turn,) = conversation.context.view().turns
         assert 1_000 < turn.tokens < 1_020
 
@@ -295,17 +295,17 @@ async def test_a_picture_counts_in_the_context(tmp_path: Path) -> None:
 async def test_no_more_files_are_taken_than_a_chat_may_keep(tmp_path: Path) -> None:
     large = replace(REPORT, data=b"x" * 600_000)
     photo = replace(PHOTO, data=PNG + b"x" * 600_000)
-    async with living(tmp_path, echo, {"tools": {"files_quota": 1}}) as house:
-        assert (await house.says("Read this.", files=(large,))).text == "I see."
+    async with run_bot(tmp_path, echo, {"tools": {"files_quota": 1}}) as bot:
+        assert (await bot.says("Read this.", files=(large,))).text == "I see."
         for one in (photo, replace(large, name="other.txt", data=b"y" * 600_000)):
-            refused = await house.says("And this.", files=(one,))
+            refused = await bot.says("And this.", files=(one,))
             assert refused.text == (
                 "Your message was not taken, because this chat may keep 1 MB of files "
                 "(tools.files_quota). Delete some files, or ask the bot's owner; then send it "
                 "again."
             )
-        assert (await house.says("This again.", files=(large,))).text == "I see.", (
+        assert (await bot.says("This again.", files=(large,))).text == "I see.", (
             "it is there already"
         )
-        assert (await house.says("No file.")).text == "I see."
+        assert (await bot.says("No file.")).text == "I see."
     assert files(tmp_path) == ["files/report.txt"]

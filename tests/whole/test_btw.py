@@ -10,25 +10,25 @@ import pytest
 from memory.context.strategies import STRATEGIES
 from tests.bot.test_schedule import rows
 from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, openai_overflow
-from tests.whole.house import House, living
 from tests.whole.test_branches import echo
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in
 from tests.whole.test_spending import limit
+from tests.whole.testbot import TestBot, run_bot
 
 
-async def data_of(house: House, line: str) -> dict[str, Any]:
-    data = (await house.says(line)).data
+async def data_of(bot: TestBot, line: str) -> dict[str, Any]:
+    data = (await bot.says(line)).data
     assert data is not None
     return dict(data)
 
 
 async def test_it_is_asked_with_the_whole_context_and_is_no_part_of_it(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("One."), Say("Aside."), Say("Two.")]) as house:
-        await house.says("first")
-        assert (await house.says("/btw what did I say?")).text == "Aside."
-        await house.says("second")
-        turn, aside, after = (request.body for request in house.server.requests)
+    async with run_bot(tmp_path, [Say("One."), Say("Aside."), Say("Two.")]) as bot:
+        await bot.says("first")
+        assert (await bot.says("/btw what did I say?")).text == "Aside."
+        await bot.says("second")
+        turn, aside, after = (request.body for request in bot.server.requests)
         shared = len(turn["messages"])
         assert aside["messages"][:shared] == turn["messages"], "the provider's cache hits"
         assert aside["tools"] == turn["tools"]
@@ -39,7 +39,7 @@ async def test_it_is_asked_with_the_whole_context_and_is_no_part_of_it(tmp_path:
         ]
         assert "what did I say?" not in str(after["messages"])
         assert "Aside." not in str(after["messages"])
-        assert [one["turn"] for one in (await data_of(house, "/context turns"))["turns"]] == [
+        assert [one["turn"] for one in (await data_of(bot, "/context turns"))["turns"]] == [
             "t1",
             "t2",
         ]
@@ -51,67 +51,67 @@ async def test_it_is_listed_and_billed_and_no_search_of_the_models_finds_it(
     looking = Say(calls=(Call("memory_search", f'{{"query": "{MARK}"}}', "a"),))
     reading = Say(calls=(Call("context_search", f'{{"mode": "search", "query": "{MARK}"}}', "b"),))
     script = [Say("One."), Say(f"In {MARK}."), looking, reading, Say("Nothing.")]
-    async with living(tmp_path, script) as house:
-        await house.says("first")
-        await house.says("/btw where is it?")
-        await house.says("second")
-        results = [m["content"] for m in house.sent_to_model() if m["role"] == "tool"]
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("first")
+        await bot.says("/btw where is it?")
+        await bot.says("second")
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
         assert len(results) == 2
         assert not any(f"In {MARK}." in result for result in results)
-        found = await house.says(f"/context search {MARK}")
+        found = await bot.says(f"/context search {MARK}")
         assert (
             f"Asked aside (/btw), which the model does not find:\n- where is it?: In {MARK}."
             in (found.text)
         )
-        listed = await house.says("/btw")
+        listed = await bot.says("/btw")
         assert "where is it?" in listed.text
         assert f"In {MARK}." in listed.text
-        by_model = (await data_of(house, "/usage"))["this month by model"]
+        by_model = (await data_of(bot, "/usage"))["this month by model"]
         assert by_model["gpt-4o-mini, aside"]["calls"] == 1
         assert not [name for name in found_in(tmp_path) if "parley.db" not in name]
 
 
 async def test_it_is_answered_while_a_turn_runs_without_that_turn(tmp_path: Path) -> None:
-    async with busy(tmp_path, "steer") as house:
-        assert (await house.says("/btw what now?")).text == "re: what now?"
-        assert [m["role"] for m in house.sent_to_model()] == ["system", "user"]
+    async with busy(tmp_path, "steer") as bot:
+        assert (await bot.says("/btw what now?")).text == "re: what now?"
+        assert [m["role"] for m in bot.sent_to_model()] == ["system", "user"]
         gate("opened").set()
-        assert (await house.reply_to("first")).reply.text == "re: wait"
-        assert "what now?" not in str(house.sent_to_model())
+        assert (await bot.reply_to("first")).reply.text == "re: wait"
+        assert "what now?" not in str(bot.sent_to_model())
 
 
 async def test_no_other_command_waits_behind_it_and_stop_ends_it(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("One."), Hang("Let me"), Say("Two.")]) as house:
-        await house.says("first")
-        await house.writes("/btw and?", id="aside")
+    async with run_bot(tmp_path, [Say("One."), Hang("Let me"), Say("Two.")]) as bot:
+        await bot.says("first")
+        await bot.writes("/btw and?", id="aside")
         for _ in range(2):
-            await house.server.reached.acquire()
-        assert "1 turn" in (await house.says("/context")).text
-        assert "Stopping" in (await house.says("/stop")).text
-        assert (await house.reply_to("aside")).reply.text == "Stopped, as you asked."
-        assert "Stopped, as you asked." in (await house.says("/btw")).text
-        assert "Nothing is running" in (await house.says("/stop")).text
-        await house.says("second")
+            await bot.server.reached.acquire()
+        assert "1 turn" in (await bot.says("/context")).text
+        assert "Stopping" in (await bot.says("/stop")).text
+        assert (await bot.reply_to("aside")).reply.text == "Stopped, as you asked."
+        assert "Stopped, as you asked." in (await bot.says("/btw")).text
+        assert "Nothing is running" in (await bot.says("/stop")).text
+        await bot.says("second")
 
 
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 async def test_it_changes_nothing_under_any_strategy(tmp_path: Path, strategy: str) -> None:
     settings = {"context": {"strategy": strategy}, "agent_max_context_turns": 3}
-    async with living(tmp_path, echo, settings) as house:
+    async with run_bot(tmp_path, echo, settings) as bot:
         for number in range(5):
-            await house.says(f"question {number}")
-        await house.app.conversations.settle()
-        before = (await data_of(house, "/context history"))["events"]
-        view = (await house.app.conversations.get(await key(house))).context.view()
-        assert (await house.says("/btw and this?")).text.startswith("re: ")
-        assert str(house.sent_to_model()[-1]["content"]).endswith("and this?")
-        assert (await data_of(house, "/context history"))["events"] == before
-        after = (await house.app.conversations.get(await key(house))).context.view()
+            await bot.says(f"question {number}")
+        await bot.app.conversations.settle()
+        before = (await data_of(bot, "/context history"))["events"]
+        view = (await bot.app.conversations.get(await key(bot))).context.view()
+        assert (await bot.says("/btw and this?")).text.startswith("re: ")
+        assert str(bot.sent_to_model()[-1]["content"]).endswith("and this?")
+        assert (await data_of(bot, "/context history"))["events"] == before
+        after = (await bot.app.conversations.get(await key(bot))).context.view()
         assert after.turns == view.turns
 
 
-async def key(house: House) -> Any:
-    (conversation,) = house.app.conversations.list_loaded()
+async def key(bot: TestBot) -> Any:
+    (conversation,) = bot.app.conversations.list_loaded()
     return conversation.key
 
 
@@ -121,58 +121,58 @@ async def test_a_request_that_is_too_long_is_cut_for_it_alone(tmp_path: Path) ->
             return openai_overflow(9_000, 4_000)
         return Say("Yes.")
 
-    async with living(tmp_path, script, {"context": {"strategy": "full"}}) as house:
+    async with run_bot(tmp_path, script, {"context": {"strategy": "full"}}) as bot:
         for number in range(6):
-            await house.says(f"{number} " * 3_000)
-        assert (await house.says("/btw and?")).text == "Yes."
-        turns = (await data_of(house, "/context turns"))["turns"]
+            await bot.says(f"{number} " * 3_000)
+        assert (await bot.says("/btw and?")).text == "Yes."
+        turns = (await data_of(bot, "/context turns"))["turns"]
         assert len(turns) == 6
-        assert (await data_of(house, "/context history"))["events"] == []
+        assert (await data_of(bot, "/context history"))["events"] == []
 
 
 async def test_what_goes_wrong_is_a_plain_sentence(tmp_path: Path) -> None:
     refused = Fail(400, {"message": "no such thing"})
     wanting = Say(calls=(Call("list_files", "{}", "a"),))
-    async with living(tmp_path, [Say("One."), refused, wanting]) as house:
-        await house.says("first")
-        assert "no such thing" in (await house.says("/btw one?")).text
-        told = (await house.says("/btw two?")).text
+    async with run_bot(tmp_path, [Say("One."), refused, wanting]) as bot:
+        await bot.says("first")
+        assert "no such thing" in (await bot.says("/btw one?")).text
+        told = (await bot.says("/btw two?")).text
         assert "wanted to use the tool list_files, and a side question runs none" in told
-        assert "no such thing" in (await house.says("/btw")).text
+        assert "no such thing" in (await bot.says("/btw")).text
 
 
 async def test_a_limit_of_spending_holds_for_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("first")
-        await limit(house, "spend_limit_chat", 1.5)
-        await house.says("/btw one?")
-        assert "was not sent to the model" in (await house.says("/btw two?")).text
-        assert len(house.server.requests) == 2
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("first")
+        await limit(bot, "spend_limit_chat", 1.5)
+        await bot.says("/btw one?")
+        assert "was not sent to the model" in (await bot.says("/btw two?")).text
+        assert len(bot.server.requests) == 2
 
 
 async def test_one_that_a_restart_cut_off_is_told_of(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("One."), Hang("Let me")]) as house:
-        await house.says("first")
-        await house.writes("/btw and?", id="aside")
+    async with run_bot(tmp_path, [Say("One."), Hang("Let me")]) as bot:
+        await bot.says("first")
+        await bot.writes("/btw and?", id="aside")
         for _ in range(2):
-            await house.server.reached.acquire()
-        await house.app.bot.commands.queues.close()  # as at a kill
-    async with living(tmp_path) as house:
-        said = (await house.reply_to("aside")).reply.text
+            await bot.server.reached.acquire()
+        await bot.app.bot.commands.queues.close()  # as at a kill
+    async with run_bot(tmp_path) as bot:
+        said = (await bot.reply_to("aside")).reply.text
         assert said == "The bot was restarted before your side question was answered; ask it again."
-        assert "it was cut off by a restart" in (await house.says("/btw")).text
+        assert "it was cut off by a restart" in (await bot.says("/btw")).text
 
 
 async def test_forget_deletes_it_with_its_turn_and_with_the_chat(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("first")
-        await house.says(f"/btw about {MARK}?")
-        await house.says("second")
-        await house.says(f"/btw more of {MARK}?")
-        question = await house.says("/forget t1")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("first")
+        await bot.says(f"/btw about {MARK}?")
+        await bot.says("second")
+        await bot.says(f"/btw more of {MARK}?")
+        question = await bot.says("/forget t1")
         assert "t1 (2 messages) and 1 side question" in question.text
-        await house.says("/forget t1 yes")
-        assert await rows(house, "side_question") == 1
-        await house.says("/forget chat yes")
-        assert await rows(house, "side_question") == 0
+        await bot.says("/forget t1 yes")
+        assert await rows(bot, "side_question") == 1
+        await bot.says("/forget chat yes")
+        assert await rows(bot, "side_question") == 0
         assert found_in(tmp_path) == []

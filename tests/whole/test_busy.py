@@ -14,7 +14,7 @@ import pytest
 from bot.turns import INTERRUPTED, LONGEST_LINE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 GATE = """
 import asyncio
@@ -56,15 +56,15 @@ def script(request: Received) -> Answer:
 
 
 @asynccontextmanager
-async def busy(folder: Path, when_busy: str, **settings: Any) -> AsyncIterator[House]:
+async def busy(folder: Path, when_busy: str, **settings: Any) -> AsyncIterator[TestBot]:
     """A bot whose turn waits at the gate."""
     plugins = folder / "data" / "plugins"
     plugins.mkdir(parents=True, exist_ok=True)
     (plugins / "gate.py").write_text(GATE)
-    async with living(folder, script, {"when_busy": when_busy, **settings}) as house:
-        await house.writes("wait", id="first")
+    async with run_bot(folder, script, {"when_busy": when_busy, **settings}) as bot:
+        await bot.writes("wait", id="first")
         await gate("reached").wait()
-        yield house
+        yield bot
 
 
 def gate(name: str) -> asyncio.Event:
@@ -72,86 +72,86 @@ def gate(name: str) -> asyncio.Event:
     return event
 
 
-def replies(house: House) -> Mapping[str, str]:
-    return {outbound.reply_to: outbound.reply.text for outbound in house.sent}
+def replies(bot: TestBot) -> Mapping[str, str]:
+    return {outbound.reply_to: outbound.reply.text for outbound in bot.sent}
 
 
-async def inbox_left(house: House) -> int:
-    count: int = await house.app.store.read(
+async def inbox_left(bot: TestBot) -> int:
+    count: int = await bot.app.store.read(
         lambda db: db.execute_sql("SELECT COUNT(*) FROM inbox WHERE is_done = 0").fetchone()[0]
     )
     return count
 
 
 async def test_queue_gives_each_message_a_turn_of_its_own(tmp_path: Path) -> None:
-    async with busy(tmp_path, "queue") as house:
-        await house.writes("two", id="second")
-        await house.writes("three", id="third")
+    async with busy(tmp_path, "queue") as bot:
+        await bot.writes("two", id="second")
+        await bot.writes("three", id="third")
         gate("opened").set()
-        await house.reply_to("third")
-        assert list(replies(house).values()) == ["re: wait", "re: two", "re: three"]
+        await bot.reply_to("third")
+        assert list(replies(bot).values()) == ["re: wait", "re: two", "re: three"]
 
 
 async def test_collect_joins_what_came_to_the_next_turn(tmp_path: Path) -> None:
-    async with busy(tmp_path, "collect") as house:
-        await house.writes("two", id="second")
-        await house.writes("three", id="third")
+    async with busy(tmp_path, "collect") as bot:
+        await bot.writes("two", id="second")
+        await bot.writes("three", id="third")
         gate("opened").set()
-        assert (await house.reply_to("second")).turn == "t2"
-        assert replies(house) == {"first": "re: wait", "second": "re: two + three"}
-        assert await inbox_left(house) == 0
-        await house.app.turns.queues.idle()
-        assert not house.app.turns._waiting, "nothing is kept of a line that is empty"
-        retried = (await house.says("/retry")).data
+        assert (await bot.reply_to("second")).turn == "t2"
+        assert replies(bot) == {"first": "re: wait", "second": "re: two + three"}
+        assert await inbox_left(bot) == 0
+        await bot.app.turns.queues.idle()
+        assert not bot.app.turns._waiting, "nothing is kept of a line that is empty"
+        retried = (await bot.says("/retry")).data
         assert retried is not None
-        assert (await house.reply_to(retried["asked"])).reply.text == "re: two\n\nthree"
+        assert (await bot.reply_to(retried["asked"])).reply.text == "re: two\n\nthree"
 
 
 async def test_steer_gives_it_to_the_running_turn_after_the_tool_results(tmp_path: Path) -> None:
-    async with busy(tmp_path, "steer") as house:
-        await house.writes("two", id="second")
+    async with busy(tmp_path, "steer") as bot:
+        await bot.writes("two", id="second")
         gate("opened").set()
-        assert (await house.reply_to("first")).reply.text == "re: wait + two"
-        roles = [(m["role"], m["content"]) for m in house.sent_to_model()][1:]
+        assert (await bot.reply_to("first")).reply.text == "re: wait + two"
+        roles = [(m["role"], m["content"]) for m in bot.sent_to_model()][1:]
         assert roles[-2:] == [("tool", "It is open."), ("user", "two")]
-        assert (await house.says("three")).text == "re: three"
-        assert "second" not in replies(house)
-        assert await inbox_left(house) == 0
-        assert "2 turns" in (await house.says("/context")).text
+        assert (await bot.says("three")).text == "re: three"
+        assert "second" not in replies(bot)
+        assert await inbox_left(bot) == 0
+        assert "2 turns" in (await bot.says("/context")).text
 
 
 async def test_steering_that_comes_too_late_gets_a_turn_of_its_own(tmp_path: Path) -> None:
-    async with living(tmp_path, script, {"when_busy": "steer"}) as house:
-        await house.writes("hang", id="first")
-        await house.server.reached.acquire()
-        await house.writes("two", id="second")
-        await house.says("/stop")
-        assert (await house.reply_to("second")).reply.text == "re: two"
+    async with run_bot(tmp_path, script, {"when_busy": "steer"}) as bot:
+        await bot.writes("hang", id="first")
+        await bot.server.reached.acquire()
+        await bot.writes("two", id="second")
+        await bot.says("/stop")
+        assert (await bot.reply_to("second")).reply.text == "re: two"
 
 
 async def test_interrupt_stops_the_running_turn_and_takes_the_new_message(tmp_path: Path) -> None:
-    async with living(tmp_path, script, {"when_busy": "interrupt"}) as house:
-        await house.writes("hang", id="first")
-        await house.server.reached.acquire()
-        assert (await house.says("two")).text == "re: two"
-        assert INTERRUPTED in (await house.reply_to("first")).reply.text
+    async with run_bot(tmp_path, script, {"when_busy": "interrupt"}) as bot:
+        await bot.writes("hang", id="first")
+        await bot.server.reached.acquire()
+        assert (await bot.says("two")).text == "re: two"
+        assert INTERRUPTED in (await bot.reply_to("first")).reply.text
 
 
 @pytest.mark.parametrize("mode", ["queue", "collect", "steer", "interrupt"])
 async def test_other_conversations_are_not_touched(tmp_path: Path, mode: str) -> None:
-    async with busy(tmp_path, mode) as house:
-        assert (await house.says("Hi", chat="other")).text == "re: Hi"
+    async with busy(tmp_path, mode) as bot:
+        assert (await bot.says("Hi", chat="other")).text == "re: Hi"
         gate("opened").set()
-        assert "first" not in replies(house)
-        assert (await house.reply_to("first")).reply.text == "re: wait"
+        assert "first" not in replies(bot)
+        assert (await bot.reply_to("first")).reply.text == "re: wait"
 
 
 async def test_one_conversation_may_do_it_otherwise(tmp_path: Path) -> None:
-    async with living(tmp_path, script) as house:
-        await house.says("/config when_busy interrupt --here")
-        await house.writes("hang", id="first")
-        await house.server.reached.acquire()
-        assert (await house.says("two")).text == "re: two"
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("/config when_busy interrupt --here")
+        await bot.writes("hang", id="first")
+        await bot.server.reached.acquire()
+        assert (await bot.says("two")).text == "re: two"
 
 
 @pytest.mark.parametrize("mode", ["collect", "steer"])
@@ -159,53 +159,53 @@ async def test_a_crash_neither_loses_nor_doubles_what_was_joined(tmp_path: Path,
     def later(request: Received) -> Answer:
         return Hang() if len(asked(request)) > 1 or asked(request) == ["hang"] else Say("Yes.")
 
-    async with living(tmp_path, later, {"when_busy": mode}) as house:
-        await house.writes("hang", id="first")
-        await house.server.reached.acquire()
-        await house.writes("two", id="second")
-        await house.writes("three", id="third")
-        await house.says("/stop")
-        await house.server.reached.acquire()
-        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
-    async with living(tmp_path, script, {"when_busy": mode}) as house:
+    async with run_bot(tmp_path, later, {"when_busy": mode}) as bot:
+        await bot.writes("hang", id="first")
+        await bot.server.reached.acquire()
+        await bot.writes("two", id="second")
+        await bot.writes("three", id="third")
+        await bot.says("/stop")
+        await bot.server.reached.acquire()
+        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
+    async with run_bot(tmp_path, script, {"when_busy": mode}) as bot:
         # The turn that was stopped stands where it stood: the restart is exact.
-        assert (await house.reply_to("second")).reply.text == "re: hang + two + three"
-        assert await inbox_left(house) == 0
-        assert "third" not in replies(house)
-        assert "2 turns" in (await house.says("/context")).text
+        assert (await bot.reply_to("second")).reply.text == "re: hang + two + three"
+        assert await inbox_left(bot) == 0
+        assert "third" not in replies(bot)
+        assert "2 turns" in (await bot.says("/context")).text
 
 
 async def test_a_turn_that_a_crash_cut_short_is_not_joined_by_what_came_while_it_ran(
     tmp_path: Path,
 ) -> None:
-    async with busy(tmp_path, "collect") as house:
-        await house.app.bot.intake.take(Inbound("second", Address("pipe", "main"), "two"))
-        await house.app.turns.queues.close()
-    async with living(tmp_path, script, {"when_busy": "collect"}) as house:
+    async with busy(tmp_path, "collect") as bot:
+        await bot.app.bot.intake.take(Inbound("second", Address("pipe", "main"), "two"))
+        await bot.app.turns.queues.close()
+    async with run_bot(tmp_path, script, {"when_busy": "collect"}) as bot:
         gate("opened").set()
-        await house.reply_to("second")
-        assert replies(house) == {"first": "re: wait", "second": "re: two"}
+        await bot.reply_to("second")
+        assert replies(bot) == {"first": "re: wait", "second": "re: two"}
 
 
 async def test_in_a_group_each_speaker_is_named_in_a_joined_turn(tmp_path: Path) -> None:
     settings = {"owners": ["pipe/ann", "pipe/bob"]}
-    async with busy(tmp_path, "collect", **settings) as house:
-        await house.writes("two", user="ann", id="second")
-        await house.writes("three", user="bob", id="third")
+    async with busy(tmp_path, "collect", **settings) as bot:
+        await bot.writes("two", user="ann", id="second")
+        await bot.writes("three", user="bob", id="third")
         gate("opened").set()
-        assert (await house.reply_to("second")).reply.text == "re: ann: two + bob: three"
-        retried = (await house.says("/retry", user="bob")).data
+        assert (await bot.reply_to("second")).reply.text == "re: ann: two + bob: three"
+        retried = (await bot.says("/retry", user="bob")).data
         assert retried is not None
-        again = (await house.reply_to(retried["asked"])).reply.text
+        again = (await bot.reply_to(retried["asked"])).reply.text
         assert again == "re: ann: two\n\nthree"
 
 
 @pytest.mark.parametrize("mode", ["collect", "steer"])
 async def test_a_line_is_bounded_in_every_mode(tmp_path: Path, mode: str) -> None:
-    async with busy(tmp_path, mode) as house:
+    async with busy(tmp_path, mode) as bot:
         for number in range(LONGEST_LINE - 1):
-            await house.writes("more", id=f"more{number}")
-        assert house.app.turns.is_busy(next(iter(house.app.conversations._open.values())).key)
+            await bot.writes("more", id=f"more{number}")
+        assert bot.app.turns.is_busy(next(iter(bot.app.conversations._open.values())).key)
         gate("opened").set()
-        await house.reply_to("first" if mode == "steer" else "more0")
-        assert await inbox_left(house) == 0
+        await bot.reply_to("first" if mode == "steer" else "more0")
+        assert await inbox_left(bot) == 0

@@ -15,7 +15,7 @@ from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS
 from tests.fakes.anthropic_server import AnthropicServer, Think
 from tests.fakes.openai_server import Call, Fail, Hang, OpenAIServer, Received, Say, Script
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 MODEL = "claude-sonnet-4-5"
 KEYS = {"ANTHROPIC_API_KEY": "sk-ant-test-key"}
@@ -30,17 +30,17 @@ def settings(server: AnthropicServer, **more: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def living_with_claude(
     folder: Path, script: Script = (), more: dict[str, Any] | None = None, **server: Any
-) -> AsyncIterator[tuple[House, AnthropicServer]]:
+) -> AsyncIterator[tuple[TestBot, AnthropicServer]]:
     async with AnthropicServer(script, key=KEYS["ANTHROPIC_API_KEY"], **server) as endpoint:
-        house = House()
-        async with running(folder, house, settings(endpoint, **(more or {})), KEYS):
-            yield house, endpoint
+        bot = TestBot()
+        async with running(folder, bot, settings(endpoint, **(more or {})), KEYS):
+            yield bot, endpoint
 
 
 async def test_a_turn_with_tools_and_thoughts_is_answered(tmp_path: Path) -> None:
     thought = Think("One moment.", (SUM,), "I should calculate.", redacted="c2VjcmV0")
-    async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (house, server):
-        reply = await house.says("What is six times seven?")
+    async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (bot, server):
+        reply = await bot.says("What is six times seven?")
         asked, answered, result = server.requests[-1].body["messages"]
     assert reply.text == "It is 42."
     kinds = [block["type"] for block in answered["content"]]
@@ -54,7 +54,7 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
 ) -> None:
     thought = Think("One moment.", (SUM,), "I should calculate.")
     async with AnthropicServer([thought, Hang(), Say("It is 42.")]) as server:
-        first = House()
+        first = TestBot()
         async with running(tmp_path, first, settings(server), KEYS):
             await first.writes("What is six times seven?", id="m1")
             for _ in range(2):
@@ -62,7 +62,7 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
             app = first.app
             for lanes in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
                 await lanes.close()  # as where the process ends
-        second = House()
+        second = TestBot()
         async with running(tmp_path, second, settings(server), KEYS):
             assert (await second.reply_to("m1")).reply.text == "It is 42."
         before, after = (server.requests[n].body["messages"] for n in (1, 2))
@@ -72,10 +72,10 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
 
 async def test_what_was_sent_is_shown_as_it_went_over_the_wire(tmp_path: Path) -> None:
     thought = Think("One moment.", (SUM,), "I should calculate.")
-    async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (house, server):
-        await house.says("What is six times seven?")
+    async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (bot, server):
+        await bot.says("What is six times seven?")
         for number, received in enumerate(server.requests, 1):
-            shown = (await house.says(f"/context request r{number} json")).data
+            shown = (await bot.says(f"/context request r{number} json")).data
             assert shown
             assert shown["request"]["is_same"]
             assert shown["body"] == received.body
@@ -84,8 +84,8 @@ async def test_what_was_sent_is_shown_as_it_went_over_the_wire(tmp_path: Path) -
 async def test_a_failed_tool_is_told_the_model_as_one(tmp_path: Path) -> None:
     broken = Call("calculate", '{"expression": "6 /"}')
     script = [Say(calls=(broken,)), Say("I can't.")]
-    async with living_with_claude(tmp_path, script) as (house, server):
-        await house.says("What is six divided by nothing?")
+    async with living_with_claude(tmp_path, script) as (bot, server):
+        await bot.says("What is six divided by nothing?")
         result = server.requests[-1].body["messages"][-1]["content"][0]
     assert result["is_error"] is True
 
@@ -95,16 +95,16 @@ async def test_a_conversation_that_grows_too_long_is_cut_and_goes_on(tmp_path: P
         return Say("They talked." if "tools" not in received.body else "Yes. " * 150)
 
     more = {"context": {"output_reserved": 500}}
-    async with living_with_claude(tmp_path, answer, more, window=9_000) as (house, _):
+    async with living_with_claude(tmp_path, answer, more, window=9_000) as (bot, _):
         for number in range(25):
-            reply = await house.says(f"Question {number}. " + "Well? " * 150)
+            reply = await bot.says(f"Question {number}. " + "Well? " * 150)
             assert reply.text.startswith("Yes.")
 
 
 async def test_a_wrong_key_is_told_by_its_name(tmp_path: Path) -> None:
     refused = Fail(401, {"type": "authentication_error", "message": "invalid x-api-key"})
-    async with living_with_claude(tmp_path, [refused]) as (house, _):
-        assert "check ANTHROPIC_API_KEY." in (await house.says("Hi")).text
+    async with living_with_claude(tmp_path, [refused]) as (bot, _):
+        assert "check ANTHROPIC_API_KEY." in (await bot.says("Hi")).text
 
 
 @pytest.fixture
@@ -116,10 +116,10 @@ def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_without_its_sdk_the_bot_says_that_nothing_is_cached_and_what_to_do(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = House()
+    bot = TestBot()
     config = {"model": MODEL, "brain": {"provider": "anthropic"}}
-    async with running(tmp_path, house, config, KEYS):
-        model, status = await house.says("/model"), await house.says("/status")
+    async with running(tmp_path, bot, config, KEYS):
+        model, status = await bot.says("/model"), await bot.says("/status")
     for text in (model.text, status.text, caplog.text):
         assert "caches nothing" in text
         assert INSTALL_ANTHROPIC in text
@@ -127,20 +127,20 @@ async def test_without_its_sdk_the_bot_says_that_nothing_is_cached_and_what_to_d
 
 @pytest.mark.usefixtures("without_sdk")
 async def test_its_protocol_at_another_address_wants_the_sdk(tmp_path: Path) -> None:
-    house = House()
+    bot = TestBot()
     own = {"provider": "mine", "backend": "anthropic", "config": {"base_url": "http://127.0.0.1:9"}}
-    async with running(tmp_path, house, {"model": MODEL, "brain": own}, {}):
-        assert INSTALL_ANTHROPIC in (await house.says("Hi")).text
+    async with running(tmp_path, bot, {"model": MODEL, "brain": own}, {}):
+        assert INSTALL_ANTHROPIC in (await bot.says("Hi")).text
 
 
 async def test_its_protocol_may_be_spoken_at_any_address(tmp_path: Path) -> None:
     async with AnthropicServer([Say("Hello.")], key="own-key") as server:
         place = {"base_url": server.base_url, "api_key": "{{secret.MINE}}"}
         own = {"provider": "mine", "backend": "anthropic", "config": place}
-        house = House()
+        bot = TestBot()
         config = {"model": MODEL, "brain": own}
-        async with running(tmp_path, house, config, {"MINE": "own-key"}):
-            assert (await house.says("Hi")).text == "Hello."
+        async with running(tmp_path, bot, config, {"MINE": "own-key"}):
+            assert (await bot.says("Hi")).text == "Hello."
 
 
 def test_the_line_that_installs_the_sdk_names_a_file_that_has_it() -> None:
@@ -157,10 +157,10 @@ async def test_the_ledger_has_what_the_cache_was_read_and_written_at_their_own_p
     def answer(received: Received) -> Say:
         return Say("Yes.")
 
-    async with living_with_claude(tmp_path, answer) as (house, server):
+    async with living_with_claude(tmp_path, answer) as (bot, server):
         for number in range(6):
-            await house.says(f"Question {number}. " + "It was a dark night. " * 60)
-        usage = await house.says("/usage")
+            await bot.says(f"Question {number}. " + "It was a dark night. " * 60)
+        usage = await bot.says("/usage")
     assert usage.data is not None
     bill = usage.data["chat"]["this chat, in all"]
     fresh, read, written = (
@@ -185,7 +185,7 @@ WORDY = "internationalization and compartmentalization of counterintelligence " 
 @asynccontextmanager
 async def moving_to_claude(
     folder: Path, window: int, strategy: str, is_counted: bool = True
-) -> AsyncIterator[tuple[House, AnthropicServer]]:
+) -> AsyncIterator[tuple[TestBot, AnthropicServer]]:
     """A long conversation with another model, which Claude is about to go on with: it counts three
     times as much as the meter does, which knows nothing of it."""
 
@@ -203,34 +203,34 @@ async def moving_to_claude(
         agents = [{"id": "claude", "brain": {**brain, **more}}]
         config = {"model": "gpt-4o-mini", "agents": agents, "context": {"strategy": strategy}}
         secrets = {"OPENAI_BASE_URL": other.base_url, "OPENAI_API_KEY": "k", **KEYS}
-        house = House()
-        async with running(folder, house, config, secrets):
+        bot = TestBot()
+        async with running(folder, bot, config, secrets):
             for number in range(21):
-                await house.says(f"Question {number}. {WORDY}")
-            await house.says("/agent claude")
-            yield house, server
+                await bot.says(f"Question {number}. {WORDY}")
+            await bot.says("/agent claude")
+            yield bot, server
 
 
 async def test_a_long_conversation_is_counted_once_before_it_is_cut_by_a_guess(
     tmp_path: Path,
 ) -> None:
-    async with moving_to_claude(tmp_path, 8_000, "truncate") as (house, server):
+    async with moving_to_claude(tmp_path, 8_000, "truncate") as (bot, server):
         for _ in range(3):
-            assert (await house.says("And now?")).text == "Yes."
+            assert (await bot.says("And now?")).text == "Yes."
         assert len(server.counted) == 1
         assert len(server.requests) == len(server.bills) == 3, "nothing was refused as too long"
         assert server.counted[0].keys() == {"model", "messages", "system", "tools"}
 
 
 async def test_where_nothing_is_counted_the_bot_goes_on_without(tmp_path: Path) -> None:
-    async with moving_to_claude(tmp_path, 8_000, "full", is_counted=False) as (house, server):
+    async with moving_to_claude(tmp_path, 8_000, "full", is_counted=False) as (bot, server):
         for _ in range(2):
-            assert (await house.says("And now?")).text.startswith("Yes.")
+            assert (await bot.says("And now?")).text.startswith("Yes.")
         assert len(server.counted) == 1, "it is not asked again"
         assert len(server.requests) > len(server.bills), "it was too long, as nobody knew"
 
 
 async def test_a_short_conversation_is_counted_by_nobody(tmp_path: Path) -> None:
-    async with living_with_claude(tmp_path, [Say("Yes.")]) as (house, server):
-        await house.says("Hi")
+    async with living_with_claude(tmp_path, [Say("Yes.")]) as (bot, server):
+        await bot.says("Hi")
         assert server.counted == []

@@ -10,8 +10,8 @@ import pytest
 
 from tests.fakes.openai_server import Answer, Hang, Received, Say
 from tests.points.wire import answered, asks, compactions, data, events, settle, summarised
-from tests.whole.house import House, living
 from tests.whole.test_access import OWNER, afar, befriended
+from tests.whole.testbot import TestBot, run_bot
 
 SETTINGS = {"context": {"max_tokens": 32_000}}
 LOW = {"trigger_ratio": 0.1, "reserve_ratio": 0.01}
@@ -25,19 +25,19 @@ def in_fields(request: Received) -> Answer:
     return Say("Yes. " * 400)
 
 
-async def talk(house: House, count: int) -> None:
+async def talk(bot: TestBot, count: int) -> None:
     for number in range(1, count + 1):
-        await house.says(f"question {number}")
+        await bot.says(f"question {number}")
 
 
-async def compress(house: House, config: Any = None) -> str:
-    reply = await house.says(f"/context compress {'' if config is None else json.dumps(config)}")
-    await settle(house)
+async def compress(bot: TestBot, config: Any = None) -> str:
+    reply = await bot.says(f"/context compress {'' if config is None else json.dumps(config)}")
+    await settle(bot)
     return reply.text
 
 
-async def in_play(house: House) -> list[str]:
-    return list((await data(house, "/context json"))["turns"])
+async def in_play(bot: TestBot) -> list[str]:
+    return list((await data(bot, "/context json"))["turns"])
 
 
 async def test_it_works_under_every_strategy(tmp_path: Path) -> None:
@@ -45,59 +45,59 @@ async def test_it_works_under_every_strategy(tmp_path: Path) -> None:
         folder = tmp_path / strategy
         folder.mkdir()
         context = {"max_tokens": 32_000, "strategy": strategy, "full_turns": 8}
-        async with living(folder, in_fields, {"context": context}) as house:
-            await talk(house, 8)
-            said = await compress(house, LOW)
-            await house.says("And now?")
-            assert "# Next steps" in json.dumps(answered(house)[-1]["messages"]), strategy
+        async with run_bot(folder, in_fields, {"context": context}) as bot:
+            await talk(bot, 8)
+            said = await compress(bot, LOW)
+            await bot.says("And now?")
+            assert "# Next steps" in json.dumps(answered(bot)[-1]["messages"]), strategy
         assert said.startswith("Compacted t1"), strategy
 
 
 async def test_it_can_be_called_while_a_turn_runs_which_stays(tmp_path: Path) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
-        await talk(house, 8)
-        asking = await asks(house, "Wait for me.", "think")
-        assert (await compress(house, LOW)).startswith("Compacted t1 to t8")
-        assert await in_play(house) == ["t9"]
-        await house.says("/stop")
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
+        await talk(bot, 8)
+        asking = await asks(bot, "Wait for me.", "think")
+        assert (await compress(bot, LOW)).startswith("Compacted t1 to t8")
+        assert await in_play(bot) == ["t9"]
+        await bot.says("/stop")
         assert "Let me think" in (await asking).text
 
 
 async def test_undo_takes_it_back_and_its_summary_too(tmp_path: Path) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
-        await talk(house, 8)
-        before = answered(house)[-1]["messages"]
-        await compress(house, LOW)
-        assert await in_play(house) == []
-        await house.says("/context undo")
-        assert len(await in_play(house)) == 8
-        await house.says("And now?")
-        sent = answered(house)[-1]["messages"]
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
+        await talk(bot, 8)
+        before = answered(bot)[-1]["messages"]
+        await compress(bot, LOW)
+        assert await in_play(bot) == []
+        await bot.says("/context undo")
+        assert len(await in_play(bot)) == 8
+        await bot.says("And now?")
+        sent = answered(bot)[-1]["messages"]
         assert sent[: len(before)] == before
-        await compress(house, LOW)
-        assert len(await compactions(house)) == 2
+        await compress(bot, LOW)
+        assert len(await compactions(bot)) == 2
 
 
 async def test_where_nothing_may_leave_it_is_no_event_and_costs_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
         low = {"trigger_ratio": 0.02, "reserve_ratio": 0.01}
-        assert "no finished turn is in play" in await compress(house, low)
-        await talk(house, 8)
-        await house.says("/context pin t1-t8")
-        assert "all turns are pinned" in await compress(house, LOW)
-        await house.says("/context unpin t1-t8")
-        said = await compress(house, low)
+        assert "no finished turn is in play" in await compress(bot, low)
+        await talk(bot, 8)
+        await bot.says("/context pin t1-t8")
+        assert "all turns are pinned" in await compress(bot, LOW)
+        await bot.says("/context unpin t1-t8")
+        said = await compress(bot, low)
         assert "the system prompt and the tools alone fill" in said
-        assert not await events(house, "compact")
-        assert not summarised(house)
+        assert not await events(bot, "compact")
+        assert not summarised(bot)
 
 
 async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
-        await talk(house, 8)
-        await compress(house, LOW)
-        assert (await compress(house, LOW)).startswith("There is nothing to compress")
-        assert len(summarised(house)) == 1
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
+        await talk(bot, 8)
+        await compress(bot, LOW)
+        assert (await compress(bot, LOW)).startswith("There is nothing to compress")
+        assert len(summarised(bot)) == 1
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
     ["{", "[]", "0.5", '"trigger_ratio"', "trigger_ratio=0.5", "[" * 5_000, '{"trigger_ratio": }'],
 )
 async def test_what_is_no_object_is_refused_with_an_example(tmp_path: Path, text: str) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
-        said = (await house.says(f"/context compress {text}")).text
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
+        said = (await bot.says(f"/context compress {text}")).text
     assert 'compress {"trigger_ratio": 0.5, "reserve_ratio": 0.1}' in said
     assert "Nothing was changed" in said
 
@@ -125,39 +125,39 @@ UNFIT: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 async def test_each_one_off_setting_is_checked_as_config_does(tmp_path: Path) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
-        await talk(house, 8)
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
+        await talk(bot, 8)
         for config, told in UNFIT:
-            assert told in await compress(house, LOW | config)
-        assert not summarised(house)
-        typed = (await house.says("/config context.trigger_ratio 0.95")).text
-        assert await compress(house, {"trigger_ratio": 0.95}) == typed
+            assert told in await compress(bot, LOW | config)
+        assert not summarised(bot)
+        typed = (await bot.says("/config context.trigger_ratio 0.95")).text
+        assert await compress(bot, {"trigger_ratio": 0.95}) == typed
 
 
 async def test_it_is_checked_together_with_what_holds_here(tmp_path: Path) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
-        await house.says("/config context.reserve_ratio 0.3 --here")
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
+        await bot.says("/config context.reserve_ratio 0.3 --here")
         assert "it must be less than context.trigger_ratio" in await compress(
-            house, {"trigger_ratio": 0.2}
+            bot, {"trigger_ratio": 0.2}
         )
 
 
 async def test_one_off_settings_are_for_those_who_may_set_them(tmp_path: Path) -> None:
-    async with afar(tmp_path) as house:
-        await befriended(house, "ann")
-        plain = (await house.says("/context compress", "ann", "ann")).text
+    async with afar(tmp_path) as bot:
+        await befriended(bot, "ann")
+        plain = (await bot.says("/context compress", "ann", "ann")).text
         assert plain.startswith("There is nothing to compress")
-        told = (await house.says('/context compress {"trigger_ratio": 0.5}', "ann", "ann")).text
+        told = (await bot.says('/context compress {"trigger_ratio": 0.5}', "ann", "ann")).text
         assert "only an owner may set context.trigger_ratio here" in told
-        await house.says("/config users_may_set context.trigger_ratio 0.3..0.9", OWNER, OWNER)
-        told = (await house.says('/context compress {"trigger_ratio": 0.2}', "ann", "ann")).text
+        await bot.says("/config users_may_set context.trigger_ratio 0.3..0.9", OWNER, OWNER)
+        told = (await bot.says('/context compress {"trigger_ratio": 0.2}', "ann", "ann")).text
         assert "you can set at least 0.3 and at most 0.9" in told
-        told = (await house.says('/context compress {"trigger_ratio": 0.4}', "ann", "ann")).text
+        told = (await bot.says('/context compress {"trigger_ratio": 0.4}', "ann", "ann")).text
         assert told.startswith("There is nothing to compress")
 
 
 async def test_settings_on_lines_of_their_own_are_read(tmp_path: Path) -> None:
-    async with living(tmp_path, in_fields, SETTINGS) as house:
-        await talk(house, 8)
-        said = (await house.says(f"/context compress\n{json.dumps(LOW, indent=2)}")).text
+    async with run_bot(tmp_path, in_fields, SETTINGS) as bot:
+        await talk(bot, 8)
+        said = (await bot.says(f"/context compress\n{json.dumps(LOW, indent=2)}")).text
     assert said.startswith("Compacted t1")

@@ -17,7 +17,7 @@ import pytest
 from channels.message import Address, Outbound, Reply
 from channels.pipe import Pipe
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SUMMARY = "They talked about Lisbon."
 FILES = Path("data/audiences/pipe-main/files")
@@ -36,28 +36,28 @@ def echo(request: Received) -> Answer:
     return Say(f"reply {str(last['content']).split()[-1]}" + " and so on" * 20)
 
 
-async def talk(house: House, count: int, start: int = 1) -> None:
+async def talk(bot: TestBot, count: int, start: int = 1) -> None:
     for number in range(start, start + count):
-        await house.says(f"question {number}")
-        await house.app.conversations.settle()
+        await bot.says(f"question {number}")
+        await bot.app.conversations.settle()
 
 
-async def data(house: House, line: str) -> dict[str, Any]:
+async def data(bot: TestBot, line: str) -> dict[str, Any]:
     """A command's data, as JSON has it."""
-    reply = await house.says(line)
+    reply = await bot.says(line)
     assert reply.data is not None, reply.text
     return dict(orjson.loads(orjson.dumps(reply.data)))
 
 
-async def states(house: House) -> dict[str, str]:
-    turns = (await data(house, "/context turns"))["turns"]
+async def states(bot: TestBot) -> dict[str, str]:
+    turns = (await data(bot, "/context turns"))["turns"]
     return {turn["turn"]: ", ".join(turn["state"]) for turn in turns}
 
 
-async def request_of(house: House, text: str) -> list[dict[str, Any]]:
+async def request_of(bot: TestBot, text: str) -> list[dict[str, Any]]:
     """What the model is sent for a message, without the system prompt."""
-    await house.says(text)
-    requests = [r.body["messages"] for r in house.server.requests if "tools" in r.body]
+    await bot.says(text)
+    requests = [r.body["messages"] for r in bot.server.requests if "tools" in r.body]
     return list(requests[-1][1:])
 
 
@@ -65,19 +65,19 @@ async def request_of(house: House, text: str) -> list[dict[str, Any]]:
 
 
 async def test_who_wants_to_clear_some_turns_does_not_lose_all_of_them(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("One."), Say("Two.")]) as house:
-        await house.says("a")
-        await house.says("b")
-        refusal = (await house.says("/context clear t1")).text
+    async with run_bot(tmp_path, [Say("One."), Say("Two.")]) as bot:
+        await bot.says("a")
+        await bot.says("b")
+        refusal = (await bot.says("/context clear t1")).text
         assert "so nothing was changed" in refusal
         assert "/context drop" in refusal
-        assert "Cleared: t1 to t2" in (await house.says("/context clear")).text
+        assert "Cleared: t1 to t2" in (await bot.says("/context clear")).text
 
 
 async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        await talk(house, 4)
-        reply = await house.says("/context")
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        await talk(bot, 4)
+        reply = await bot.says("/context")
     assert "measured at the last request" in reply.text
     assert "| turns (t1 to t4) |" in reply.text
     assert "In play: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
@@ -102,19 +102,19 @@ async def test_the_turn_that_runs_now_is_over_when_the_next_cut_comes(
     tmp_path: Path, strategy: str, comes: str
 ) -> None:
     settings = {"agent_max_context_turns": 6, "context": {"strategy": strategy}}
-    async with living(tmp_path, [Hang("Half")], settings) as house:
-        running = asyncio.create_task(house.says("Hello?"))
-        await house.server.reached.acquire()
-        reply = await house.says("/context")
-        await house.says("/stop")
+    async with run_bot(tmp_path, [Hang("Half")], settings) as bot:
+        running = asyncio.create_task(bot.says("Hello?"))
+        await bot.server.reached.acquire()
+        reply = await bot.says("/context")
+        await bot.says("/stop")
         await running
     assert f"Next cut: {comes}" in reply.text
 
 
 async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        await talk(house, 8)
-        reply = await house.says("/context")
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        await talk(bot, 8)
+        reply = await bot.says("/context")
     assert "| summary |" in reply.text
     assert "t1 to t3," in reply.text
     assert "(trim: 7 turns were over the limit of 6)" in reply.text
@@ -127,23 +127,23 @@ async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: 
 
 
 async def test_after_an_undo_the_glance_says_until_when_no_cut_is_made(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        await talk(house, 7)
-        undone = await house.says("/context undo")
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        await talk(bot, 7)
+        undone = await bot.says("/context undo")
         assert "t1 to t3 are back in play" in undone.text
-        assert "nothing is cut before t12 begins" in (await house.says("/context")).text
-        await talk(house, 5, start=8)
-        assert "nothing is cut before" not in (await house.says("/context")).text
-        assert (await states(house))["t4"] == "summarised"
+        assert "nothing is cut before t12 begins" in (await bot.says("/context")).text
+        await talk(bot, 5, start=8)
+        assert "nothing is cut before" not in (await bot.says("/context")).text
+        assert (await states(bot))["t4"] == "summarised"
 
 
 async def test_an_undo_that_holds_no_cut_off_leaves_the_forecast_as_it_was(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 2)
-        before = (await data(house, "/context"))["next_cut"]
-        await house.says("/context clear")
-        assert "by itself" not in (await house.says("/context undo")).text
-        after = await data(house, "/context")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 2)
+        before = (await data(bot, "/context"))["next_cut"]
+        await bot.says("/context clear")
+        assert "by itself" not in (await bot.says("/context undo")).text
+        after = await data(bot, "/context")
         assert (after["held_off_until"], after["next_cut"]) == (None, before)
         assert before["at"] == "t21"
 
@@ -151,31 +151,31 @@ async def test_an_undo_that_holds_no_cut_off_leaves_the_forecast_as_it_was(tmp_p
 async def test_a_model_with_a_small_window_is_named_as_what_sets_the_budget(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as house:
-        reply = await house.says("/context")
+    async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
+        reply = await bot.says("/context")
     assert "of 6k tokens" in reply.text
     assert "Besides the reply it has room for 6k, so that is the budget" in reply.text
 
 
 async def test_a_running_turn_is_shown_and_counted(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello."), Hang("Well")]) as house:
-        await house.says("Hi")
-        await house.writes("A long one. " * 50, id="slow")
-        await house.server.reached.acquire()
-        await house.server.reached.acquire()
-        assert "| running turn (t2) |" in (await house.says("/context")).text
-        assert (await states(house)) == {"t1": "in play", "t2": "running"}
-        refused = await house.says("/context drop t2")
+    async with run_bot(tmp_path, [Say("Hello."), Hang("Well")]) as bot:
+        await bot.says("Hi")
+        await bot.writes("A long one. " * 50, id="slow")
+        await bot.server.reached.acquire()
+        await bot.server.reached.acquire()
+        assert "| running turn (t2) |" in (await bot.says("/context")).text
+        assert (await states(bot)) == {"t1": "in play", "t2": "running"}
+        refused = await bot.says("/context drop t2")
         assert "t2 is being answered" in refused.text
-        await house.says("/stop")
-        await house.reply_to("slow")
+        await bot.says("/stop")
+        await bot.reply_to("slow")
 
 
 async def test_detail_and_json_hold_everything(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("a sum, please")
-        detail = (await house.says("/context detail")).text
-        reply = await house.says("/context json")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("a sum, please")
+        detail = (await bot.says("/context detail")).text
+        reply = await bot.says("/context json")
     for piece in ("calculate result", "calls calculate", "You are Parley", "tool_result_limit"):
         assert piece in detail
     assert json.loads(reply.text.removeprefix("```json").removesuffix("```")) == orjson.loads(
@@ -184,12 +184,12 @@ async def test_detail_and_json_hold_everything(tmp_path: Path) -> None:
 
 
 async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        assert "no turns yet" in (await house.says("/context turns")).text
-        await talk(house, 7)
-        await house.says("/context pin t5")
-        await house.says("/context drop t6")
-        assert await states(house) == {
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        assert "no turns yet" in (await bot.says("/context turns")).text
+        await talk(bot, 7)
+        await bot.says("/context pin t5")
+        await bot.says("/context drop t6")
+        assert await states(bot) == {
             "t1": "summarised",
             "t2": "summarised",
             "t3": "summarised",
@@ -198,31 +198,31 @@ async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
             "t6": "dropped",
             "t7": "in play",
         }
-        await house.says("/context clear")
-        assert set((await states(house)).values()) == {"cleared", "dropped"}
-        one = await house.says("/context turns t2-t3")
+        await bot.says("/context clear")
+        assert set((await states(bot)).values()) == {"cleared", "dropped"}
+        one = await bot.says("/context turns t2-t3")
         assert one.text.count("\n") == 3
 
 
 async def test_of_many_turns_the_newest_are_listed_and_the_others_can_be(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"context": {"strategy": "full"}}) as house:
-        await talk(house, 32)
-        reply = await house.says("/context turns")
+    async with run_bot(tmp_path, echo, {"context": {"strategy": "full"}}) as bot:
+        await talk(bot, 32)
+        reply = await bot.says("/context turns")
         assert "| t2 |" not in reply.text
         assert "| t3 |" in reply.text
         assert "/context turns t1-t2" in reply.text
-        assert "| t2 |" in (await house.says("/context turns t1-t2")).text
+        assert "| t2 |" in (await bot.says("/context turns t1-t2")).text
 
 
 @pytest.mark.parametrize("turns", [3, 6, 7])
 async def test_the_preview_is_what_is_sent(tmp_path: Path, turns: int) -> None:
     """Within the limits, at the limit (with a summary that is ready), and after a cut."""
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        await talk(house, turns)
-        previewed = [m for m in (await data(house, "/context preview"))["messages"] if m["turn"]]
-        text = (await house.says("/context preview")).text
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        await talk(bot, turns)
+        previewed = [m for m in (await data(bot, "/context preview"))["messages"] if m["turn"]]
+        text = (await bot.says("/context preview")).text
         summary = "| summary |" in text
-        sent = await request_of(house, "question next")
+        sent = await request_of(bot, "question next")
     assert [message["message"] for message in previewed] == [m["role"] for m in sent]
     assert summary == (SUMMARY in sent[0]["content"])
     for shown, real in zip(previewed[:-1], sent[:-1], strict=True):
@@ -231,20 +231,20 @@ async def test_the_preview_is_what_is_sent(tmp_path: Path, turns: int) -> None:
 
 
 async def test_the_rows_of_the_preview_add_up_to_what_it_says(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for text in ("Hello", "What is a fjord?", "And a sound?"):
-            await house.says(text)
-            preview = await data(house, "/context preview")
+            await bot.says(text)
+            preview = await data(bot, "/context preview")
             assert sum(row["tokens"] for row in preview["messages"]) == preview["tokens"]
-            assert preview["tokens"] == (await data(house, "/context"))["tokens"]
+            assert preview["tokens"] == (await data(bot, "/context"))["tokens"]
 
 
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        await talk(house, 3)
-        assert "Nothing leaves first" in (await house.says("/context preview")).text
-        await talk(house, 3, start=4)
-        reply = await house.says("/context preview")
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        await talk(bot, 3)
+        assert "Nothing leaves first" in (await bot.says("/context preview")).text
+        await talk(bot, 3, start=4)
+        reply = await bot.says("/context preview")
     assert "Before that, t1 to t3 leave (about" in reply.text
     assert "7 turns were over the limit of 6. Their summary is ready" in reply.text
 
@@ -253,11 +253,11 @@ async def test_the_preview_of_an_overlong_context_climbs_the_emergency_ladder(
     tmp_path: Path,
 ) -> None:
     settings = {"context": {"strategy": "full"}, "tools": {"offer": "all"}}
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 30)
-        await house.says("/config context.max_tokens 3500 --here")
-        reply = await house.says("/context preview")
-        sent = await request_of(house, "question next")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 30)
+        await bot.says("/config context.max_tokens 3500 --here")
+        reply = await bot.says("/context preview")
+        sent = await request_of(bot, "question next")
     assert "the request was too long for the model" in reply.text
     assert reply.data is not None
     previewed = [m for m in reply.data["messages"] if m["turn"]]
@@ -265,14 +265,14 @@ async def test_the_preview_of_an_overlong_context_climbs_the_emergency_ladder(
 
 
 async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        assert "never been changed" in (await house.says("/context history")).text
-        await talk(house, 7)
-        await house.says("/context pin t7")
-        await house.says("/context drop t5")
-        await house.says("/context undo")
-        reply = await house.says("/context history")
-        events = (await data(house, "/context history"))["events"]
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
+        assert "never been changed" in (await bot.says("/context history")).text
+        await talk(bot, 7)
+        await bot.says("/context pin t7")
+        await bot.says("/context drop t5")
+        await bot.says("/context undo")
+        reply = await bot.says("/context history")
+        events = (await data(bot, "/context history"))["events"]
     assert [(e["kind"], e["actor"], e["undone"]) for e in events] == [
         ("compact", "strategy", False),
         ("pin", "person", False),
@@ -288,11 +288,11 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
 
 
 async def test_compact_puts_a_summary_in_the_place_of_the_turns(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 5)
-        reply = await house.says("/context compact the budget")
-        asked = house.sent_to_model()[0]["content"]
-        sent = await request_of(house, "question 6")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 5)
+        reply = await bot.says("/context compact the budget")
+        asked = bot.sent_to_model()[0]["content"]
+        sent = await request_of(bot, "question 6")
     assert reply.text.startswith("Compacted t1 to t4: ")
     assert "by gpt-4o-mini:\n\n> They talked about Lisbon." in reply.text
     assert "the budget" in asked
@@ -301,80 +301,80 @@ async def test_compact_puts_a_summary_in_the_place_of_the_turns(tmp_path: Path) 
 
 
 async def test_a_compact_that_would_not_shrink_writes_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello."), Say("much longer " * 50)]) as house:
-        assert "nothing to compact" in (await house.says("/context compact")).text
-        await house.says("Hi")
-        reply = await house.says("/context compact")
+    async with run_bot(tmp_path, [Say("Hello."), Say("much longer " * 50)]) as bot:
+        assert "nothing to compact" in (await bot.says("/context compact")).text
+        await bot.says("Hi")
+        reply = await bot.says("/context compact")
         assert reply.text.startswith("Nothing was changed: t1 has")
-        assert "never been changed" in (await house.says("/context history")).text
+        assert "never been changed" in (await bot.says("/context history")).text
 
 
 async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         return echo(request) if "tools" in request.body else Hang()
 
-    async with living(tmp_path, script) as house:
-        await talk(house, 3)
-        await house.writes("/context compact", id="slow")
+    async with run_bot(tmp_path, script) as bot:
+        await talk(bot, 3)
+        await bot.writes("/context compact", id="slow")
         for _ in range(4):
-            await house.server.reached.acquire()
-        assert "In play: 3 turns" in (await house.says("/context")).text
-        assert (await house.says("/context pin t1")).text.startswith("Pinned")
-        await house.app.bot.commands.queues.close()
+            await bot.server.reached.acquire()
+        assert "In play: 3 turns" in (await bot.says("/context")).text
+        assert (await bot.says("/context pin t1")).text.startswith("Pinned")
+        await bot.app.bot.commands.queues.close()
 
 
 async def test_pinned_turns_stay_through_cuts_until_they_are_unpinned(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 4}) as house:
-        await talk(house, 3)
-        reply = await house.says("/context pin t1")
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 4}) as bot:
+        await talk(bot, 3)
+        reply = await bot.says("/context pin t1")
         assert reply.text.startswith("Pinned: t1 (about")
-        await talk(house, 6, start=4)
-        assert (await states(house))["t1"] == "pinned"
-        assert (await states(house))["t2"] == "summarised"
-        sent = await request_of(house, "question 10")
+        await talk(bot, 6, start=4)
+        assert (await states(bot))["t1"] == "pinned"
+        assert (await states(bot))["t2"] == "summarised"
+        sent = await request_of(bot, "question 10")
         assert sent[0]["content"].endswith("question 1")
-        assert "Unpinned: t1; it may leave" in (await house.says("/context unpin t1")).text
-        await talk(house, 4, start=11)
-        assert (await states(house))["t1"] == "summarised"
+        assert "Unpinned: t1; it may leave" in (await bot.says("/context unpin t1")).text
+        await talk(bot, 4, start=11)
+        assert (await states(bot))["t1"] == "summarised"
 
 
 async def test_pins_that_fill_the_budget_are_warned_of(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_tokens": 1_000}) as house:
-        await house.says("word " * 600)
-        assert "of the budget" in (await house.says("/context pin t1")).text
+    async with run_bot(tmp_path, echo, {"agent_max_context_tokens": 1_000}) as bot:
+        await bot.says("word " * 600)
+        assert "of the budget" in (await bot.says("/context pin t1")).text
 
 
 async def test_an_undo_restores_the_request_byte_for_byte(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 5)
-        before = await request_of(house, "again")
-        await house.says("/undo")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 5)
+        before = await request_of(bot, "again")
+        await bot.says("/undo")
         for steer in ("/context drop t2-t3", "/context compact", "/context clear"):
-            await house.says(steer)
-            assert (await house.says("/context undo")).text.startswith("Undone: the ")
-        assert await request_of(house, "again") == before
+            await bot.says(steer)
+            assert (await bot.says("/context undo")).text.startswith("Undone: the ")
+        assert await request_of(bot, "again") == before
 
 
 async def test_redo_does_again_what_was_undone_last(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 4)
-        assert "nothing to undo" in (await house.says("/context undo")).text
-        await house.says("/context drop t2")
-        undone = await house.says("/context undo")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 4)
+        assert "nothing to undo" in (await bot.says("/context undo")).text
+        await bot.says("/context drop t2")
+        undone = await bot.says("/context undo")
         assert "t2 is back in play" in undone.text
         assert undone.actions[0].command == "/context redo"
-        assert "t2 is out of the context" in (await house.says("/context redo")).text
-        assert "nothing to redo" in (await house.says("/context redo")).text
-        assert (await states(house))["t2"] == "dropped"
+        assert "t2 is out of the context" in (await bot.says("/context redo")).text
+        assert "nothing to redo" in (await bot.says("/context redo")).text
+        assert (await states(bot))["t2"] == "dropped"
 
 
 async def test_clear_forgets_the_summary_too(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        assert "nothing to clear" in (await house.says("/context clear")).text
-        await talk(house, 3)
-        await house.says("/context compact")
-        reply = await house.says("/context clear")
-        sent = await request_of(house, "Who am I?")
+    async with run_bot(tmp_path, echo) as bot:
+        assert "nothing to clear" in (await bot.says("/context clear")).text
+        await talk(bot, 3)
+        await bot.says("/context compact")
+        reply = await bot.says("/context clear")
+        sent = await request_of(bot, "Who am I?")
     assert "t3 (2 messages, about" in reply.text
     assert "and the summary of older turns" in reply.text
     assert [message["content"] for message in sent] == ["Who am I?"]
@@ -394,47 +394,47 @@ async def test_clear_forgets_the_summary_too(tmp_path: Path) -> None:
 async def test_turns_that_are_none_are_refused_and_nothing_changes(
     tmp_path: Path, verb: str, turns: str, sentence: str
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 3)
-        reply = await house.says(f"/context {verb} {turns}")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 3)
+        reply = await bot.says(f"/context {verb} {turns}")
         assert sentence in reply.text
         assert "\n" not in reply.text
-        assert "never been changed" in (await house.says("/context history")).text
+        assert "never been changed" in (await bot.says("/context history")).text
 
 
 async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 4)
-        await house.says("/context drop t1")
-        await house.says("/context pin t3")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 4)
+        await bot.says("/context drop t1")
+        await bot.says("/context pin t3")
         for line, sentence in (
             ("/context pin t1-t2", "t1 is not in play (see /context turns); nothing was changed."),
             ("/context drop t1", "t1 is not in play"),
             ("/context pin t3", "t3 is already pinned."),
             ("/context unpin t2-t3", "t2 is not pinned (pinned: t3); nothing was changed."),
         ):
-            assert sentence in (await house.says(line)).text
-        assert len((await data(house, "/context history"))["events"]) == 2
+            assert sentence in (await bot.says(line)).text
+        assert len((await data(bot, "/context history"))["events"]) == 2
 
 
 async def test_a_mistyped_word_gets_a_hint(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        assert "did you mean /context compact?" in (await house.says("/context comapct")).text
-        assert "/help context" in (await house.says("/context qqq")).text
-        assert "compact" in (await house.says("/help context")).text
+    async with run_bot(tmp_path) as bot:
+        assert "did you mean /context compact?" in (await bot.says("/context comapct")).text
+        assert "/help context" in (await bot.says("/context qqq")).text
+        assert "compact" in (await bot.says("/help context")).text
 
 
 # --- searching ---
 
 
 async def test_search_finds_what_left_and_marks_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Wir treffen uns in der Straße nach Lissabon")
-        await house.says("a sum, please")
-        await house.says("/context clear")
-        await house.says("And now?")
-        found = await house.says("/context search STRASSE lissabon")
-        call = await house.says("/context search 6*7")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Wir treffen uns in der Straße nach Lissabon")
+        await bot.says("a sum, please")
+        await bot.says("/context clear")
+        await bot.says("And now?")
+        found = await bot.says("/context search STRASSE lissabon")
+        call = await bot.says("/context search 6*7")
     assert found.text.startswith("1 message with “STRASSE lissabon”:")
     assert "- **t1** user, " in found.text
     assert "(cleared): Wir treffen uns in der **Straße** nach **Lissabon**" in found.text
@@ -442,47 +442,47 @@ async def test_search_finds_what_left_and_marks_it(tmp_path: Path) -> None:
 
 
 async def test_the_part_that_matches_is_shown_however_deep_it_stands(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("hay " * 2_000 + "needle" + " hay" * 2_000)
-        reply = await house.says("/context search NEEDLE")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("hay " * 2_000 + "needle" + " hay" * 2_000)
+        reply = await bot.says("/context search NEEDLE")
     assert "…y hay" in reply.text
     assert "**needle**" in reply.text
     assert len(reply.text) < 300
 
 
 async def test_search_says_when_only_a_part_or_nothing_is_found(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("red wine")
-        await house.says("white bread")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("red wine")
+        await bot.says("white bread")
         assert (
             "No message contains all of “red bread”"
-            in (await house.says("/context search red bread")).text
+            in (await bot.says("/context search red bread")).text
         )
-        assert "Nothing in this conversation" in (await house.says("/context search quark")).text
-        assert "needs words" in (await house.says("/context search  ")).text
+        assert "Nothing in this conversation" in (await bot.says("/context search quark")).text
+        assert "needs words" in (await bot.says("/context search  ")).text
 
 
 async def test_a_search_stays_in_its_conversation(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("a secret", chat="other")
-        assert "Nothing" in (await house.says("/context search secret")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("a secret", chat="other")
+        assert "Nothing" in (await bot.says("/context search secret")).text
 
 
 # --- files ---
 
 
 async def test_what_is_exported_can_be_imported_and_makes_a_valid_request(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        assert "nothing to export" in (await house.says("/context export")).text
-        await house.says("a sum, please")
-        await talk(house, 2)
-        await house.says("/context drop t2")
-        exported = await house.says("/context export")
+    async with run_bot(tmp_path, echo) as bot:
+        assert "nothing to export" in (await bot.says("/context export")).text
+        await bot.says("a sum, please")
+        await talk(bot, 2)
+        await bot.says("/context drop t2")
+        exported = await bot.says("/context export")
         whole = json.loads((tmp_path / SESSION / "context.json").read_text())
         terse = json.loads((tmp_path / SESSION / "context.terse.json").read_text())
-        imported = await house.says("/context import")
-        sent = await request_of(house, "question 7")
-        again = await house.says("/context undo")
+        imported = await bot.says("/context import")
+        sent = await request_of(bot, "question 7")
+        again = await bot.says("/context undo")
     assert "Exported 2 turns (6 messages)" in exported.text
     assert [m["turnId"] for m in whole["messages"]] == ["t1"] * 4 + ["t3"] * 2
     assert [line["turnId"] for line in terse["entries"]] == ["t1", "t3"]
@@ -494,26 +494,26 @@ async def test_what_is_exported_can_be_imported_and_makes_a_valid_request(tmp_pa
 
 
 async def test_an_import_is_on_disk(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, EXACT) as house:
-        await talk(house, 2)
-        await house.says("/context export")
-        await house.says("/context import context.json")
-    async with living(tmp_path, echo, EXACT) as house:
-        assert (await data(house, "/context"))["turns"] == ["t1", "t2", "t3", "t4"]
-        assert len(await request_of(house, "question 5")) == 9
+    async with run_bot(tmp_path, echo, EXACT) as bot:
+        await talk(bot, 2)
+        await bot.says("/context export")
+        await bot.says("/context import context.json")
+    async with run_bot(tmp_path, echo, EXACT) as bot:
+        assert (await data(bot, "/context"))["turns"] == ["t1", "t2", "t3", "t4"]
+        assert len(await request_of(bot, "question 5")) == 9
 
 
 async def test_an_import_waits_for_the_running_turn(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello."), Hang("Well")]) as house:
-        await house.says("Hi")
-        await house.says("/context export")
-        await house.writes("Slow", id="slow")
-        await house.server.reached.acquire()
-        await house.server.reached.acquire()
-        await house.writes("/context import", id="import")
-        await house.says("/stop")
-        assert "as t3" in (await house.reply_to("import")).reply.text
-        assert (await data(house, "/context"))["turns"] == ["t1", "t2", "t3"]
+    async with run_bot(tmp_path, [Say("Hello."), Hang("Well")]) as bot:
+        await bot.says("Hi")
+        await bot.says("/context export")
+        await bot.writes("Slow", id="slow")
+        await bot.server.reached.acquire()
+        await bot.server.reached.acquire()
+        await bot.writes("/context import", id="import")
+        await bot.says("/stop")
+        assert "as t3" in (await bot.reply_to("import")).reply.text
+        assert (await data(bot, "/context"))["turns"] == ["t1", "t2", "t3"]
 
 
 @pytest.mark.parametrize(
@@ -544,17 +544,17 @@ async def test_a_file_that_can_not_be_imported_is_refused_and_nothing_changes(
     ]
     file = {"format": "parley-context", "version": 1, "messages": messages}
     (folder / "orphan.json").write_text(json.dumps(file))
-    async with living(tmp_path, echo) as house:
-        reply = await house.says(f"/context import {name}")
+    async with run_bot(tmp_path, echo) as bot:
+        reply = await bot.says(f"/context import {name}")
         assert reply.text.startswith("Nothing was imported from")
         assert sentence in reply.text
-        assert "no turns yet" in (await house.says("/context turns")).text
+        assert "no turns yet" in (await bot.says("/context turns")).text
 
 
 async def test_the_map_is_a_picture_in_the_files_of_the_audience(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 4}) as house:
-        await talk(house, 6)
-        reply = await house.says("/context map")
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 4}) as bot:
+        await talk(bot, 6)
+        reply = await bot.says("/context map")
     file = tmp_path / FILES / "context-map.png"
     assert reply.images == (str(file.resolve()),)
     assert file.read_bytes().startswith(b"\x89PNG")
@@ -564,12 +564,12 @@ async def test_the_map_is_a_picture_in_the_files_of_the_audience(tmp_path: Path)
 
 
 async def test_pictures_outlive_a_crash_before_they_were_sent(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        images = (await house.says("/context map")).images
-        await house.app.delivery.queues.idle()
-        await house.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
-    async with living(tmp_path) as house:
-        assert (await house.reply_to("m1")).reply.images == images
+    async with run_bot(tmp_path, echo) as bot:
+        images = (await bot.says("/context map")).images
+        await bot.app.delivery.queues.idle()
+        await bot.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
+    async with run_bot(tmp_path) as bot:
+        assert (await bot.reply_to("m1")).reply.images == images
 
 
 @pytest.mark.parametrize("is_jsonl", [True, False])
@@ -590,7 +590,7 @@ async def test_pictures_outside_of_the_data_folder_are_not_sent_again(tmp_path: 
     secret = tmp_path / "secret.png"
     secret.write_text("the key")
     own = tmp_path / "data" / "audiences" / "main" / "files" / "map.png"
-    async with living(tmp_path, echo):
+    async with run_bot(tmp_path, echo):
         pass
     reply = {"text": "Look.", "data": None, "actions": [], "images": [str(secret), str(own)]}
     with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
@@ -599,8 +599,8 @@ async def test_pictures_outside_of_the_data_folder_are_not_sent_again(tmp_path: 
             " VALUES (0, 'pipe', 'main', '', '', 'm9', ?, 0)",
             (json.dumps(reply),),
         )
-    async with living(tmp_path, echo) as house:
-        again = await house.reply_to("m9")
+    async with run_bot(tmp_path, echo) as bot:
+        again = await bot.reply_to("m9")
     assert (again.reply.text, again.reply.images) == ("Look.", (str(own),))
 
 
@@ -608,30 +608,30 @@ async def test_pictures_outside_of_the_data_folder_are_not_sent_again(tmp_path: 
 
 
 async def test_undo_takes_the_last_turns_back_and_names_them(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 4)
-        reply = await house.says("/undo 2")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 4)
+        reply = await bot.says("/undo 2")
         assert "- t3: “question 3”\n- t4: “question 4”" in reply.text
-        sent = await request_of(house, "question 5")
+        sent = await request_of(bot, "question 5")
         assert [m["content"] for m in sent if m["role"] == "user"] == [
             "question 1",
             "question 2",
             "question 5",
         ]
-        assert (await states(house))["t4"] == "dropped"
-        assert "t3 to t4 are back in play" in (await house.says("/context undo")).text
+        assert (await states(bot))["t4"] == "dropped"
+        assert "t3 to t4 are back in play" in (await bot.says("/context undo")).text
 
 
 async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello."), Hang("Well"), Say("Fine.")]) as house:
-        await house.says("Hi")
-        await house.writes("A hard one", id="slow")
-        await house.server.reached.acquire()
-        await house.server.reached.acquire()
-        reply = await house.says("/undo")
+    async with run_bot(tmp_path, [Say("Hello."), Hang("Well"), Say("Fine.")]) as bot:
+        await bot.says("Hi")
+        await bot.writes("A hard one", id="slow")
+        await bot.server.reached.acquire()
+        await bot.server.reached.acquire()
+        reply = await bot.says("/undo")
         assert reply.text.startswith("I stopped the running answer. Taken back:\n\n- t2:")
-        assert "Stopped" in (await house.reply_to("slow")).reply.text
-        sent = await request_of(house, "How are you?")
+        assert "Stopped" in (await bot.reply_to("slow")).reply.text
+        sent = await request_of(bot, "How are you?")
     assert [message["content"] for message in sent] == ["Hi", "Hello.", "How are you?"]
 
 
@@ -649,23 +649,23 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
 async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(
     tmp_path: Path, line: str, sentence: str
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        assert "nothing to take back" in (await house.says("/undo")).text
-        await talk(house, 2)
-        assert sentence in (await house.says(line)).text
-        assert (await data(house, "/context"))["turns"] == ["t1", "t2"]
+    async with run_bot(tmp_path, echo) as bot:
+        assert "nothing to take back" in (await bot.says("/undo")).text
+        await talk(bot, 2)
+        assert sentence in (await bot.says(line)).text
+        assert (await data(bot, "/context"))["turns"] == ["t1", "t2"]
 
 
 async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) -> None:
     script = [Say("Hello."), Say("A bad answer."), Say("A good answer.")]
-    async with living(tmp_path, script) as house:
-        assert "nothing to take back" in (await house.says("/retry")).text
-        await house.says("Hi")
-        await house.says("//etc or **what**?")
-        reply = await house.says("/retry")
+    async with run_bot(tmp_path, script) as bot:
+        assert "nothing to take back" in (await bot.says("/retry")).text
+        await bot.says("Hi")
+        await bot.says("//etc or **what**?")
+        reply = await bot.says("/retry")
         assert reply.data is not None
-        answer = await house.reply_to(reply.data["asked"])
-        contents = [message["content"] for message in house.sent_to_model()[1:]]
+        answer = await bot.reply_to(reply.data["asked"])
+        contents = [message["content"] for message in bot.sent_to_model()[1:]]
     assert reply.text == r"t2 is taken back and asked again: “/etc or \*\*what\*\*?”"
     assert (answer.turn, answer.reply.text) == ("t3", "A good answer.")
     assert contents == ["Hi", "Hello.", "/etc or **what**?"]
@@ -674,40 +674,40 @@ async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) 
 @pytest.mark.parametrize("line", ["/retry", "/undo", "/context drop t2"])
 async def test_what_two_ask_for_at_once_is_done_once(tmp_path: Path, line: str) -> None:
     """As from two tabs of the page: commands there don't wait for one another."""
-    async with living(tmp_path, lambda request: Say("Well.")) as house:
-        await house.says("One")
-        await house.says("Two")
-        bot, here = await house.bot(), Address("pipe", "main")
-        replies = await asyncio.gather(bot.command(here, line), bot.command(here, line))
+    async with run_bot(tmp_path, lambda request: Say("Well.")) as bot:
+        await bot.says("One")
+        await bot.says("Two")
+        api, here = await bot.api(), Address("pipe", "main")
+        replies = await asyncio.gather(api.command(here, line), api.command(here, line))
         assert sorted(reply.problem for reply in replies) == ["", "command_refused"]
         assert any(reply.text.startswith("t2 is not in play") for reply in replies)
-        await house.app.turns.queues.idle()
-        assert len(list(house.server.requests)) == (3 if line == "/retry" else 2)
-        assert "t2 is back in play" in (await house.says("/context undo")).text
+        await bot.app.turns.queues.idle()
+        assert len(list(bot.server.requests)) == (3 if line == "/retry" else 2)
+        assert "t2 is back in play" in (await bot.says("/context undo")).text
 
 
 async def test_retry_stops_the_running_turn_first(tmp_path: Path) -> None:
-    async with living(tmp_path, [Hang("Well"), Say("Quick.")]) as house:
-        await house.writes("A hard one", id="slow")
-        await house.server.reached.acquire()
-        reply = await house.says("/retry")
+    async with run_bot(tmp_path, [Hang("Well"), Say("Quick.")]) as bot:
+        await bot.writes("A hard one", id="slow")
+        await bot.server.reached.acquire()
+        reply = await bot.says("/retry")
         assert reply.text.startswith("I stopped the running answer. t1 is taken back")
         assert reply.data is not None
-        assert (await house.reply_to(reply.data["asked"])).reply.text == "Quick."
-        assert (await states(house)) == {"t1": "dropped", "t2": "in play"}
+        assert (await bot.reply_to(reply.data["asked"])).reply.text == "Quick."
+        assert (await states(bot)) == {"t1": "dropped", "t2": "in play"}
 
 
 async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Bad."), Hang("Well")]) as house:
-        await house.says("//etc?")
-        reply = await house.says("/retry")
+    async with run_bot(tmp_path, [Say("Bad."), Hang("Well")]) as bot:
+        await bot.says("//etc?")
+        reply = await bot.says("/retry")
         assert reply.data is not None
-        await house.server.reached.acquire()
-        await house.server.reached.acquire()
-        await house.app.turns.queues.close()  # as a kill would
-    async with living(tmp_path, [Say("Good.")]) as house:
-        answer = await house.reply_to(reply.data["asked"])
-        assert house.sent_to_model()[-1]["content"] == "/etc?"
+        await bot.server.reached.acquire()
+        await bot.server.reached.acquire()
+        await bot.app.turns.queues.close()  # as a kill would
+    async with run_bot(tmp_path, [Say("Good.")]) as bot:
+        answer = await bot.reply_to(reply.data["asked"])
+        assert bot.sent_to_model()[-1]["content"] == "/etc?"
     assert (answer.turn, answer.reply.text) == ("t2", "Good.")
 
 
@@ -725,21 +725,21 @@ async def test_steering_in_the_middle_of_tools_loses_nothing(tmp_path: Path) -> 
         return Say(calls=tuple(calls))
 
     settings = {"agent_max_steps": 30, "agent_max_context_turns": 5}
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 3)
-        house.server._decide = script
-        await house.writes("many sums", id="sums")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 3)
+        bot.server._decide = script
+        await bot.writes("many sums", id="sums")
         for line in ("drop t2", "undo", "redo", "pin t3", "undo", "undo", "clear", "undo"):
-            await house.says(f"/context {line}")
+            await bot.says(f"/context {line}")
             await asyncio.sleep(0)
-        assert (await house.reply_to("sums")).reply.text == "Done."
-        assert len(await request_of(house, "Thanks")) == 6 + 2 + 20 * 3 + 1
+        assert (await bot.reply_to("sums")).reply.text == "Done."
+        assert len(await request_of(bot, "Thanks")) == 6 + 2 + 20 * 3 + 1
 
 
 async def test_context_names_every_tool_with_its_size(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        reply = await house.says("/context")
-        figures = await data(house, "/context")
+    async with run_bot(tmp_path) as bot:
+        reply = await bot.says("/context")
+        figures = await data(bot, "/context")
         sizes = figures["tool_sizes"]
         assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
         assert re.search(rf"Tools: context.?.?search {sizes['context_search']}, ", reply.text)

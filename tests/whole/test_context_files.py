@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SESSIONS = Path("data/audiences/pipe-main/sessions")
 SESSION = SESSIONS / "pipe%2Fmain"
@@ -42,9 +42,9 @@ def said(folder: Path) -> list[str]:
     return [message["content"] for message in read(folder, "context.json")["messages"]]
 
 
-async def settled(house: House) -> None:
-    await house.app.turns.queues.idle()
-    await house.app.conversations.settle()
+async def settled(bot: TestBot) -> None:
+    await bot.app.turns.queues.idle()
+    await bot.app.conversations.settle()
 
 
 def file(**content: object) -> str:
@@ -52,12 +52,12 @@ def file(**content: object) -> str:
 
 
 async def test_both_files_are_kept_up_to_date_after_each_turn(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, KEPT) as house:
-        await house.says("One")
-        await settled(house)
+    async with run_bot(tmp_path, echo, KEPT) as bot:
+        await bot.says("One")
+        await settled(bot)
         assert said(tmp_path) == ["One", "You said: One"]
-        await house.says("Please delegate")
-        await settled(house)
+        await bot.says("Please delegate")
+        await settled(bot)
         log = read(tmp_path, "context.terse.json")["entries"]
         turns = [message["turnId"] for message in read(tmp_path, "context.json")["messages"]]
     assert turns == ["t1"] * 2 + ["t2"] * 4
@@ -74,51 +74,51 @@ async def test_both_files_are_kept_up_to_date_after_each_turn(tmp_path: Path) ->
 
 
 async def test_they_hold_all_that_was_said_also_what_left_the_context(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {**KEPT, "agent_max_context_turns": 2}) as house:
+    async with run_bot(tmp_path, echo, {**KEPT, "agent_max_context_turns": 2}) as bot:
         for number in range(6):
-            await house.says(f"Thing {number}")
-        await house.says("/new")
-        await settled(house)
+            await bot.says(f"Thing {number}")
+        await bot.says("/new")
+        await settled(bot)
     assert len(said(tmp_path)) == 12
 
 
 async def test_they_hold_nothing_that_a_person_took_away_until_it_is_back(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, KEPT) as house:
-        await house.says("One")
-        await house.says("Two")
-        await settled(house)
-        await house.says("/undo")
+    async with run_bot(tmp_path, echo, KEPT) as bot:
+        await bot.says("One")
+        await bot.says("Two")
+        await settled(bot)
+        await bot.says("/undo")
         assert said(tmp_path) == ["One", "You said: One"]
-        await house.says("/context undo")
+        await bot.says("/context undo")
         assert said(tmp_path) == ["One", "You said: One", "Two", "You said: Two"]
 
 
 async def test_what_is_due_is_written_when_the_bot_ends(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, KEPT) as house:
-        await house.says("Last words")
+    async with run_bot(tmp_path, echo, KEPT) as bot:
+        await bot.says("Last words")
     assert said(tmp_path) == ["Last words", "You said: Last words"]
 
 
 async def test_they_are_kept_where_it_is_wanted_and_nowhere_else(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("/config context.context_files true --here")
-        await house.says("Here")
-        await house.says("There", chat="other")
-        await settled(house)
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("/config context.context_files true --here")
+        await bot.says("Here")
+        await bot.says("There", chat="other")
+        await settled(bot)
     assert said(tmp_path) == ["Here", "You said: Here"]
     assert not (tmp_path / "data/audiences/pipe-other/sessions").exists()
 
 
 async def test_what_is_forgotten_is_in_no_file_and_does_not_come_back(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, KEPT) as house:
-        await house.says("A secret")
-        await house.says("No secret of mine")
-        await house.says("/forget t1 yes")
-        await settled(house)
+    async with run_bot(tmp_path, echo, KEPT) as bot:
+        await bot.says("A secret")
+        await bot.says("No secret of mine")
+        await bot.says("/forget t1 yes")
+        await settled(bot)
         assert said(tmp_path) == ["No secret of mine", "You said: No secret of mine"]
-        await house.says("Another")
-        await house.says("/forget chat yes")
-        await settled(house)
+        await bot.says("Another")
+        await bot.says("/forget chat yes")
+        await settled(bot)
         assert not (tmp_path / SESSION).exists()
 
 
@@ -127,11 +127,11 @@ async def test_an_import_is_in_the_files_too(tmp_path: Path) -> None:
     files.mkdir(parents=True)
     (files / "old.json").write_text(file(messages=[USER, REPLY]))
     (files / "old.terse.json").write_text(file(entries=[LINE]))
-    async with living(tmp_path, echo, KEPT) as house:
-        reply = await house.says("/context import old.json")
-        await settled(house)
+    async with run_bot(tmp_path, echo, KEPT) as bot:
+        reply = await bot.says("/context import old.json")
+        await settled(bot)
         (entry,) = read(tmp_path, "context.terse.json")["entries"]
-        again = await house.says("/context import")
+        again = await bot.says("/context import")
     assert "Imported 1 turn from old.json as t1" in reply.text
     assert said(tmp_path)[:2] == ["Hi", "Hello"]
     assert entry["summary"] == "created dashboard"
@@ -161,35 +161,35 @@ async def test_a_bad_file_is_refused_and_nothing_changes(
     (tmp_path / SESSION / "context.json").write_text(whole)
     if terse:
         (tmp_path / SESSION / "context.terse.json").write_text(terse)
-    async with living(tmp_path, echo) as house:
-        reply = await house.says("/context import")
+    async with run_bot(tmp_path, echo) as bot:
+        reply = await bot.says("/context import")
         assert reply.text.startswith("Nothing was imported from context.json: ")
         assert sentence in reply.text
         assert len(reply.text) < 300
-        assert "no turns yet" in (await house.says("/context turns")).text
+        assert "no turns yet" in (await bot.says("/context turns")).text
 
 
 async def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / SESSION).mkdir(parents=True)
     (tmp_path / "secret.json").write_text(file(messages=[USER, REPLY]))
     (tmp_path / SESSION / "context.json").symlink_to(tmp_path / "secret.json")
-    async with living(tmp_path, echo) as house:
-        reply = await house.says("/context import")
+    async with run_bot(tmp_path, echo) as bot:
+        reply = await bot.says("/context import")
     assert "symbolic link" in reply.text
 
 
 async def test_a_disk_that_takes_no_file_is_said_and_the_talk_goes_on(tmp_path: Path) -> None:
     (tmp_path / SESSIONS).parent.mkdir(parents=True)
     (tmp_path / SESSIONS).write_text("a file where the folder should be")
-    async with living(tmp_path, echo, KEPT) as house:
-        assert (await house.says("Hi")).text == "You said: Hi"
-        await settled(house)
-        assert "could not be written: Not a directory" in (await house.says("/context export")).text
+    async with run_bot(tmp_path, echo, KEPT) as bot:
+        assert (await bot.says("Hi")).text == "You said: Hi"
+        await settled(bot)
+        assert "could not be written: Not a directory" in (await bot.says("/context export")).text
 
 
 async def test_a_refusal_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        reply = await house.says("/context import ../../etc/passwd")
+    async with run_bot(tmp_path, echo) as bot:
+        reply = await bot.says("/context import ../../etc/passwd")
     assert reply.text.startswith(
         "Nothing was imported from ../../etc/passwd: '../../etc/passwd' leads out of the workspace"
     )

@@ -12,7 +12,7 @@ import pytest
 from memory.record.database import Database
 from tests.fakes import openai_server
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 MODEL = {"model": "gpt-4.1-mini"}
 """A cached token costs a quarter of the price."""
@@ -38,14 +38,14 @@ def talker(request: Received) -> Answer:
     return Say(NOTES if is_summary(request.body) else REPLY)
 
 
-async def talk(house: House, count: int, first: int = 1, text: str = "Question {}") -> None:
+async def talk(bot: TestBot, count: int, first: int = 1, text: str = "Question {}") -> None:
     for number in range(first, first + count):
-        await house.says(text.format(number))
-        await house.app.conversations.settle()
+        await bot.says(text.format(number))
+        await bot.app.conversations.settle()
 
 
-def asked_for_summaries(house: House) -> list[Body]:
-    return [one.body for one in house.server.requests if is_summary(one.body)]
+def asked_for_summaries(bot: TestBot) -> list[Body]:
+    return [one.body for one in bot.server.requests if is_summary(one.body)]
 
 
 def daily_memory(folder: Path) -> str:
@@ -53,22 +53,22 @@ def daily_memory(folder: Path) -> str:
     return day.read_text()
 
 
-async def paid_for_summaries(house: House) -> list[tuple[int, int]]:
+async def paid_for_summaries(bot: TestBot) -> list[tuple[int, int]]:
     """Tokens of each request for one, and how many of them were cached."""
 
     def read(db: Database) -> list[tuple[int, int]]:
         query = "SELECT prompt, cached FROM usage WHERE purpose = 'summary' ORDER BY id"
         return [(int(prompt), int(cached)) for prompt, cached in db.execute_sql(query).fetchall()]
 
-    return await house.app.store.read(read)
+    return await bot.app.store.read(read)
 
 
 async def test_it_is_the_last_request_up_to_what_leaves_and_the_task(tmp_path: Path) -> None:
-    async with living(tmp_path, talker, SIX) as house:
-        await talk(house, 7)
-        bodies = [request.body for request in house.server.requests]
-        paid = await paid_for_summaries(house)
-        shown = house.sent_to_model()
+    async with run_bot(tmp_path, talker, SIX) as bot:
+        await talk(bot, 7)
+        bodies = [request.body for request in bot.server.requests]
+        paid = await paid_for_summaries(bot)
+        shown = bot.sent_to_model()
     (place,) = [number for number, body in enumerate(bodies) if is_summary(body)]
     body, before = bodies[place], bodies[place - 1]
     *beginning, task = body["messages"]
@@ -92,10 +92,10 @@ async def test_the_next_goes_on_from_the_one_before(tmp_path: Path) -> None:
             return Say("First notes.")
         return Say("All notes.\n\n=== Diary ===\nWhat is new.")
 
-    async with living(tmp_path, answer, SIX) as house:
-        await talk(house, 10)
-        asked = asked_for_summaries(house)
-        shown = house.sent_to_model()
+    async with run_bot(tmp_path, answer, SIX) as bot:
+        await talk(bot, 10)
+        asked = asked_for_summaries(bot)
+        shown = bot.sent_to_model()
     assert [is_behind(body) for body in asked] == [True, True]
     assert "First notes." in asked[1]["messages"][1]["content"]
     assert "All notes." in shown[1]["content"]
@@ -110,10 +110,10 @@ async def test_the_lines_of_the_log_are_rolled_up_behind_them(tmp_path: Path) ->
         return Say(NOTES if is_summary(request.body) else f"{REPLY}\n<terse>{line}</terse>")
 
     own = {"strategy": "slim", "max_terse_entries": 24, "full_turns": 1}
-    async with living(tmp_path, answer, {**MODEL, "context": own}) as house:
-        await talk(house, 34)
-        asked = asked_for_summaries(house)
-        paid = await paid_for_summaries(house)
+    async with run_bot(tmp_path, answer, {**MODEL, "context": own}) as bot:
+        await talk(bot, 34)
+        asked = asked_for_summaries(bot)
+        paid = await paid_for_summaries(bot)
     assert asked
     assert all(is_behind(body) for body in asked)
     *_, log, understood, task = asked[0]["messages"]
@@ -150,11 +150,11 @@ def fails(request: Received) -> Answer:
 async def test_what_gives_no_summary_is_asked_for_apart(
     tmp_path: Path, answer: Callable[[Received], Answer]
 ) -> None:
-    async with living(tmp_path, answer, SIX) as house:
-        await talk(house, 7)
-        asked = asked_for_summaries(house)
-        paid = await paid_for_summaries(house)
-        shown = house.sent_to_model()
+    async with run_bot(tmp_path, answer, SIX) as bot:
+        await talk(bot, 7)
+        asked = asked_for_summaries(bot)
+        paid = await paid_for_summaries(bot)
+        shown = bot.sent_to_model()
     assert [is_behind(body) for body in asked] == [True, False]
     assert NOTES in str(shown[1]["content"])
     assert len(paid) == (1 if answer in (refuses, fails) else 2), "what was answered is paid"
@@ -181,18 +181,18 @@ async def test_what_came_from_outside_is_summarised_without_the_prompt(tmp_path:
         return talker(request)
 
     settings = {**SIX, "tools": {"approve": "never"}}
-    async with living(tmp_path, answer, settings) as house:
-        await talk(house, 7)
-        asked = asked_for_summaries(house)
+    async with run_bot(tmp_path, answer, settings) as bot:
+        await talk(bot, 7)
+        asked = asked_for_summaries(bot)
     assert asked
     assert not any(is_behind(body) for body in asked)
 
 
 async def test_a_model_of_their_own_is_shown_no_prompt(tmp_path: Path) -> None:
     settings = {**SIX, "context": {"summary_brain": {"model": "fake-model"}}}
-    async with living(tmp_path, talker, settings) as house:
-        await talk(house, 7)
-        asked = asked_for_summaries(house)
+    async with run_bot(tmp_path, talker, settings) as bot:
+        await talk(bot, 7)
+        asked = asked_for_summaries(bot)
     assert [is_behind(body) for body in asked] == [False]
 
 
@@ -200,9 +200,9 @@ async def test_where_nothing_is_cached_they_are_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openai_server, "CACHE_FLOOR", 1_000_000)
-    async with living(tmp_path, talker, SIX) as house:
-        await talk(house, 7)
-        asked = asked_for_summaries(house)
+    async with run_bot(tmp_path, talker, SIX) as bot:
+        await talk(bot, 7)
+        asked = asked_for_summaries(bot)
     assert [is_behind(body) for body in asked] == [False]
 
 
@@ -216,32 +216,32 @@ async def test_a_provider_that_never_has_it_at_hand_is_asked_apart_from_then_on(
         return 0 if b"Summarise this part" in prompt else cached(prompt, earlier)
 
     monkeypatch.setattr(openai_server, "cached_tokens", cached_tokens)
-    async with living(tmp_path, talker, SIX) as house:
-        await talk(house, 16)
-        asked = asked_for_summaries(house)
-        paid = await paid_for_summaries(house)
+    async with run_bot(tmp_path, talker, SIX) as bot:
+        await talk(bot, 16)
+        asked = asked_for_summaries(bot)
+        paid = await paid_for_summaries(bot)
     assert [is_behind(body) for body in asked] == [True, True, True, False]
     assert {cached for _, cached in paid} == {0}
 
 
 async def test_a_turn_that_was_taken_away_is_neither_sent_nor_told(tmp_path: Path) -> None:
-    async with living(tmp_path, talker, SIX) as house:
-        await talk(house, 1)
-        await talk(house, 1, first=2, text="Secret {}")
-        await house.says("/context drop t2")
-        await talk(house, 8, first=3)
-        asked = asked_for_summaries(house)
+    async with run_bot(tmp_path, talker, SIX) as bot:
+        await talk(bot, 1)
+        await talk(bot, 1, first=2, text="Secret {}")
+        await bot.says("/context drop t2")
+        await talk(bot, 8, first=3)
+        asked = asked_for_summaries(bot)
     assert asked
     assert not any("Secret" in str(body) for body in asked)
 
 
 async def test_a_pinned_turn_stays_and_is_in_no_summary(tmp_path: Path) -> None:
-    async with living(tmp_path, talker, SIX) as house:
-        await talk(house, 1)
-        await house.says("/context pin t1")
-        await talk(house, 8, first=2)
-        asked = asked_for_summaries(house)
-        shown = [one.body for one in house.server.requests if not is_summary(one.body)][-1]
+    async with run_bot(tmp_path, talker, SIX) as bot:
+        await talk(bot, 1)
+        await bot.says("/context pin t1")
+        await talk(bot, 8, first=2)
+        asked = asked_for_summaries(bot)
+        shown = [one.body for one in bot.server.requests if not is_summary(one.body)][-1]
     assert asked
     assert not any("Question 1" in str(body["messages"]) for body in asked)
     assert "Question 1" in str(shown)
@@ -254,13 +254,13 @@ async def test_what_no_model_was_sent_like_that_is_summarised_apart(
     tmp_path: Path, change: str
 ) -> None:
     """Another model's provider has read nothing, and behind another prompt nothing is cached."""
-    async with living(tmp_path, talker, MODEL, models=("gpt-4.1-mini", "gpt-4.1-nano")) as house:
-        await talk(house, 4)
-        await house.says(change)
-        await house.says("/context compact")
-        await talk(house, 3, first=5)
-        await house.says("/context compact")
-        asked = asked_for_summaries(house)
+    async with run_bot(tmp_path, talker, MODEL, models=("gpt-4.1-mini", "gpt-4.1-nano")) as bot:
+        await talk(bot, 4)
+        await bot.says(change)
+        await bot.says("/context compact")
+        await talk(bot, 3, first=5)
+        await bot.says("/context compact")
+        asked = asked_for_summaries(bot)
     assert [is_behind(body) for body in asked] == [False, True]
 
 
@@ -273,8 +273,8 @@ async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:
 
     settings = {**MODEL, "fallback_models": ["gpt-4.1-nano"]}
     models = ("gpt-4.1-mini", "gpt-4.1-nano")
-    async with living(tmp_path, answer, settings, models=models) as house:
-        await talk(house, 5)
-        await house.says("/context compact")
-        asked = asked_for_summaries(house)
+    async with run_bot(tmp_path, answer, settings, models=models) as bot:
+        await talk(bot, 5)
+        await bot.says("/context compact")
+        asked = asked_for_summaries(bot)
     assert [(body["model"], is_behind(body)) for body in asked] == [("gpt-4.1-nano", False)]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import openai_server
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 LONG = {"agent_max_context_turns": 6}
 
@@ -18,10 +18,10 @@ def talker(request: Received) -> Answer:
     return Say("A long answer. " * 80) if "tools" in request.body else Say("They talked.")
 
 
-async def talk(house: House, count: int, start: int = 1) -> None:
+async def talk(bot: TestBot, count: int, start: int = 1) -> None:
     for number in range(start, start + count):
-        await house.says(f"Question {number}")
-        await house.app.conversations.settle()
+        await bot.says(f"Question {number}")
+        await bot.app.conversations.settle()
 
 
 @pytest.mark.parametrize("strategy", ["trim", "truncate", "structured", "slim"])
@@ -30,14 +30,14 @@ async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
 ) -> None:
     own = {"strategy": strategy, "max_tokens": 6_000, "output_reserved": 500}
     settings = {**LONG, "context": own}
-    async with living(tmp_path, talker, settings) as house:
-        await talk(house, 4)
-        ahead = await house.says("/context")
+    async with run_bot(tmp_path, talker, settings) as bot:
+        await talk(bot, 4)
+        ahead = await bot.says("/context")
         previews = []
         for number in range(5, 16):
-            previews.append(await house.says("/context preview"))
-            await talk(house, 1, start=number)
-        history = await house.says("/context history")
+            previews.append(await bot.says("/context preview"))
+            await talk(bot, 1, start=number)
+        history = await bot.says("/context history")
     clause = r"breaks [\d.]+k? cached tokens( \(\$[\d.]+\))?"
     if strategy != "slim":
         assert re.search(f"Next cut: .*, which {clause}", ahead.text)
@@ -52,11 +52,11 @@ async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
 
 
 async def test_what_is_broken_is_what_the_provider_did_not_find_again(tmp_path: Path) -> None:
-    async with living(tmp_path, talker, LONG) as house:
-        await talk(house, 7)
-        cut = await house.says("/context diff r6 r7")
-        history = await house.says("/context history")
-        raws = list(house.server.requests)
+    async with run_bot(tmp_path, talker, LONG) as bot:
+        await talk(bot, 7)
+        cut = await bot.says("/context diff r6 r7")
+        history = await bot.says("/context history")
+        raws = list(bot.server.requests)
     assert "tools" in raws[-1].body
     assert history.data is not None
     (event,) = [e for e in history.data["events"] if e["kind"] == "compact"]
@@ -70,18 +70,18 @@ async def test_where_the_provider_reports_no_cache_nothing_is_said_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openai_server, "CACHE_FLOOR", 1_000_000)
-    async with living(tmp_path, talker, LONG) as house:
-        await talk(house, 8)
-        texts = [(await house.says(f"/context {what}")).text for what in ("", "preview", "history")]
+    async with run_bot(tmp_path, talker, LONG) as bot:
+        await talk(bot, 8)
+        texts = [(await bot.says(f"/context {what}")).text for what in ("", "preview", "history")]
     assert not any("cached tokens" in text for text in texts)
 
 
 async def test_an_undo_says_what_it_breaks_too(tmp_path: Path) -> None:
-    async with living(tmp_path, talker, LONG) as house:
-        await talk(house, 4)
-        await house.says("/context drop t2")
-        await house.says("/context undo")
-        history = await house.says("/context history")
+    async with run_bot(tmp_path, talker, LONG) as bot:
+        await talk(bot, 4)
+        await bot.says("/context drop t2")
+        await bot.says("/context undo")
+        history = await bot.says("/context history")
     assert history.data is not None
     drop, undo = history.data["events"]
     assert 0 < drop["cost"]["broken"] < drop["tokens_before"]

@@ -16,8 +16,8 @@ from benchmarks.damaged_files import damaged, lived_in
 from memory.conversations import MOST_ATTEMPTS
 from memory.record.engines import engine_for
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.whole.house import House, living
 from tests.whole.process import run_command, talking
+from tests.whole.testbot import TestBot, run_bot
 
 
 def yes(request: Received) -> Say:
@@ -29,9 +29,9 @@ SETTINGS = {"agent_max_context_turns": 2, "restore": "exact"}
 
 async def lived(folder: Path, turns: int = 6) -> Path:
     """A folder in which turns have left by a cut; returns its database."""
-    async with living(folder, yes, SETTINGS) as house:
+    async with run_bot(folder, yes, SETTINGS) as bot:
         for number in range(turns):
-            await house.says(f"My number is {number}.")
+            await bot.says(f"My number is {number}.")
     return folder / "data" / "parley.db"
 
 
@@ -46,15 +46,15 @@ def count(database: Path, table: str) -> int:
         return found
 
 
-def alerts(house: House) -> list[str]:
-    return [outbound.reply.text for outbound in house.sent if outbound.reply_to == ""]
+def alerts(bot: TestBot) -> list[str]:
+    return [outbound.reply.text for outbound in bot.sent if outbound.reply_to == ""]
 
 
-async def started(house: House) -> None:
+async def started(bot: TestBot) -> None:
     """Wait until all that is looked at after the start has been told."""
-    while house.app.schedule.next_tick is None:
-        await house.server_said_something()
-    await house.app.delivery.queues.idle()
+    while bot.app.schedule.next_tick is None:
+        await bot.server_said_something()
+    await bot.app.delivery.queues.idle()
 
 
 @pytest.mark.parametrize("broken", ["[1, 2", "null", '{"tools": 5}'])
@@ -73,47 +73,47 @@ async def started(house: House) -> None:
 async def test_text_that_can_not_be_read_costs_neither_the_start_nor_a_turn(
     tmp_path: Path, table: str, column: str, broken: str
 ) -> None:
-    async with living(tmp_path, yes, SETTINGS) as house:
-        await house.says("/config agent_max_steps 7")
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        await bot.says("/config agent_max_steps 7")
     database = await lived(tmp_path)
     execute(database, "UPDATE job SET is_done = 0")
     execute(database, f"UPDATE {table} SET {column} = ?", broken)
-    async with living(tmp_path, yes, SETTINGS) as house:
-        assert (await house.says("Are you there?")).text == "Yes."
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        assert (await bot.says("Are you there?")).text == "Yes."
         for line in ("/context", "/context history", "/memory", "/context undo", "/status"):
-            assert "inside the bot" not in (await house.says(line)).text, line
-        await started(house)
-        await house.app.conversations.settle()
+            assert "inside the bot" not in (await bot.says(line)).text, line
+        await started(bot)
+        await bot.app.conversations.settle()
     assert count(database, "message") >= 12
 
 
 async def test_calls_of_a_damaged_turn_do_not_stand_without_their_results(tmp_path: Path) -> None:
     script = [Say(calls=(Call("current_time", "{}", "a"),)), Say("It is late."), Say("Yes.")]
-    async with living(tmp_path, script[:2], {"restore": "exact"}) as house:
-        await house.says("What time is it?")
+    async with run_bot(tmp_path, script[:2], {"restore": "exact"}) as bot:
+        await bot.says("What time is it?")
     database = tmp_path / "data" / "parley.db"
     execute(database, "UPDATE message SET extra = '{' WHERE seq = 2")
-    async with living(tmp_path, script[2:], {"restore": "exact"}) as house:
-        assert (await house.says("Thanks.")).text == "Yes."
-        roles = [m["role"] for m in house.sent_to_model() if m["role"] != "system"]
+    async with run_bot(tmp_path, script[2:], {"restore": "exact"}) as bot:
+        assert (await bot.says("Thanks.")).text == "Yes."
+        roles = [m["role"] for m in bot.sent_to_model() if m["role"] != "system"]
     assert roles == ["user", "assistant", "user"]
 
 
 async def test_a_role_that_nobody_has_does_not_fail_every_turn(tmp_path: Path) -> None:
     database = await lived(tmp_path, 2)
     execute(database, "UPDATE message SET role = 'asRistant' WHERE seq = 2")
-    async with living(tmp_path, yes, SETTINGS) as house:
-        assert (await house.says("Are you there?")).text == "Yes."
-        roles = [message["role"] for message in house.sent_to_model(0)]
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        assert (await bot.says("Are you there?")).text == "Yes."
+        roles = [message["role"] for message in bot.sent_to_model(0)]
     assert set(roles) <= {"system", "user", "assistant"}
 
 
 async def test_text_that_is_none_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
     database = await lived(tmp_path, 1)
     execute(database, "UPDATE message SET text = CAST(x'48ff69' AS TEXT) WHERE seq = 1")
-    async with living(tmp_path, yes, SETTINGS) as house:
-        assert (await house.says("Are you there?")).text == "Yes."
-        assert house.sent_to_model(0)[1]["content"] == "H\N{REPLACEMENT CHARACTER}i"
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        assert (await bot.says("Are you there?")).text == "Yes."
+        assert bot.sent_to_model(0)[1]["content"] == "H\N{REPLACEMENT CHARACTER}i"
 
 
 async def test_a_database_that_was_cut_short_does_not_start(tmp_path: Path) -> None:
@@ -229,18 +229,16 @@ async def test_a_job_that_is_never_done_is_put_aside_and_the_owner_hears(tmp_pat
     database = await lived(tmp_path)
     execute(database, "UPDATE job SET is_done = 0, attempts = ?", MOST_ATTEMPTS)
     jobs = count(database, "job")
-    async with living(tmp_path, yes, SETTINGS) as house:
-        await started(house)
-        assert any(
-            "could not be summarised into its daily memory" in text for text in alerts(house)
-        )
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        await started(bot)
+        assert any("could not be summarised into its daily memory" in text for text in alerts(bot))
     assert count(database, "aside") == jobs
     assert f"{jobs} job rows that were put aside" in engine_for(database).examine()
-    async with living(tmp_path, yes, SETTINGS) as house:
-        await started(house)
-        assert alerts(house) == [], "once is enough"
-        asked = await house.says("/forget chat")
-        await house.says(asked.actions[0].command)
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        await started(bot)
+        assert alerts(bot) == [], "once is enough"
+        asked = await bot.says("/forget chat")
+        await bot.says(asked.actions[0].command)
     assert count(database, "aside") == 0
 
 
@@ -253,12 +251,12 @@ async def test_an_orderly_stop_counts_against_no_job(tmp_path: Path) -> None:
     memory.rmdir()
     memory.write_text("a file where the folder should be")
     for _ in range(MOST_ATTEMPTS + 2):
-        async with living(tmp_path, yes, SETTINGS) as house:
-            await house.app.conversations.settle()
+        async with run_bot(tmp_path, yes, SETTINGS) as bot:
+            await bot.app.conversations.settle()
     assert count(database, "aside") == 0
     memory.unlink()
-    async with living(tmp_path, yes, SETTINGS) as house:
-        await house.app.conversations.settle()
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        await bot.app.conversations.settle()
     assert memory.is_dir()
 
 
@@ -269,10 +267,10 @@ async def test_mail_that_can_not_be_read_is_put_aside_and_the_rest_goes_on(
     database = await lived(tmp_path, 2)
     is_over = "is_done" if table == "inbox" else "is_sent"
     execute(database, f"UPDATE {table} SET {is_over} = 0, {column} = '[[' WHERE id = 1")
-    async with living(tmp_path, yes, SETTINGS) as house:
-        assert (await house.says("Are you there?")).text == "Yes."
-        await started(house)
-        assert any("was put aside" in text for text in alerts(house))
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        assert (await bot.says("Are you there?")).text == "Yes."
+        await started(bot)
+        assert any("was put aside" in text for text in alerts(bot))
     assert f"1 {table} rows that were put aside" in engine_for(database).examine()
     with closing(sqlite3.connect(database)) as connection:
         (content,) = connection.execute("SELECT content FROM aside").fetchone()
@@ -294,9 +292,9 @@ async def test_an_owner_hears_of_a_page_that_is_damaged(tmp_path: Path) -> None:
     cells = (page - 1) * 4096 + 8
     content[cells : cells + 60] = bytes(60)
     database.write_bytes(content)
-    async with living(tmp_path, yes, SETTINGS) as house:
-        await started(house)
-        assert any("damaged" in text for text in alerts(house))
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        await started(bot)
+        assert any("damaged" in text for text in alerts(bot))
 
 
 @pytest.mark.parametrize(

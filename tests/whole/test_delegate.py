@@ -13,7 +13,7 @@ from memory.record import ledger
 from memory.turns import Turn
 from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say, openai_overflow
 from tests.memory.rooms import KEY
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 FILES = Path("data/audiences/pipe-main/files")
 
@@ -31,9 +31,9 @@ def tools_of(request: Received) -> set[str]:
     return {tool["function"]["name"] for tool in request.body.get("tools", ())}
 
 
-def results(house: House) -> list[str]:
+def results(bot: TestBot) -> list[str]:
     """What the tools of the last request returned."""
-    return [str(m["content"]) for m in house.sent_to_model() if m["role"] == "tool"]
+    return [str(m["content"]) for m in bot.sent_to_model() if m["role"] == "tool"]
 
 
 async def test_a_subagent_sees_its_task_alone_and_its_result_comes_back(tmp_path: Path) -> None:
@@ -44,12 +44,12 @@ async def test_a_subagent_sees_its_task_alone_and_its_result_comes_back(tmp_path
         Say("There are 42 needles."),
         Say("42, I am told."),
     ]
-    async with living(tmp_path, script) as house:
-        await house.says("My name is Ann.")
-        reply = await house.says("How many needles?")
-        requests = house.server.requests
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("My name is Ann.")
+        reply = await bot.says("How many needles?")
+        requests = bot.server.requests
         task, step = (request.body["messages"] for request in list(requests)[2:4])
-        (result,) = results(house)
+        (result,) = results(bot)
     assert reply.text == "42, I am told."
     assert result == "There are 42 needles."
     assert [message["role"] for message in task] == ["system", "user"]
@@ -67,17 +67,17 @@ async def test_a_subagent_writes_where_its_caller_may(tmp_path: Path) -> None:
         Say("Written."),
         Say("Done."),
     ]
-    async with living(tmp_path, script) as house:
-        await house.says("A note, please.")
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("A note, please.")
     assert (tmp_path / FILES / "note.txt").read_text() == "by a sub-agent"
 
 
 async def test_its_calls_are_on_the_bill_of_the_conversation(tmp_path: Path) -> None:
-    async with living(tmp_path, [sending("Think."), Say("Thought."), Say("Done.")]) as house:
-        await house.says("Think!")
-        usage = await house.says("/usage")
-        conversation = await house.app.conversations.get(KEY)
-        bills = await house.app.store.read(ledger.bills_by_model)
+    async with run_bot(tmp_path, [sending("Think."), Say("Thought."), Say("Done.")]) as bot:
+        await bot.says("Think!")
+        usage = await bot.says("/usage")
+        conversation = await bot.app.conversations.get(KEY)
+        bills = await bot.app.store.read(ledger.bills_by_model)
     assert conversation.context.bill.calls == 3
     assert {purpose: bill.calls for _, purpose, bill in bills} == {"answer": 2, "subagent": 1}
     assert "subagent" in usage.text
@@ -85,9 +85,9 @@ async def test_its_calls_are_on_the_bill_of_the_conversation(tmp_path: Path) -> 
 
 async def test_it_has_a_line_of_its_own_in_the_activity_log(tmp_path: Path) -> None:
     script = [sending("Find out why.", "Count."), Say("One."), Say("Two."), Say("All done.")]
-    async with living(tmp_path, script) as house:
-        await house.says("Do both.")
-        conversation = await house.app.conversations.get(KEY)
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("Do both.")
+        conversation = await bot.app.conversations.get(KEY)
         (turn,) = await conversation.context.turns([1])
     lines = [(line.role, line.text) for line in lines_of(turn)]
     assert lines[:2] == [("subagent", f"{t} → {r}") for t, r in pairs(turn)]
@@ -104,11 +104,11 @@ async def test_under_slim_the_log_has_the_line_that_the_subagent_wrote(tmp_path:
         Say("Good.<terse>said good</terse>"),
     ]
     settings = {"context": {"strategy": "slim", "full_turns": 1, "fold_turns": 1}}
-    async with living(tmp_path, script, settings) as house:
+    async with run_bot(tmp_path, script, settings) as bot:
         for text in ("How many?", "Sure?", "Good."):
-            await house.says(text)
-        log = str(house.sent_to_model()[1]["content"]).splitlines()
-        result = house.sent_to_model(2)[-1]["content"]
+            await bot.says(text)
+        log = str(bot.sent_to_model()[1]["content"]).splitlines()
+        result = bot.sent_to_model(2)[-1]["content"]
     assert [line.partition("] ")[2] for line in log[1:]] == [
         "subagent: counted 42 needles",
         "assistant: had them counted",
@@ -132,18 +132,18 @@ async def test_it_has_as_many_steps_as_a_turn_and_they_are_its_own(tmp_path: Pat
         is_done = request.body["messages"][-1]["role"] == "tool"
         return Say("Done.") if is_done else sending("Go on for ever.")
 
-    async with living(tmp_path, model, {"agent_max_steps": 3}) as house:
-        assert (await house.says("Go!")).text == "Done."
-        (result,) = results(house)
-        assert len(house.server.requests) == 2 + 4
+    async with run_bot(tmp_path, model, {"agent_max_steps": 3}) as bot:
+        assert (await bot.says("Go!")).text == "Done."
+        (result,) = results(bot)
+        assert len(bot.server.requests) == 2 + 4
     assert result.startswith("I have got this far.\n\n(I stopped after 3 steps")
 
 
 async def test_a_subagent_can_send_no_other(tmp_path: Path) -> None:
     script = [sending("Delegate!"), sending("More!"), Say("I could not."), Say("Well.")]
-    async with living(tmp_path, script) as house:
-        await house.says("Go!")
-        refused = house.sent_to_model(2)[-1]
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("Go!")
+        refused = bot.sent_to_model(2)[-1]
     assert "There is no tool 'delegate'" in refused["content"]
 
 
@@ -155,10 +155,10 @@ async def test_an_error_of_its_model_is_the_tools_error(tmp_path: Path, failure:
         last = request.body["messages"][-1]
         return sending("Try.") if last["role"] == "user" else Say("It failed.")
 
-    async with living(tmp_path, model) as house:
-        reply = await house.says("Try!")
-        (result,) = results(house)
-        conversation = await house.app.conversations.get(KEY)
+    async with run_bot(tmp_path, model) as bot:
+        reply = await bot.says("Try!")
+        (result,) = results(bot)
+        conversation = await bot.app.conversations.get(KEY)
         (turn,) = await conversation.context.turns([1])
     assert reply.text == "It failed."
     assert result.startswith("The sub-agent could not finish its task: ")
@@ -179,19 +179,19 @@ async def test_its_long_results_are_clipped_until_they_fit(tmp_path: Path) -> No
     (tmp_path / FILES).mkdir(parents=True)
     (tmp_path / FILES / "long.txt").write_text("a line of many words\n" * 2_000)
     settings = {"context": {"max_tokens": 12_000, "output_reserved": 1_000}}
-    async with living(tmp_path, model, settings, window=12_000) as house:
-        assert (await house.says("Read!")).text == "Done."
-        assert "\nRead it all.\n" in results(house)[0]
+    async with run_bot(tmp_path, model, settings, window=12_000) as bot:
+        assert (await bot.says("Read!")).text == "Done."
+        assert "\nRead it all.\n" in results(bot)[0]
 
 
 async def test_stop_ends_the_subagent_too(tmp_path: Path) -> None:
-    async with living(tmp_path, [sending("Take your time."), Hang("Well, ")]) as house:
-        await house.writes("Go!", id="go")
+    async with run_bot(tmp_path, [sending("Take your time."), Hang("Well, ")]) as bot:
+        await bot.writes("Go!", id="go")
         for _ in range(2):
-            await house.server.reached.acquire()
-        await house.says("/stop")
-        reply = (await house.reply_to("go")).reply
-        await house.server.hung_up.acquire()
+            await bot.server.reached.acquire()
+        await bot.says("/stop")
+        reply = (await bot.reply_to("go")).reply
+        await bot.server.hung_up.acquire()
     assert "Stopped, as you asked." in reply.text
     assert "Well" not in reply.text
 
@@ -204,15 +204,15 @@ async def test_watchers_see_its_tools_and_not_its_words(tmp_path: Path) -> None:
         Say("Late."),
     ]
     events: list[Activity] = []
-    async with living(tmp_path, script) as house:
-        watching = await house.watches(events)
-        await house.says("How late is it?")
+    async with run_bot(tmp_path, script) as bot:
+        watching = await bot.watches(events)
+        await bot.says("How late is it?")
         watching.cancel()
     assert [e.name for e in events if isinstance(e, ToolStarted)] == ["delegate", "current_time"]
     assert "".join(e.text for e in events if isinstance(e, Delta)) == "Late."
 
 
 async def test_an_empty_task_is_refused(tmp_path: Path) -> None:
-    async with living(tmp_path, [sending(" "), Say("Sorry.")]) as house:
-        await house.says("Go!")
-        assert results(house) == ["delegate needs a task: what the sub-agent is to do."]
+    async with run_bot(tmp_path, [sending(" "), Say("Sorry.")]) as bot:
+        await bot.says("Go!")
+        assert results(bot) == ["delegate needs a task: what the sub-agent is to do."]

@@ -11,9 +11,9 @@ import pytest
 
 from memory.context.strategies import STRATEGIES
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
-from tests.whole.house import House, living
 from tests.whole.process import talking
 from tests.whole.test_forget import confirmed, found_in
+from tests.whole.testbot import TestBot, run_bot
 
 OWN = "The hotel is the Yeatman; the booking number is 4711."
 SHORT = {"agent_max_context_turns": 6}
@@ -30,153 +30,153 @@ def echo(request: Received) -> Answer:
     return Say("reply" + " and so on" * 60)
 
 
-async def talk(house: House, count: int, start: int = 1) -> None:
+async def talk(bot: TestBot, count: int, start: int = 1) -> None:
     for number in range(start, start + count):
-        await house.says(f"question {number}")
-        await house.app.conversations.settle()
+        await bot.says(f"question {number}")
+        await bot.app.conversations.settle()
 
 
-def asked(house: House) -> str:
+def asked(bot: TestBot) -> str:
     """All that the model received in the newest request of a turn."""
-    requests = [r.body["messages"] for r in house.server.requests if not is_summary(r)]
+    requests = [r.body["messages"] for r in bot.server.requests if not is_summary(r)]
     return "\n".join(str(message["content"]) for message in requests[-1])
 
 
-async def compacted(house: House, turns: int = 3) -> None:
-    await talk(house, turns)
-    assert "Lisbon" in (await house.says("/context compact")).text
+async def compacted(bot: TestBot, turns: int = 3) -> None:
+    await talk(bot, turns)
+    assert "Lisbon" in (await bot.says("/context compact")).text
 
 
 async def test_it_shows_what_stands_there_and_what_can_be_done_about_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        assert (await house.says("/context summary")).text.startswith("No summary stands")
-        assert "nothing to change" in (await house.says(f"/context summary edit {OWN}")).text
-        await compacted(house)
-        shown = await house.says("/context summary")
+    async with run_bot(tmp_path, echo) as bot:
+        assert (await bot.says("/context summary")).text.startswith("No summary stands")
+        assert "nothing to change" in (await bot.says(f"/context summary edit {OWN}")).text
+        await compacted(bot)
+        shown = await bot.says("/context summary")
         assert shown.text.startswith("**s1** stands for t1 to t2 · ")
         assert "by gpt-4o-mini" in shown.text
         assert "> They talked about Lisbon." in shown.text
         assert [action.label for action in shown.actions] == ["Edit", "Undo"]
-        await house.says(shown.actions[1].command)
-        assert (await house.says("/context summary")).text.startswith("No summary stands")
-        assert "does not stand in the context now" in (await house.says("/context summary s1")).text
-        assert "no summary s9" in (await house.says("/context summary s9")).text
+        await bot.says(shown.actions[1].command)
+        assert (await bot.says("/context summary")).text.startswith("No summary stands")
+        assert "does not stand in the context now" in (await bot.says("/context summary s1")).text
+        assert "no summary s9" in (await bot.says("/context summary s9")).text
 
 
 async def test_of_an_edit_that_was_cut_short_nothing_is_left(tmp_path: Path) -> None:
     """As at a kill between the two: the summary is written, and the event by which it stands there
     is not."""
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
         with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
             database.execute(
                 "CREATE TRIGGER cut_short BEFORE INSERT ON view_event WHEN NEW.kind = 'edit' "
                 "BEGIN SELECT RAISE(FAIL, 'cut short'); END"
             )
             for command in (f"/context summary edit {OWN}", "/context keep 4711"):
-                assert "failed" in (await house.says(command)).text
+                assert "failed" in (await bot.says(command)).text
             database.execute("DROP TRIGGER cut_short")
             database.commit()
-        edited = await house.says(f"/context summary edit {OWN}")
+        edited = await bot.says(f"/context summary edit {OWN}")
         assert edited.text.startswith("s2 stands in the place of s1"), "no number was given out"
-        assert "no summary s3" in (await house.says("/context summary s3")).text
+        assert "no summary s3" in (await bot.says("/context summary s3")).text
 
 
 async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
-        done = await house.says(f"/context summary edit {OWN}")
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        done = await bot.says(f"/context summary edit {OWN}")
         assert done.text.startswith("s2 stands in the place of s1 from the next request on")
-        await house.says("question 4")
-        assert OWN in asked(house)
-        assert "Lisbon" not in asked(house)
-        assert "edited by hand" in (await house.says("/context summary")).text
-        assert "edit of the summary" in (await house.says("/context history")).text
-        assert "edit of the summary" in (await house.says(done.actions[0].command)).text
-        await house.says("question 5")
-        assert "Lisbon" in asked(house)
-        assert OWN not in asked(house)
-        await house.says("/context redo")
-    async with living(tmp_path, echo) as house:
-        await house.says("question 6")
-        assert OWN in asked(house)
-        assert "Lisbon" in (await house.says("/context summary s1")).text
+        await bot.says("question 4")
+        assert OWN in asked(bot)
+        assert "Lisbon" not in asked(bot)
+        assert "edited by hand" in (await bot.says("/context summary")).text
+        assert "edit of the summary" in (await bot.says("/context history")).text
+        assert "edit of the summary" in (await bot.says(done.actions[0].command)).text
+        await bot.says("question 5")
+        assert "Lisbon" in asked(bot)
+        assert OWN not in asked(bot)
+        await bot.says("/context redo")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("question 6")
+        assert OWN in asked(bot)
+        assert "Lisbon" in (await bot.says("/context summary s1")).text
 
 
 async def test_the_form_has_what_stands_there_and_the_next_message_is_the_new_one(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
-        edit, _ = (await house.says("/context summary")).actions
-        form = (await house.says(edit.command)).form
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        edit, _ = (await bot.says("/context summary")).actions
+        form = (await bot.says(edit.command)).form
         assert form is not None
         assert (form.command, form.text) == (
             "/context summary edit s1",
             "They talked about Lisbon.",
         )
-        assert (await house.says(f"{OWN}\nIn two lines.")).text.startswith("s2 stands")
-        await house.says("question 4")
-        assert f"{OWN}\nIn two lines." in asked(house)
-        requests = len(house.server.requests)
+        assert (await bot.says(f"{OWN}\nIn two lines.")).text.startswith("s2 stands")
+        await bot.says("question 4")
+        assert f"{OWN}\nIn two lines." in asked(bot)
+        requests = len(bot.server.requests)
         assert requests == 5  # three turns, a summary, one more turn
 
 
 async def test_the_next_summary_continues_the_edited_one(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
-        await house.says(f"/context summary edit {OWN}")
-        await talk(house, 2, 4)
-        await house.says("/context compact")
-        material = str(house.server.requests[-1].body["messages"])
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        await bot.says(f"/context summary edit {OWN}")
+        await talk(bot, 2, 4)
+        await bot.says("/context compact")
+        material = str(bot.server.requests[-1].body["messages"])
         assert OWN in material
         assert "Lisbon" not in material
-        assert "stands for t1 to t4" in (await house.says("/context summary")).text
+        assert "stands for t1 to t4" in (await bot.says("/context summary")).text
 
 
 async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, SHORT) as house:
-        await talk(house, 7)  # the first cut
-        await talk(house, 2, 8)  # and the next is near: its summary is prepared
-        prepared = [r for r in house.server.requests if is_summary(r)]
+    async with run_bot(tmp_path, echo, SHORT) as bot:
+        await talk(bot, 7)  # the first cut
+        await talk(bot, 2, 8)  # and the next is near: its summary is prepared
+        prepared = [r for r in bot.server.requests if is_summary(r)]
         assert len(prepared) == 2
-        assert (await house.says(f"/context summary edit {OWN}")).text.startswith("s3 stands")
-        await talk(house, 2, 10)
-        written = [str(r.body["messages"]) for r in house.server.requests if is_summary(r)]
+        assert (await bot.says(f"/context summary edit {OWN}")).text.startswith("s3 stands")
+        await talk(bot, 2, 10)
+        written = [str(r.body["messages"]) for r in bot.server.requests if is_summary(r)]
         assert "question 4" in written[2]
         assert OWN in written[2]
-        assert "stands for t1 to t6" in (await house.says("/context summary")).text
+        assert "stands for t1 to t6" in (await bot.says("/context summary")).text
 
 
 async def test_undoing_the_cut_takes_the_edit_along_and_redoing_it_brings_both_back(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
-        cut = (await house.says("/context summary")).actions[1].command
-        await house.says(f"/context summary edit {OWN}")
-        await house.says(cut)
-        await house.says("question 4")
-        assert OWN not in asked(house)
-        assert "Lisbon" not in asked(house)
-        assert "question 1" in asked(house)
-        await house.says("/context redo")
-        await house.says("question 5")
-        assert OWN in asked(house)
-        assert "question 1" not in asked(house)
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        cut = (await bot.says("/context summary")).actions[1].command
+        await bot.says(f"/context summary edit {OWN}")
+        await bot.says(cut)
+        await bot.says("question 4")
+        assert OWN not in asked(bot)
+        assert "Lisbon" not in asked(bot)
+        assert "question 1" in asked(bot)
+        await bot.says("/context redo")
+        await bot.says("question 5")
+        assert OWN in asked(bot)
+        assert "question 1" not in asked(bot)
 
 
 async def test_a_summary_that_stands_there_no_more_is_not_changed(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
-        await house.says("/context summary edit s1")
-        await house.says(f"/context summary edit s1 {OWN}")
-        refused = await house.says("/context summary edit s1 Something else.")
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        await bot.says("/context summary edit s1")
+        await bot.says(f"/context summary edit s1 {OWN}")
+        refused = await bot.says("/context summary edit s1 Something else.")
         assert refused.text.startswith("s1 does not stand in the context; s2 does")
-        await house.says("/new")
-        assert "nothing to change" in (await house.says("/context summary edit s2 More.")).text
-        await house.says("/context undo")
-        assert OWN in (await house.says("/context summary")).text
+        await bot.says("/new")
+        assert "nothing to change" in (await bot.says("/context summary edit s2 More.")).text
+        await bot.says("/context undo")
+        assert OWN in (await bot.says("/context summary")).text
 
 
 async def test_while_a_summary_is_written_the_one_that_it_replaces_is_not_changed(
@@ -187,27 +187,27 @@ async def test_while_a_summary_is_written_the_one_that_it_replaces_is_not_change
     def model(request: Received) -> Answer:
         return Hang("") if answers["slow"] and is_summary(request) else echo(request)
 
-    async with living(tmp_path, model) as house:
-        await compacted(house)
-        await talk(house, 12, 4)
+    async with run_bot(tmp_path, model) as bot:
+        await compacted(bot)
+        await talk(bot, 12, 4)
         answers["slow"] = True
-        await house.says("/context free")
-        refused = await house.says(f"/context summary edit {OWN}")
+        await bot.says("/context free")
+        refused = await bot.says(f"/context summary edit {OWN}")
         assert "is being written, and takes the place of s1; nothing was changed" in refused.text
-        shown = await house.says("/context summary")
+        shown = await bot.says("/context summary")
         assert "which takes its place" in shown.text
         assert [action.label for action in shown.actions] == ["Undo"]
-        await house.says("/context clear")
+        await bot.says("/context clear")
 
 
 async def test_what_is_too_long_or_empty_or_the_same_is_refused_in_tokens(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as house:
-        await compacted(house)
-        refused = (await house.says(f"/context summary edit {'many words ' * 4_000}")).text
+    async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
+        await compacted(bot)
+        refused = (await bot.says(f"/context summary edit {'many words ' * 4_000}")).text
         assert "tokens, and a summary may have" in refused
-        same = await house.says("/context summary edit They talked about Lisbon.")
+        same = await bot.says("/context summary edit They talked about Lisbon.")
         assert "says already" in same.text
-        assert "Lisbon" in (await house.says("/context summary")).text
+        assert "Lisbon" in (await bot.says("/context summary")).text
 
 
 @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
@@ -215,58 +215,58 @@ async def test_it_works_under_every_strategy_and_after_a_switch(
     tmp_path: Path, strategy: str
 ) -> None:
     settings: dict[str, Any] = {"context": {"strategy": strategy}}
-    async with living(tmp_path, echo, settings) as house:
-        await compacted(house)
-        await house.says(f"/context summary edit {OWN}")
-        await house.says("question 4")
-        assert OWN in asked(house)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await compacted(bot)
+        await bot.says(f"/context summary edit {OWN}")
+        await bot.says("question 4")
+        assert OWN in asked(bot)
         for other in sorted(STRATEGIES):
-            await house.says(f"/config context.strategy {other}")
-            await house.says("one more question")
-            assert OWN in asked(house), other
-        await house.says("/context undo")
-        await house.says("and another")
-        assert OWN not in asked(house)
+            await bot.says(f"/config context.strategy {other}")
+            await bot.says("one more question")
+            assert OWN in asked(bot), other
+        await bot.says("/context undo")
+        await bot.says("and another")
+        assert OWN not in asked(bot)
 
 
 async def test_an_edit_of_a_cut_that_another_strategy_does_not_make_goes_with_it(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo, SHORT) as house:
-        await talk(house, 7)
-        await house.says(f"/context summary edit {OWN}")
-        await house.says("/config context.strategy full")
-        await house.says("question 8")
-        assert OWN not in asked(house)
-        assert "question 1" in asked(house)
-        await house.says("/config context.strategy trim")
-        await house.says("question 9")
-        assert OWN in asked(house)
+    async with run_bot(tmp_path, echo, SHORT) as bot:
+        await talk(bot, 7)
+        await bot.says(f"/context summary edit {OWN}")
+        await bot.says("/config context.strategy full")
+        await bot.says("question 8")
+        assert OWN not in asked(bot)
+        assert "question 1" in asked(bot)
+        await bot.says("/config context.strategy trim")
+        await bot.says("question 9")
+        assert OWN in asked(bot)
 
 
 async def test_what_came_from_outside_stays_marked(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
         with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
             database.execute("UPDATE summary SET is_untrusted = 1")
-        await house.says(f"/context summary edit {OWN}")
-        shown = await house.says("/context summary")
+        await bot.says(f"/context summary edit {OWN}")
+        shown = await bot.says("/context summary")
         assert "made of what came from outside" in shown.text
         assert shown.data is not None
         assert shown.data["is_untrusted"]
 
 
 async def test_a_forgotten_turn_takes_the_edited_summary_along(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("I live in Zanzibar.")
-        await compacted(house)
-        await house.says("/context summary edit They live in Zanzibar, by the sea.")
-        await confirmed(house, "/forget t1")
-        await house.app.conversations.settle()
-        assert "Zanzibar" not in (await house.says("/context summary")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("I live in Zanzibar.")
+        await compacted(bot)
+        await bot.says("/context summary edit They live in Zanzibar, by the sea.")
+        await confirmed(bot, "/forget t1")
+        await bot.app.conversations.settle()
+        assert "Zanzibar" not in (await bot.says("/context summary")).text
         assert not found_in(tmp_path)
-        await house.says("question 9")
-        assert "Zanzibar" not in asked(house)
+        await bot.says("question 9")
+        assert "Zanzibar" not in asked(bot)
 
 
 async def test_an_edit_survives_a_kill(tmp_path: Path) -> None:
@@ -283,9 +283,9 @@ async def test_an_edit_survives_a_kill(tmp_path: Path) -> None:
 
 
 async def test_an_edited_summary_that_stands_is_not_said_to_come(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
-        await house.says(f"/context summary edit s1 {OWN}")
-        await house.says("question 4")
-        assert OWN in asked(house)
-        assert "from your next message on" not in (await house.says("/context")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        await bot.says(f"/context summary edit s1 {OWN}")
+        await bot.says("question 4")
+        assert OWN in asked(bot)
+        assert "from your next message on" not in (await bot.says("/context")).text

@@ -16,7 +16,7 @@ from agent.models import embedded
 from agent.models.embedded import NAME, WINDOW, is_installed
 from agent.models.openai import Endpoint
 from channels.base import Activity, Delta
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 pytestmark = [
     pytest.mark.embedded,
@@ -37,12 +37,12 @@ def never_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def at_home(folder: Path) -> AsyncIterator[House]:
+async def at_home(folder: Path) -> AsyncIterator[TestBot]:
     """A bot as it is on a new machine, or on one where it has run before."""
-    house = House()
-    house.patience = 300.0  # a model of our own on a busy machine
-    async with running(folder, house, {"model": "auto"}, {}):
-        yield house
+    bot = TestBot()
+    bot.patience = 300.0  # a model of our own on a busy machine
+    async with running(folder, bot, {"model": "auto"}, {}):
+        yield bot
 
 
 class Usage(NamedTuple):
@@ -64,19 +64,19 @@ def answers(folder: Path) -> list[Usage]:
 async def test_a_question_gets_a_streamed_answer_and_is_remembered_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    async with at_home(tmp_path) as house:
+    async with at_home(tmp_path) as bot:
         events: list[Activity] = []
-        watching = await house.watches(events)
-        first = (await house.says("What is the capital of France?")).text
+        watching = await bot.watches(events)
+        first = (await bot.says("What is the capital of France?")).text
         watching.cancel()
         pieces = [event.text for event in events if isinstance(event, Delta)]
-        assert NAME in (await house.says("/model")).text
+        assert NAME in (await bot.says("/model")).text
     assert len(pieces) > 1
     assert first.startswith("".join(pieces).rstrip()), "a note may follow that it was cut off"
-    async with at_home(tmp_path) as house:
-        before = (await house.says("/context")).data or {}
-        assert (await house.says("And what is it famous for?")).text
-        after = (await house.says("/context")).data or {}
+    async with at_home(tmp_path) as bot:
+        before = (await bot.says("/context")).data or {}
+        assert (await bot.says("And what is it famous for?")).text
+        after = (await bot.says("/context")).data or {}
     assert (before["turns"], after["turns"]) == (["t1"], ["t1", "t2"])
     assert before["tokens"] > answers(tmp_path)[0].prompt
     assert answers(tmp_path)[1].prompt > before["tokens"]
@@ -92,11 +92,11 @@ def question(number: int) -> str:
 async def test_a_conversation_longer_than_the_window_runs_on_and_keeps_the_cached_prefix(
     tmp_path: Path,
 ) -> None:
-    async with at_home(tmp_path) as house:
+    async with at_home(tmp_path) as bot:
         for number in range(len(COUNTRIES)):
-            assert (await house.says(question(number))).text
-            await house.app.conversations.settle()  # people take longer to type the next one
-            context = (await house.says("/context")).data or {}
+            assert (await bot.says(question(number))).text
+            await bot.app.conversations.settle()  # people take longer to type the next one
+            context = (await bot.says("/context")).data or {}
             assert context["tokens"] <= WINDOW  # a reply fills the room above the budget
     check_transcript(tmp_path)
     check_requests(tmp_path, context["budget"])

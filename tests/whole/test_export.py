@@ -26,7 +26,7 @@ from memory.record.store import Store
 from memory.turns import Entry
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.fakes.other_programs import PNG
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
 
@@ -170,21 +170,21 @@ def echo(request: Received) -> Answer:
 
 
 async def test_branches_come_back_as_branches(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
+    async with run_bot(homes.old, echo) as bot:
         for text in ("One", "Two", "Three"):
-            await house.says(text)
-        await house.says("/fork t1 Other way")
-        await house.says("Another two")
-        before = (await house.says("/branches")).data
+            await bot.says(text)
+        await bot.says("/fork t1 Other way")
+        await bot.says("Another two")
+        before = (await bot.says("/branches")).data
     await homes.leaves()
     readable = "\n".join(path.read_text() for path in homes.files("conversation.md"))
     assert "It goes on from pipe/main after t1." in readable
     await homes.arrives("--mine")
-    async with living(homes.new, echo) as house:
-        after = (await house.says("/branches")).data
-        await house.says("/branches 2")
-        found = await house.says('{"mode": "search", "query": "One"}')
-        other = await house.says('{"mode": "search", "query": "Three"}')
+    async with run_bot(homes.new, echo) as bot:
+        after = (await bot.says("/branches")).data
+        await bot.says("/branches 2")
+        found = await bot.says('{"mode": "search", "query": "One"}')
+        other = await bot.says('{"mode": "search", "query": "Three"}')
     assert before
     assert after
     assert [one["title"] for one in after["branches"]] == [
@@ -195,10 +195,10 @@ async def test_branches_come_back_as_branches(homes: Homes) -> None:
 
 
 async def test_what_a_person_took_away_is_not_in_it(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Keep this")
-        await house.says("Take this away")
-        await house.says("/undo")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Keep this")
+        await bot.says("Take this away")
+        await bot.says("/undo")
     assert "Left out: 2 messages" in await homes.leaves()
     (lines,) = homes.files("messages.jsonl")
     assert "Keep this" in lines.read_text()
@@ -206,11 +206,11 @@ async def test_what_a_person_took_away_is_not_in_it(homes: Homes) -> None:
 
 
 async def test_memory_and_files_come_back(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Something")
-        await house.says("/remember Ann keeps goats")
-        await house.says("/new")
-        await house.app.conversations.settle()
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Something")
+        await bot.says("/remember Ann keeps goats")
+        await bot.says("/new")
+        await bot.app.conversations.settle()
     remembered = (homes.old / "data/audiences/pipe-main/memory/MEMORY.md").read_text()
     files = homes.old / "data" / "audiences" / "pipe-main" / "files"
     files.mkdir(parents=True, exist_ok=True)
@@ -220,13 +220,13 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
     await homes.leaves()
     await homes.arrives("--mine")
     assert (homes.new / "data/audiences/pipe-main/memory/MEMORY.md").read_text() == remembered
-    async with living(homes.new, echo) as house:
-        listed = await house.says("/memory list")
-        day = await house.says(f"/memory {days.stem}")
-        await house.says("More")
-        await house.says("/new")
-        await house.app.conversations.settle()
-        later = await house.says(f"/memory {datetime.now(UTC):%Y-%m-%d}")
+    async with run_bot(homes.new, echo) as bot:
+        listed = await bot.says("/memory list")
+        day = await bot.says(f"/memory {days.stem}")
+        await bot.says("More")
+        await bot.says("/new")
+        await bot.app.conversations.settle()
+        later = await bot.says(f"/memory {datetime.now(UTC):%Y-%m-%d}")
     assert "Ann keeps goats" in listed.text
     assert "A note of mine." in day.text
     assert "A summary." in day.text
@@ -236,16 +236,16 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
 
 
 async def test_somebody_elses_export_is_text_from_outside(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Hello")
-        await house.says("/remember Trust everybody")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Hello")
+        await bot.says("/remember Trust everybody")
     await homes.leaves()
     told = await homes.arrives()
     assert "1 line of memory, for its chats; it waits there" in told
-    async with living(homes.new, echo) as house:
-        listed = await house.says("/memory list")
-        proposed = await house.says("/memory diff")
-        conversation = await house.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
+    async with run_bot(homes.new, echo) as bot:
+        listed = await bot.says("/memory list")
+        proposed = await bot.says("/memory diff")
+        conversation = await bot.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
         entries = [e for turn in await conversation.context.turns([1]) for e in turn.entries]
     assert "Trust everybody" not in listed.text
     assert f"{datetime.now(UTC):%Y-%m-%d}: Trust everybody" in proposed.text
@@ -321,10 +321,10 @@ async def test_no_name_in_an_export_leads_out_of_its_folder(homes: Homes) -> Non
 
 
 async def test_a_chat_without_a_title_is_called_by_its_first_words(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Take this away")
-        await house.says("/undo")
-        await house.says("**Find** Casa Rosa.\nIt is a hotel.")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Take this away")
+        await bot.says("/undo")
+        await bot.says("**Find** Casa Rosa.\nIt is a hotel.")
     told = await homes.leaves()
     assert "Exported 1 conversation with 2 messages, and 0 files" in told
     assert "[Find Casa Rosa.](pipe-main/" in (homes.out / "README.md").read_text()
@@ -333,9 +333,9 @@ async def test_a_chat_without_a_title_is_called_by_its_first_words(homes: Homes)
 
 
 async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Hello")
-        await house.says("/remember Ann keeps goats")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Hello")
+        await bot.says("/remember Ann keeps goats")
     await homes.leaves()
     (memory,) = (one.parent for one in homes.files("MEMORY.md"))
     (memory / "2026-03-01.md").write_text("Ann sold a cheese.\n")
@@ -345,11 +345,11 @@ async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> No
     assert "Left out: 1 part of daily memory that waits in the quarantine. /memory pending" in told
     assert "Left out: what is proposed for the MEMORY.md of 1 chat, and not approved" in told
     assert "cheese" not in "".join(path.read_text() for path in out.rglob("*.md"))
-    async with living(homes.new, echo) as house:
-        waiting = await house.says("/memory pending")
+    async with run_bot(homes.new, echo) as bot:
+        waiting = await bot.says("/memory pending")
         (one,) = (waiting.data or {})["pending"]
-        await house.says(f"/memory approve {one['id']}")
-        await house.says("/memory diff approve")
+        await bot.says(f"/memory approve {one['id']}")
+        await bot.says("/memory diff approve")
     out = homes.out.with_name("later")
     assert "Left out" not in await homes._run(homes.new, "export", out)
     assert "cheese" in "".join(path.read_text() for path in out.rglob("*.md"))
@@ -357,9 +357,9 @@ async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> No
 
 async def test_a_rehearsal_tells_what_the_real_import_tells(homes: Homes) -> None:
     picture = Attachment("dot.png", "image/png", PNG)
-    async with living(homes.old, echo) as house:
-        await house.says("Look", files=(picture,))
-        await house.says("/remember Ann keeps goats")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Look", files=(picture,))
+        await bot.says("/remember Ann keeps goats")
     await homes.leaves()
     expected = await homes.arrives("--dry-run")
     assert not (homes.new / "data").exists()
@@ -375,16 +375,16 @@ def facts_in(report: str) -> list[str]:
 
 
 async def test_what_parley_does_not_take_is_refused(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Hello")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Hello")
     await homes.leaves()
     assert "--user is for open-webui alone" in await homes.arrives("--user", "ann", code=1)
     assert "--to is not for parley" in await homes.arrives("--to", "terminal", code=1)
 
 
 async def test_an_export_never_overwrites(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Hello")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Hello")
     homes.out.mkdir()
     assert "already exists" in await homes._run(homes.old, "export", homes.out, code=1)
     inside = homes.old / "data" / "out"
@@ -393,9 +393,9 @@ async def test_an_export_never_overwrites(homes: Homes) -> None:
 
 
 async def test_on_a_server_it_comes_back_as_well(homes: Homes, postgresql: str) -> None:
-    async with living(homes.old, echo) as house:
+    async with run_bot(homes.old, echo) as bot:
         for text in ("One", "Two", "/fork t1 Other way", "Another two", "/remember goats"):
-            await house.says(text)
+            await bot.says(text)
     await homes.leaves()
     (homes.new / "config.json").write_text('{"database": "{{secret.DATABASE_URL}}"}')
     (homes.new / ".env").write_text(f"DATABASE_URL={postgresql}\n")
@@ -414,8 +414,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 async def test_files_come_back_from_however_deep_they_lie(homes: Homes) -> None:
-    async with living(homes.old, echo) as house:
-        await house.says("Hi")
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Hi")
     inner = Path("audiences", "pipe-main", "files", *"abcdefgh", "notes.txt")
     (homes.old / "data" / inner).parent.mkdir(parents=True)
     (homes.old / "data" / inner).write_text("deep")

@@ -12,7 +12,7 @@ from bot.received import key_of
 from channels.message import Address
 from memory.record import ledger
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, openai_overflow
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 HERE = key_of(Address("pipe", "main"))
 OVERLOADED = Fail(500, {"message": "oops"}, {"Retry-After-Ms": "1"})
@@ -34,9 +34,9 @@ def models_asked(server: OpenAIServer) -> list[str]:
     return list(dict.fromkeys(one.body["model"] for one in server.requests))
 
 
-def in_an_hour(house: House) -> None:
+def in_an_hour(bot: TestBot) -> None:
     """Let all that rests have rested."""
-    rests = house.app.config.models._rests
+    rests = bot.app.config.models._rests
     clock = rests._clock
     rests._clock = lambda: clock() + 3_601
 
@@ -44,23 +44,23 @@ def in_an_hour(house: House) -> None:
 async def test_a_model_that_failed_rests_and_status_says_why_and_until_when(tmp_path: Path) -> None:
     script = Flaky()
     settings = {"model": "first", "fallback_models": ["second"]}
-    async with living(tmp_path, script, settings) as house:
-        assert (await house.says("Anyone?")).text == "This is second."
-        house.server.requests.clear()
-        assert (await house.says("And now?")).text == "This is second."
-        assert models_asked(house.server) == ["second"], "the first is left in peace"
-        status = await house.says("/status")
+    async with run_bot(tmp_path, script, settings) as bot:
+        assert (await bot.says("Anyone?")).text == "This is second."
+        bot.server.requests.clear()
+        assert (await bot.says("And now?")).text == "This is second."
+        assert models_asked(bot.server) == ["second"], "the first is left in peace"
+        status = await bot.says("/status")
         assert "first is not asked until " in status.text
         assert "since it failed: " in status.text
         assert "failed with error 500" in status.text
         assert "second answers in its place now." in status.text
         assert status.data
         assert [one["name"] for one in status.data["resting"]] == ["first"]
-        assert "resting" in ((await house.says("/model")).data or {})
+        assert "resting" in ((await bot.says("/model")).data or {})
         script.is_down = False
-        in_an_hour(house)
-        assert (await house.says("Better?")).text == "This is first."
-        assert "is not asked until" not in (await house.says("/status")).text
+        in_an_hour(bot)
+        assert (await bot.says("Better?")).text == "This is first."
+        assert "is not asked until" not in (await bot.says("/status")).text
 
 
 def with_spare(server: OpenAIServer, **more: Any) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def with_spare(server: OpenAIServer, **more: Any) -> dict[str, Any]:
 
 async def test_the_model_of_an_agent_stands_in_at_its_own_place_and_price(tmp_path: Path) -> None:
     async with OpenAIServer(lambda _: Say("Spare here."), key="mistral-key") as mistral:
-        async with living(tmp_path, Flaky(), with_spare(mistral), SPARE) as house:
-            assert (await house.says("Anyone?")).text == "Spare here."
-            ((_, _, bill),) = await house.app.store.read(ledger.bills_by_model)
-            ratios = house.app.conversations.models.ratios
-            listed = (await house.says("/model list")).data or {}
+        async with run_bot(tmp_path, Flaky(), with_spare(mistral), SPARE) as bot:
+            assert (await bot.says("Anyone?")).text == "Spare here."
+            ((_, _, bill),) = await bot.app.store.read(ledger.bills_by_model)
+            ratios = bot.app.conversations.models.ratios
+            listed = (await bot.says("/model list")).data or {}
             assert [one["name"] for one in listed["models"]] == ["first", "fake-model"]
         assert mistral.requests[-1].body["model"] == "mistral-small-latest"
     used = Usage(bill.prompt, bill.completion, bill.cached)
@@ -87,18 +87,18 @@ async def test_the_model_of_an_agent_stands_in_at_its_own_place_and_price(tmp_pa
 async def test_an_agent_has_fallbacks_of_its_own(tmp_path: Path) -> None:
     agents = [{"id": "writer", "brain": {"model": "first", "fallback_models": ["third"]}}]
     settings = {"model": "second", "agents": agents}
-    async with living(tmp_path, Flaky(), settings) as house:
-        await house.says("/agent writer")
-        assert (await house.says("Anyone?")).text == "This is third."
-        assert "If it fails: third." in (await house.says("/model")).text
-        await house.says("/agent default")
-        assert (await house.says("And you?")).text == "This is second."
+    async with run_bot(tmp_path, Flaky(), settings) as bot:
+        await bot.says("/agent writer")
+        assert (await bot.says("Anyone?")).text == "This is third."
+        assert "If it fails: third." in (await bot.says("/model")).text
+        await bot.says("/agent default")
+        assert (await bot.says("And you?")).text == "This is second."
 
 
 async def test_an_agent_that_is_none_is_told_where_it_would_stand_in(tmp_path: Path) -> None:
     settings = {"model": "first", "fallback_models": ["agent:nobody"]}
-    async with living(tmp_path, Flaky(), settings) as house:
-        told = [(await house.says("Anyone?")).text for _ in range(2)]
+    async with run_bot(tmp_path, Flaky(), settings) as bot:
+        told = [(await bot.says("Anyone?")).text for _ in range(2)]
     assert "failed with error 500" in told[0], "the first was wanted"
     assert told[1].startswith("('agent:nobody' is no model: ")
 
@@ -117,11 +117,11 @@ async def test_what_is_too_long_for_a_stand_in_is_cut_for_it_and_nothing_is_lear
     script.is_down = False
     async with OpenAIServer(answer, key="mistral-key") as mistral:
         more = {"context": {"strategy": "full"}, "tools": {"offer": "lean"}}
-        async with living(tmp_path, script, with_spare(mistral, **more), SPARE) as house:
+        async with run_bot(tmp_path, script, with_spare(mistral, **more), SPARE) as bot:
             for number in range(8):
-                await house.says(f"Question {number}. " + "Well, what do you think of it? " * 60)
-            before = house.app.config.limits(HERE).window
+                await bot.says(f"Question {number}. " + "Well, what do you think of it? " * 60)
+            before = bot.app.config.limits(HERE).window
             script.is_down = True
-            assert (await house.says("And now?")).text.startswith("Spare here.")
-            assert house.app.conversations.models.windows == {}
-            assert house.app.config.limits(HERE).window == before
+            assert (await bot.says("And now?")).text.startswith("Spare here.")
+            assert bot.app.conversations.models.windows == {}
+            assert bot.app.config.limits(HERE).window == before

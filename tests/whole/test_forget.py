@@ -8,7 +8,7 @@ import pytest
 
 from channels.message import Address, Inbound, Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 MARK = "zanzibar"
 
@@ -32,145 +32,145 @@ def echo(request: Received) -> Answer:
     return Say(f"You said: {last.split('</summary-of-earlier-turns>')[-1].strip()}")
 
 
-async def says_many(house: House, *texts: str) -> None:
+async def says_many(bot: TestBot, *texts: str) -> None:
     for text in texts:
-        await house.says(text)
-    await house.app.conversations.settle()
+        await bot.says(text)
+    await bot.app.conversations.settle()
 
 
-async def confirmed(house: House, request: str) -> Reply:
+async def confirmed(bot: TestBot, request: str) -> Reply:
     """Ask, and then do what the question says."""
-    question = await house.says(request)
+    question = await bot.says(request)
     assert "To do it, send" in question.text
-    return await house.says(question.actions[0].command)
+    return await bot.says(question.actions[0].command)
 
 
 async def test_it_asks_first_and_does_nothing_until_it_is_told_yes(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await says_many(house, f"I live in {MARK}.", "And you?")
-        question = await house.says("/forget chat")
+    async with run_bot(tmp_path, echo) as bot:
+        await says_many(bot, f"I live in {MARK}.", "And you?")
+        question = await bot.says("/forget chat")
         assert question.text.startswith("This would delete 2 turns (4 messages)")
         assert [action.command for action in question.actions] == ["/forget chat yes"]
-        assert "2 turns" in (await house.says("/context")).text
+        assert "2 turns" in (await bot.says("/context")).text
         assert found_in(tmp_path)
-        gone = await house.says("/forget chat yes")
+        gone = await bot.says("/forget chat yes")
         assert gone.text.startswith("Deleted: 2 turns (4 messages)")
 
 
 async def test_a_forgotten_chat_is_in_no_file_while_the_bot_runs_and_after(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 2, "log_level": "debug"}
-    async with living(tmp_path, echo, settings) as house:
-        await says_many(house, f"I live in {MARK}.", f"{MARK} is warm.", "What is it like?", "Hm.")
-        assert MARK in (await house.says(f"/memory search {MARK}")).text
-        await house.says("/memory")
-        await house.says("/context export")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await says_many(bot, f"I live in {MARK}.", f"{MARK} is warm.", "What is it like?", "Hm.")
+        assert MARK in (await bot.says(f"/memory search {MARK}")).text
+        await bot.says("/memory")
+        await bot.says("/context export")
         where = found_in(tmp_path)
         assert any("memory/20" in name for name in where), "the summary is in the daily file"
         assert any(name.endswith("context.json") for name in where)
-        await confirmed(house, "/forget chat")
+        await confirmed(bot, "/forget chat")
         assert found_in(tmp_path) == []
-        await house.app.delivery.queues.idle()
+        await bot.app.delivery.queues.idle()
         assert found_in(tmp_path) == []
     assert found_in(tmp_path) == []
 
 
 async def test_turn_ids_go_on_where_they_were(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await says_many(house, "One.", "Two.")
-        await confirmed(house, "/forget chat")
-        assert (await house.says("Three.")).text == "You said: Three."
-        assert house.sent[-1].turn == "t3"
-        assert len(house.sent_to_model()) == 2, "the model sees nothing of what is forgotten"
-    async with living(tmp_path, echo) as house:
-        await house.says("Four.")
-        assert house.sent[-1].turn == "t4"
+    async with run_bot(tmp_path, echo) as bot:
+        await says_many(bot, "One.", "Two.")
+        await confirmed(bot, "/forget chat")
+        assert (await bot.says("Three.")).text == "You said: Three."
+        assert bot.sent[-1].turn == "t3"
+        assert len(bot.sent_to_model()) == 2, "the model sees nothing of what is forgotten"
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Four.")
+        assert bot.sent[-1].turn == "t4"
 
 
 async def test_single_turns_go_and_the_others_stay_as_they_were(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await says_many(house, "One.", f"Two in {MARK}.", f"Three in {MARK}.", "Four.")
-        await confirmed(house, "/forget t2-t3")
+    async with run_bot(tmp_path, echo) as bot:
+        await says_many(bot, "One.", f"Two in {MARK}.", f"Three in {MARK}.", "Four.")
+        await confirmed(bot, "/forget t2-t3")
         assert found_in(tmp_path) == []
-        await house.says("Five.")
-        texts = [m["content"] for m in house.sent_to_model()[1:]]
+        await bot.says("Five.")
+        texts = [m["content"] for m in bot.sent_to_model()[1:]]
     assert texts == ["One.", "You said: One.", "Four.", "You said: Four.", "Five."]
 
 
 async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 2}) as house:
-        await says_many(house, "I am Ann.", f"I live in {MARK}.", "I like tea.", "So?", "Well?")
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 2}) as bot:
+        await says_many(bot, "I am Ann.", f"I live in {MARK}.", "I like tea.", "So?", "Well?")
         assert found_in(tmp_path)
-        question = await house.says("/forget t2")
+        question = await bot.says("/forget t2")
         assert (
             "of the daily memory (what these say about other turns is rewritten)" in question.text
         )
-        await house.says("/forget t2 yes")
+        await bot.says("/forget t2 yes")
         assert found_in(tmp_path) == []
-        await house.app.conversations.settle()
-        memory = (await house.says("/memory")).text
+        await bot.app.conversations.settle()
+        memory = (await bot.says("/memory")).text
         assert "Ann" in memory, "what the others said is remembered again"
         assert "tea" in memory
-        await house.says("Who am I?")
-        request = str(house.sent_to_model())
+        await bot.says("Who am I?")
+        request = str(bot.sent_to_model())
         assert "I am Ann" in request, "in the preface, too"
         assert MARK not in request
-        await house.says("/context undo")
-        await house.says("/context undo")
-        assert MARK not in (await house.says("/context detail")).text.lower()
+        await bot.says("/context undo")
+        await bot.says("/context undo")
+        assert MARK not in (await bot.says("/context detail")).text.lower()
     assert found_in(tmp_path) == []
 
 
 async def test_a_forgotten_turn_leaves_pins_drops_and_clips_of_others_alone(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await says_many(house, "One.", f"Two {MARK}.", "Three.", "Four.")
-        await house.says("/context pin t2 t3")
-        await house.says("/context drop t1 t2")
-        await confirmed(house, "/forget t2")
-        await house.says("Five.")
-        texts = [m["content"] for m in house.sent_to_model()[1:]]
+    async with run_bot(tmp_path, echo) as bot:
+        await says_many(bot, "One.", f"Two {MARK}.", "Three.", "Four.")
+        await bot.says("/context pin t2 t3")
+        await bot.says("/context drop t1 t2")
+        await confirmed(bot, "/forget t2")
+        await bot.says("Five.")
+        texts = [m["content"] for m in bot.sent_to_model()[1:]]
         assert texts[0] == "Three."
-        await house.says("/context undo")
-        await house.says("Six.")
-        assert house.sent_to_model()[1]["content"] == "One."
+        await bot.says("/context undo")
+        await bot.says("Six.")
+        assert bot.sent_to_model()[1]["content"] == "One."
     assert found_in(tmp_path) == []
 
 
 async def test_the_running_turn_is_stopped_and_forgotten_with_the_chat(tmp_path: Path) -> None:
-    async with living(tmp_path, [Hang(f"In {MARK} they"), Say("Hello.")]) as house:
-        await house.writes(f"Tell me of {MARK}.", id="slow")
-        await house.server.reached.acquire()
-        await house.says("/forget chat yes")
-        assert "Stopped" in (await house.reply_to("slow")).reply.text
-        await house.app.delivery.queues.idle()
+    async with run_bot(tmp_path, [Hang(f"In {MARK} they"), Say("Hello.")]) as bot:
+        await bot.writes(f"Tell me of {MARK}.", id="slow")
+        await bot.server.reached.acquire()
+        await bot.says("/forget chat yes")
+        assert "Stopped" in (await bot.reply_to("slow")).reply.text
+        await bot.app.delivery.queues.idle()
         assert found_in(tmp_path) == []
-        assert (await house.says("Hi")).text == "Hello."
+        assert (await bot.says("Hi")).text == "Hello."
     assert found_in(tmp_path) == []
 
 
 async def test_what_waits_behind_the_forgotten_turn_is_answered_afterwards(tmp_path: Path) -> None:
-    async with living(tmp_path, [Hang(), Say("Hello.")]) as house:
-        await house.writes(f"Tell me of {MARK}.", id="slow")
-        await house.server.reached.acquire()
-        await house.writes("Hi", id="next")
-        await house.says("/forget chat yes")
-        assert (await house.reply_to("next")).reply.text == "Hello."
-        assert len(house.sent_to_model()) == 2
+    async with run_bot(tmp_path, [Hang(), Say("Hello.")]) as bot:
+        await bot.writes(f"Tell me of {MARK}.", id="slow")
+        await bot.server.reached.acquire()
+        await bot.writes("Hi", id="next")
+        await bot.says("/forget chat yes")
+        assert (await bot.reply_to("next")).reply.text == "Hello."
+        assert len(bot.sent_to_model()) == 2
     assert found_in(tmp_path) == []
 
 
 async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        is_first = sum(map(is_summary, house.server.requests)) == 1
+        is_first = sum(map(is_summary, bot.server.requests)) == 1
         return Hang() if is_summary(request) and is_first else echo(request)
 
-    async with living(tmp_path, script, {"agent_max_context_turns": 2}) as house:
-        await house.says(f"I live in {MARK}.")
-        await house.says("Hm.")
-        while not any(map(is_summary, house.server.requests)):
-            await house.server.reached.acquire()
-        await confirmed(house, "/forget chat")
-        await house.server.hung_up.acquire()
-        assert (await house.says("Well?")).text == "You said: Well?"
+    async with run_bot(tmp_path, script, {"agent_max_context_turns": 2}) as bot:
+        await bot.says(f"I live in {MARK}.")
+        await bot.says("Hm.")
+        while not any(map(is_summary, bot.server.requests)):
+            await bot.server.reached.acquire()
+        await confirmed(bot, "/forget chat")
+        await bot.server.hung_up.acquire()
+        assert (await bot.says("Well?")).text == "You said: Well?"
     assert found_in(tmp_path) == []
 
 
@@ -180,45 +180,45 @@ async def test_a_summary_that_a_person_waits_for_is_given_up_and_nobody_waits_fo
     def script(request: Received) -> Answer:
         return Hang() if is_summary(request) else echo(request)
 
-    async with living(tmp_path, script) as house:
-        await says_many(house, f"I live in {MARK}.", "Hm.", "So?")
-        await house.writes("/context compact", id="slow")
-        while not any(map(is_summary, house.server.requests)):
-            await house.server.reached.acquire()
-        await confirmed(house, "/forget t1")
-        assert "Nothing was done" in (await house.reply_to("slow")).reply.text
-        assert (await house.says("Well?")).text == "You said: Well?"
+    async with run_bot(tmp_path, script) as bot:
+        await says_many(bot, f"I live in {MARK}.", "Hm.", "So?")
+        await bot.writes("/context compact", id="slow")
+        while not any(map(is_summary, bot.server.requests)):
+            await bot.server.reached.acquire()
+        await confirmed(bot, "/forget t1")
+        assert "Nothing was done" in (await bot.reply_to("slow")).reply.text
+        assert (await bot.says("Well?")).text == "You said: Well?"
     assert found_in(tmp_path) == []
 
 
 async def test_another_chat_keeps_all_that_is_its_own(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says(f"I live in {MARK}.", chat="a/b")
-        await house.says("I live in Lisbon.", chat="a")
-        await house.says("/forget chat yes", chat="a/b")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says(f"I live in {MARK}.", chat="a/b")
+        await bot.says("I live in Lisbon.", chat="a")
+        await bot.says("/forget chat yes", chat="a/b")
         assert found_in(tmp_path) == []
         assert found_in(tmp_path, "lisbon")
-        assert "Lisbon" in (await house.says("/memory search lisbon", chat="a")).text
+        assert "Lisbon" in (await bot.says("/memory search lisbon", chat="a")).text
 
 
 async def test_all_deletes_the_files_of_the_chat_too(tmp_path: Path) -> None:
     call = Call("write_file", f'{{"path": "a.txt", "content": "{MARK}"}}', "a")
-    async with living(tmp_path, [Say(calls=(call,)), Say("Done."), Say("Hello.")]) as house:
-        await house.says("Write it down.")
-        await confirmed(house, "/forget chat")
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("Done."), Say("Hello.")]) as bot:
+        await bot.says("Write it down.")
+        await confirmed(bot, "/forget chat")
         assert any("files/a.txt" in name for name in found_in(tmp_path)), "these stay with chat"
-        gone = await confirmed(house, "/forget all")
+        gone = await confirmed(bot, "/forget all")
         assert "(1 file)" in gone.text
         assert found_in(tmp_path) == []
-        assert (await house.says("Hi")).text == "Hello."
+        assert (await bot.says("Hi")).text == "Hello."
 
 
 async def test_what_it_cost_is_still_known(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hi")
-        before = (await house.says("/usage")).data
-        await confirmed(house, "/forget all")
-        assert (await house.says("/usage")).data == before
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi")
+        before = (await bot.says("/usage")).data
+        await confirmed(bot, "/forget all")
+        assert (await bot.says("/usage")).data == before
 
 
 @pytest.mark.parametrize(
@@ -235,36 +235,36 @@ async def test_what_it_cost_is_still_known(tmp_path: Path) -> None:
 async def test_what_cannot_be_forgotten_gets_a_sentence(
     tmp_path: Path, line: str, answer: str
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hi")
-        assert answer in (await house.says(line)).text
-        assert "1 turn" in (await house.says("/context")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hi")
+        assert answer in (await bot.says(line)).text
+        assert "1 turn" in (await bot.says("/context")).text
 
 
 async def test_a_turn_that_is_forgotten_already_is_said_to_be(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await says_many(house, "One.", "Two.")
-        await confirmed(house, "/forget t1")
-        assert (await house.says("/forget t1")).text == "Nothing is left of t1."
-        assert "no turn" in (await house.says("/forget t1 yes")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await says_many(bot, "One.", "Two.")
+        await confirmed(bot, "/forget t1")
+        assert (await bot.says("/forget t1")).text == "Nothing is left of t1."
+        assert "no turn" in (await bot.says("/forget t1 yes")).text
 
 
 async def test_forget_is_done_at_the_next_start_if_a_crash_came_before(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says(f"I live in {MARK}.")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says(f"I live in {MARK}.")
         # As after a kill: it is on disk, and nothing was done about it.
-        await house.app.bot.intake.take(Inbound("f", Address("pipe", "main"), "/forget chat yes"))
-    async with living(tmp_path, echo) as house:
-        await house.reply_to("f")
+        await bot.app.bot.intake.take(Inbound("f", Address("pipe", "main"), "/forget chat yes"))
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.reply_to("f")
         assert found_in(tmp_path) == []
 
 
 async def test_what_a_channel_keeps_of_a_chat_goes_with_it(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Yes.")]) as house:
-        await house.says("The word is plum")
-        state = house.app.bot.state
+    async with run_bot(tmp_path, [Say("Yes.")]) as bot:
+        await bot.says("The word is plum")
+        state = bot.app.bot.state
         await state.set("pipe", "late main", "an answer with plum in it")
         await state.set("pipe", "late mainland", "another chat's")
-        await house.says("/forget chat yes")
+        await bot.says("/forget chat yes")
         assert await state.get("pipe", "late main") == ""
         assert await state.get("pipe", "late mainland") == "another chat's"

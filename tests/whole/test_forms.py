@@ -11,9 +11,9 @@ from bot import forms
 from channels.base import Activity, Delta
 from channels.message import Address, Attachment, Inbound
 from tests.fakes.openai_server import Hang, OpenAIServer, Say
-from tests.whole.house import PATIENCE, living
 from tests.whole.process import talking
-from tests.whole.telegram_house import at_telegram
+from tests.whole.telegram_testbot import at_telegram
+from tests.whole.testbot import PATIENCE, run_bot
 
 PLUGIN = """
 from plugins.api import Ask, CommandError, Form, Reply, command, hookimpl
@@ -43,104 +43,104 @@ def plugin(tmp_path: Path) -> None:
 
 
 async def test_the_next_message_is_the_text_and_the_model_does_not_get_it(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello!")]) as house:
-        asked = await house.says("/note")
+    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+        asked = await bot.says("/note")
         assert asked.form is not None
         assert "as it was" in asked.text
         assert "next message" in asked.text
-        assert (await house.says("two\nlines, /not a command")).text == (
+        assert (await bot.says("two\nlines, /not a command")).text == (
             "Kept: two\nlines, /not a command"
         )
-        assert (await house.says("Hi")).text == "Hello!"
-        assert [m["content"] for m in house.sent_to_model() if m["role"] == "user"] == ["Hi"]
-        assert "| t1 " in (await house.says("/context turns")).text
-        assert "lines" not in (await house.says("/context detail")).text
+        assert (await bot.says("Hi")).text == "Hello!"
+        assert [m["content"] for m in bot.sent_to_model() if m["role"] == "user"] == ["Hi"]
+        assert "| t1 " in (await bot.says("/context turns")).text
+        assert "lines" not in (await bot.says("/context detail")).text
 
 
 async def test_a_text_that_looks_like_a_fence_stays_in_its_block(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        await house.says("/note")
-        await house.says("```\ncode\n```")
-        assert "````\n```\ncode\n```\n````" in (await house.says("/note")).text
+    async with run_bot(tmp_path) as bot:
+        await bot.says("/note")
+        await bot.says("```\ncode\n```")
+        assert "````\n```\ncode\n```\n````" in (await bot.says("/note")).text
 
 
 @pytest.mark.parametrize("line", ["/cancel", "/whoami"])
 async def test_a_command_gives_it_up(tmp_path: Path, line: str) -> None:
-    async with living(tmp_path, [Say("Hello!")]) as house:
-        await house.says("/note")
-        said = await house.says(line)
+    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+        await bot.says("/note")
+        said = await bot.says(line)
         assert (said.text == "Given up; nothing was changed by `/note`.") == (line == "/cancel")
-        assert (await house.says("Hi")).text == "Hello!"
-        assert "not waiting for any text" in (await house.says("/cancel")).text
+        assert (await bot.says("Hi")).text == "Hello!"
+        assert "not waiting for any text" in (await bot.says("/cancel")).text
 
 
 async def test_only_the_person_who_was_asked_is_taken_at_their_word(tmp_path: Path) -> None:
     owners = {"owners": ["pipe/ann", "pipe/bob"]}
-    async with living(tmp_path, [Say("To Bob."), Say("Elsewhere.")], owners) as house:
-        await house.says("/note", chat="group", user="ann")
-        assert (await house.says("not a note", chat="group", user="bob")).text == "To Bob."
-        assert (await house.says("not a note", chat="other", user="ann")).text == "Elsewhere."
-        assert (await house.says("/cancel", chat="group", user="bob")).text.startswith("I am not")
-        assert (await house.says("a note", chat="group", user="ann")).text == "Kept: a note"
+    async with run_bot(tmp_path, [Say("To Bob."), Say("Elsewhere.")], owners) as bot:
+        await bot.says("/note", chat="group", user="ann")
+        assert (await bot.says("not a note", chat="group", user="bob")).text == "To Bob."
+        assert (await bot.says("not a note", chat="other", user="ann")).text == "Elsewhere."
+        assert (await bot.says("/cancel", chat="group", user="bob")).text.startswith("I am not")
+        assert (await bot.says("a note", chat="group", user="ann")).text == "Kept: a note"
 
 
 async def test_a_file_or_an_empty_message_is_no_text_and_the_bot_goes_on_waiting(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path) as house:
-        await house.says("/note")
+    async with run_bot(tmp_path) as bot:
+        await bot.says("/note")
         file = Attachment("a.txt", "text/plain", b"words")
-        assert "a file came, so nothing was changed" in (await house.says("x", files=(file,))).text
+        assert "a file came, so nothing was changed" in (await bot.says("x", files=(file,))).text
         assert not list((tmp_path / "data").rglob("a.txt"))
-        assert "Your message is empty" in (await house.says("  ")).text
-        assert "longer than the 100,000" in (await house.says("x" * 100_001)).text
-        assert (await house.says("a note")).text == "Kept: a note"
+        assert "Your message is empty" in (await bot.says("  ")).text
+        assert "longer than the 100,000" in (await bot.says("x" * 100_001)).text
+        assert (await bot.says("a note")).text == "Kept: a note"
 
 
 async def test_after_ten_minutes_a_message_is_a_message_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with living(tmp_path, [Say("Hello!")]) as house:
-        await house.says("/note")
-        at = house.app.forms._clock()
-        monkeypatch.setattr(house.app.forms, "_clock", lambda: at + forms.PATIENCE + 1)
-        assert (await house.says("Hi")).text == "Hello!"
+    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+        await bot.says("/note")
+        at = bot.app.forms._clock()
+        monkeypatch.setattr(bot.app.forms, "_clock", lambda: at + forms.PATIENCE + 1)
+        assert (await bot.says("Hi")).text == "Hello!"
 
 
 async def test_what_a_command_refuses_ends_the_form(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello!")]) as house:
-        await house.says("/note")
-        assert (await house.says("refuse this")).text == "That is no note."
-        assert (await house.says("Hi")).text == "Hello!"
+    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+        await bot.says("/note")
+        assert (await bot.says("refuse this")).text == "That is no note."
+        assert (await bot.says("Hi")).text == "Hello!"
 
 
 async def test_the_text_is_taken_while_a_turn_runs(tmp_path: Path) -> None:
-    async with living(tmp_path, [Hang("Half")], {"when_busy": "queue"}) as house:
+    async with run_bot(tmp_path, [Hang("Half")], {"when_busy": "queue"}) as bot:
         events: list[Activity] = []
-        watching = await house.watches(events)
-        await house.writes("Tell me", id="q")
+        watching = await bot.watches(events)
+        await bot.writes("Tell me", id="q")
         async with asyncio.timeout(PATIENCE):
             while not any(isinstance(event, Delta) for event in events):
-                await house.server_said_something()
+                await bot.server_said_something()
         watching.cancel()
-        await house.says("/note")
-        assert (await house.says("in between")).text == "Kept: in between"
-        await house.says("/stop")
-        await house.reply_to("q")
+        await bot.says("/note")
+        assert (await bot.says("in between")).text == "Kept: in between"
+        await bot.says("/stop")
+        await bot.reply_to("q")
 
 
 async def test_a_message_that_is_delivered_again_is_taken_once(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello!"), Say("Again!")]) as house:
+    async with run_bot(tmp_path, [Say("Hello!"), Say("Again!")]) as bot:
         for _ in range(2):  # Hi once more, and the command that asks
             for text in ("Hi", "/note"):
-                await house.writes(text, id=f"the {text}")
-                await house.reply_to(f"the {text}")
-        await house.writes("the note", id="note")
-        assert (await house.reply_to("note")).reply.text == "Kept: the note"
-        accepted = await house.writes("the note", id="note")
+                await bot.writes(text, id=f"the {text}")
+                await bot.reply_to(f"the {text}")
+        await bot.writes("the note", id="note")
+        assert (await bot.reply_to("note")).reply.text == "Kept: the note"
+        accepted = await bot.writes("the note", id="note")
         assert accepted is not None
         assert not accepted.is_new
-        assert (await house.says("Hi again")).text == "Again!"
+        assert (await bot.says("Hi again")).text == "Again!"
 
 
 async def test_it_survives_a_kill(tmp_path: Path) -> None:
@@ -157,33 +157,33 @@ async def test_it_survives_a_kill(tmp_path: Path) -> None:
 
 
 async def test_what_was_taken_and_not_carried_out_is_still_for_the_command(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        await house.says("/note")
+    async with run_bot(tmp_path) as bot:
+        await bot.says("/note")
         inbound = Inbound("late", Address("pipe", "main"), "taken before the crash")
-        await house.app.bot.intake.take(inbound)  # on disk, and the process dies
-    async with living(tmp_path) as house:
-        again = await house.reply_to("late")
+        await bot.app.bot.intake.take(inbound)  # on disk, and the process dies
+    async with run_bot(tmp_path) as bot:
+        again = await bot.reply_to("late")
         assert again.reply.text == "Kept: taken before the crash"
-        assert not house.server.requests
+        assert not bot.server.requests
 
 
 async def test_at_telegram_the_next_message_is_the_text_and_in_a_group_a_reply(
     tmp_path: Path,
 ) -> None:
     owners = {"owners": ["telegram/42", "telegram/7"]}
-    async with at_telegram(tmp_path, settings=owners) as house:
-        house.ann.says("/note")
-        await house.telegram.shown("as it was")
-        house.ann.says("mine")
-        await house.telegram.shown("Kept: mine")
-        group = house.telegram.group(-100)
-        ann, bob = house.ann.at(group), house.telegram.person("Bob", 7).at(group)
+    async with at_telegram(tmp_path, settings=owners) as bot:
+        bot.ann.says("/note")
+        await bot.telegram.shown("as it was")
+        bot.ann.says("mine")
+        await bot.telegram.shown("Kept: mine")
+        group = bot.telegram.group(-100)
+        ann, bob = bot.ann.at(group), bot.telegram.person("Bob", 7).at(group)
         ann.says("/note")
-        asked = await house.telegram.shown("Reply to this message")
-        answer = {"reply_to_message": house.telegram._as_message(asked)}
+        asked = await bot.telegram.shown("Reply to this message")
+        answer = {"reply_to_message": bot.telegram._as_message(asked)}
         bob.says("/cancel@parley_bot")
-        await house.telegram.shown("I am not waiting for any text from you")
+        await bot.telegram.shown("I am not waiting for any text from you")
         ann.says("ours", **answer)
-        await house.telegram.shown("Kept: ours")
-        await house.is_idle()
-        assert not house.model.requests
+        await bot.telegram.shown("Kept: ours")
+        await bot.is_idle()
+        assert not bot.model.requests

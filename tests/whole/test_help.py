@@ -10,13 +10,13 @@ from channels.terminal.display import command_reply
 from memory.settings import ContextSettings
 from plugins.builtin.help import FIRST, GROUPS, STRATEGIES, THE_BOT, grouped
 from plugins.docs import builtin
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 
 async def test_help_fits_on_a_screen_and_names_every_command(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        reply = await house.says("/help")
-        unknown = (await house.says("/help me")).text
+    async with run_bot(tmp_path) as bot:
+        reply = await bot.says("/help")
+        unknown = (await bot.says("/help me")).text
     assert command_reply(reply.text, 80).count("\n") < 42, "a screen has 45 lines"
     explained = re.findall(r"^\| /(\w+) \|", reply.text, re.MULTILINE)
     assert explained == [*FIRST]
@@ -30,17 +30,17 @@ async def test_help_fits_on_a_screen_and_names_every_command(tmp_path: Path) -> 
 
 
 async def test_who_mistypes_a_command_is_shown_one_that_may_have_been_meant(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
+    async with run_bot(tmp_path) as bot:
         for typed, meant in (("contxt", "context"), ("compact", "context compact")):
-            said = (await house.says(f"/{typed}")).text
+            said = (await bot.says(f"/{typed}")).text
             assert f"did you mean /{meant}?" in said
-        assert "did you mean /context export?" in (await house.says("/export markdown")).text
-        assert "did you mean" not in (await house.says("/quit")).text
+        assert "did you mean /context export?" in (await bot.says("/export markdown")).text
+        assert "did you mean" not in (await bot.says("/quit")).text
 
 
 async def test_all_of_help_has_five_groups_and_every_command_once(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        text = (await house.says("/help all")).text
+    async with run_bot(tmp_path) as bot:
+        text = (await bot.says("/help all")).text
     groups = re.findall(r"^\*\*(.+)\*\*$", text, re.MULTILINE)
     assert groups == [*GROUPS, THE_BOT]
     names = re.findall(r"^\| /(\w+) \|", text, re.MULTILINE)
@@ -55,10 +55,10 @@ def test_a_command_of_a_plugin_is_in_a_group_too() -> None:
 
 async def test_each_strategy_says_what_it_does_and_when_it_is_good(tmp_path: Path) -> None:
     assert set(STRATEGIES) == set(get_args(ContextSettings.model_fields["strategy"].annotation))
-    async with living(tmp_path) as house:
+    async with run_bot(tmp_path) as bot:
         for line in ("/help strategies", "/config context.strategy"):
-            text = (await house.says(line)).text
+            text = (await bot.says(line)).text
             assert text.count("Use it when") == len(STRATEGIES)
             assert "**trim** (chosen here)" in text
-        await house.says("/config context.strategy slim --here")
-        assert "**slim** (chosen here)" in (await house.says("/help strategies")).text
+        await bot.says("/config context.strategy slim --here")
+        assert "**slim** (chosen here)" in (await bot.says("/help strategies")).text

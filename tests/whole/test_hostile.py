@@ -20,7 +20,7 @@ from tests.fakes.openai_server import (
     llama_overflow,
     openai_overflow,
 )
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SMALL = {"agent_max_context_turns": 4, "request_timeout": 1}
 
@@ -30,15 +30,15 @@ def is_summary(request: Received) -> bool:
     return "tools" not in request.body
 
 
-def last_request(house: House) -> list[dict[str, Any]]:
+def last_request(bot: TestBot) -> list[dict[str, Any]]:
     """The messages of the last request of a turn."""
-    turns = [request for request in house.server.requests if not is_summary(request)]
+    turns = [request for request in bot.server.requests if not is_summary(request)]
     messages: list[dict[str, Any]] = turns[-1].body["messages"]
     return messages
 
 
-async def transcript(house: House) -> list[tuple[int, str]]:
-    rows = await house.app.store.read(
+async def transcript(bot: TestBot) -> list[tuple[int, str]]:
+    rows = await bot.app.store.read(
         lambda db: db.execute_sql(
             "SELECT turn, text FROM message WHERE role != 'tool' ORDER BY seq"
         ).fetchall()
@@ -62,14 +62,14 @@ async def test_a_model_that_overflows_again_and_again_ends_the_turn(
             return overflow(120_000, 100_000)
         return Say("Fine.")
 
-    async with living(tmp_path, script, {"agent_max_context_turns": 10}) as house:
+    async with run_bot(tmp_path, script, {"agent_max_context_turns": 10}) as bot:
         for number in range(6):
-            await house.says(f"question {number}")
-        reply = await house.says("the last one")
+            await bot.says(f"question {number}")
+        reply = await bot.says("the last one")
         assert reply.text.startswith("Fine.") or "context window" in reply.text
         assert refusals <= 5, "the number of attempts is bounded"
-        assert (await house.says("and now?")).text == "Fine."
-        kept = await transcript(house)
+        assert (await bot.says("and now?")).text == "Fine."
+        kept = await transcript(bot)
     assert [text for _, text in kept][:2] == ["question 0", "Fine."]
     assert len(kept) == 16
 
@@ -90,10 +90,10 @@ async def test_no_tool_runs_twice_because_of_an_overflow(tmp_path: Path) -> None
         # After the overflow the model asks for the very same again.
         return Say(calls=(call,)) if asked in (1, 3) else Say("Written.")
 
-    async with living(tmp_path, script) as house:
-        await house.says("earlier")
-        reply = await house.says("Write it.")
-        results = [m["content"] for m in last_request(house) if m["role"] == "tool"]
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("earlier")
+        reply = await bot.says("Write it.")
+        results = [m["content"] for m in last_request(bot) if m["role"] == "tool"]
     assert reply.text.startswith("Written.\n\n(This request was too long")
     assert len(results) == 2
     assert results[0] == results[1]
@@ -114,11 +114,11 @@ async def test_an_overflow_in_mid_turn_keeps_the_tool_chain(tmp_path: Path) -> N
             return openai_overflow(130_000, 128_000)
         return Say(calls=(call,)) if asked == 1 else Say("42.")
 
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for _ in range(3):
-            await house.says("earlier")
-        assert (await house.says("6*7?")).text.startswith("42.\n\n(This request was too long")
-        roles = [message["role"] for message in last_request(house)][-3:]
+            await bot.says("earlier")
+        assert (await bot.says("6*7?")).text.startswith("42.\n\n(This request was too long")
+        roles = [message["role"] for message in last_request(bot)][-3:]
     assert roles == ["user", "assistant", "tool"]
 
 
@@ -142,11 +142,11 @@ async def test_whatever_a_summary_is_the_talk_goes_on_and_the_daily_file_has_wha
     def script(request: Received) -> Answer:
         return summary if is_summary(request) else Say("Fine.")
 
-    async with living(tmp_path, script, SMALL) as house:
+    async with run_bot(tmp_path, script, SMALL) as bot:
         for number in range(7):
-            assert (await house.says(f"question {number}")).text == "Fine."
-        await house.app.conversations.settle()
-        assert len(await transcript(house)) == 14
+            assert (await bot.says(f"question {number}")).text == "Fine."
+        await bot.app.conversations.settle()
+        assert len(await transcript(bot)) == 14
     (file,) = (tmp_path / "data" / "audiences").glob("*/memory/*.md")
     text = file.read_text()
     assert "t1 to t2" in text
@@ -159,22 +159,22 @@ async def test_a_model_that_calls_tools_for_ever_is_stopped_at_the_limit(tmp_pat
         count = len(request.body["messages"])
         return Say(calls=(Call("calculate", '{"expression": "1"}', f"c{count}"),))
 
-    async with living(tmp_path, script, {"agent_max_steps": 4}) as house:
-        reply = await house.says("Loop.")
+    async with run_bot(tmp_path, script, {"agent_max_steps": 4}) as bot:
+        reply = await bot.says("Loop.")
         assert "agent_max_steps" in reply.text
-        assert len(house.server.requests) <= 6
+        assert len(bot.server.requests) <= 6
 
 
 async def test_one_hanging_conversation_does_not_hold_up_the_others(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         return Hang("…") if request.body["messages"][-1]["content"] == "hang" else Say("Fine.")
 
-    async with living(tmp_path, script) as house:
-        await house.writes("hang", chat="a", id="a")
-        await house.server.reached.acquire()
-        assert (await house.says("hello", chat="b")).text == "Fine."
-        await house.says("/stop", chat="a")
-        await house.reply_to("a")
+    async with run_bot(tmp_path, script) as bot:
+        await bot.writes("hang", chat="a", id="a")
+        await bot.server.reached.acquire()
+        assert (await bot.says("hello", chat="b")).text == "Fine."
+        await bot.says("/stop", chat="a")
+        await bot.reply_to("a")
 
 
 @pytest.mark.parametrize("tokens", [-1, 10**8, 10**40, True])
@@ -186,9 +186,9 @@ async def test_an_absurd_report_of_tokens_drives_nothing_out_of_the_context(
         "usage": {"prompt_tokens": tokens, "completion_tokens": tokens},
     }
     absurd = Body(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n", "text/event-stream")
-    async with living(tmp_path, [absurd, absurd]) as house:
-        assert (await house.says("first")).text == "Yes."
-        assert (await house.says("second")).text == "Yes."
-        said = [message["content"] for message in last_request(house)]
+    async with run_bot(tmp_path, [absurd, absurd]) as bot:
+        assert (await bot.says("first")).text == "Yes."
+        assert (await bot.says("second")).text == "Yes."
+        said = [message["content"] for message in last_request(bot)]
         assert said[1:] == ["first", "Yes.", "second"]
-        assert (await house.says("/usage")).data is not None
+        assert (await bot.says("/usage")).data is not None

@@ -19,22 +19,22 @@ from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
 from tests.fakes.openai_server import Say
-from tests.whole.house import House, running
 from tests.whole.process import MAIN
-from tests.whole.telegram_house import at_telegram
+from tests.whole.telegram_testbot import at_telegram
+from tests.whole.testbot import TestBot, running
 
 
 @pytest.mark.parametrize("mark", ["`", "~", "||a", "$\\sqrt{", "|\n"])
 async def test_an_answer_of_marks_alone_holds_nobody_up(tmp_path: Path, mark: str) -> None:
     hostile = "Look:" + mark * (8_000 // len(mark))
     begin = time.process_time()
-    async with at_telegram(tmp_path, [Say(hostile), Say("Fine.")]) as house:
-        house.ann.says("Say it")
-        await house.telegram.shown("Look:")
-        house.ann.says("And now?")
-        await house.telegram.shown("Fine.")
-        await house.is_idle()
-        shown = [sent for sent in house.telegram.messages.values() if sent.text != "Fine."]
+    async with at_telegram(tmp_path, [Say(hostile), Say("Fine.")]) as bot:
+        bot.ann.says("Say it")
+        await bot.telegram.shown("Look:")
+        bot.ann.says("And now?")
+        await bot.telegram.shown("Fine.")
+        await bot.is_idle()
+        shown = [sent for sent in bot.telegram.messages.values() if sent.text != "Fine."]
         assert len(shown) <= 10
     assert time.process_time() - begin < 20
 
@@ -43,14 +43,14 @@ async def test_what_needs_more_than_ten_messages_goes_as_a_file_with_all_of_it(
     tmp_path: Path,
 ) -> None:
     long = "\n\n".join(f"Paragraph {n}: " + "word " * 100 for n in range(200))
-    async with at_telegram(tmp_path, [Say(long)]) as house:
-        house.ann.says("Tell me all")
-        sent = await house.telegram.shown("too long for a message")
-        await house.is_idle()
+    async with at_telegram(tmp_path, [Say(long)]) as bot:
+        bot.ann.says("Tell me all")
+        sent = await bot.telegram.shown("too long for a message")
+        await bot.is_idle()
         assert sent.file.decode().strip() == long.strip()
         assert "Paragraph 0: word" in sent.text
-        assert len(house.telegram.made("sendDocument")) == 1
-        assert [text for text in house.telegram.texts if "Paragraph" in text] == [sent.text]
+        assert len(bot.telegram.made("sendDocument")) == 1
+        assert [text for text in bot.telegram.texts if "Paragraph" in text] == [sent.text]
 
 
 async def test_an_answer_that_froze_the_version_before_is_sent_after_a_restart(
@@ -58,10 +58,10 @@ async def test_an_answer_that_froze_the_version_before_is_sent_after_a_restart(
 ) -> None:
     text = "`" * 8_000
     await _leave(tmp_path, OutboxRow(_ANN, "7", None, _reply(text)))
-    async with at_telegram(tmp_path, [Say("Fine.")]) as house:
-        house.ann.says("Hi")
-        await house.telegram.shown("Fine.")
-        await house.telegram.shown("````")
+    async with at_telegram(tmp_path, [Say("Fine.")]) as bot:
+        bot.ann.says("Hi")
+        await bot.telegram.shown("Fine.")
+        await bot.telegram.shown("````")
 
 
 _DYING = """
@@ -113,7 +113,7 @@ async def test_what_kills_its_sender_goes_as_plain_text_at_the_third_attempt(
 
 
 @dataclass
-class Refusing(House):
+class Refusing(TestBot):
     """A channel on which one text can never be sent."""
 
     refused: list[str] = field(default_factory=list)
@@ -131,24 +131,24 @@ async def test_what_can_never_be_sent_is_put_aside_and_an_owner_is_told(tmp_path
     )
     tried = []
     for start in range(sending.ASIDE_AFTER + 2):
-        house = Refusing()
-        async with running(tmp_path, house, {}, {}):
-            await house.writes("/help", id=f"h{start}")  # who may be told is known from now on
-            await house.reply_to(f"h{start}")
+        bot = Refusing()
+        async with running(tmp_path, bot, {}, {}):
+            await bot.writes("/help", id=f"h{start}")  # who may be told is known from now on
+            await bot.reply_to(f"h{start}")
             if start == sending.ASIDE_AFTER:
-                await _told(house, "was put aside")
-        tried.append(len(house.refused))
+                await _told(bot, "was put aside")
+        tried.append(len(bot.refused))
     assert tried == [1] * sending.ASIDE_AFTER + [0, 0]
 
 
-async def _told(house: House, words: str) -> None:
+async def _told(bot: TestBot, words: str) -> None:
     async with asyncio.timeout(30):
-        while not any(words in sent.reply.text for sent in house.sent):
-            await house.server_said_something()
+        while not any(words in sent.reply.text for sent in bot.sent):
+            await bot.server_said_something()
 
 
 @dataclass
-class Away(House):
+class Away(TestBot):
     """A channel whose platform can't be reached until it is there again."""
 
     is_there: bool = False
@@ -172,7 +172,7 @@ async def test_a_reply_that_nothing_could_be_sent_beside_is_not_to_blame(tmp_pat
 
 
 @dataclass
-class Slow(House):
+class Slow(TestBot):
     """A channel that takes no reply before the test lets it."""
 
     may_send: asyncio.Event = field(default_factory=asyncio.Event)
@@ -197,14 +197,14 @@ async def test_an_attempt_is_on_disk_before_it_is_made_and_excused_when_it_only_
     await _leave(
         tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Slow."))
     )
-    async with running(tmp_path, (house := Slow()), {}, {}):
-        await asyncio.wait_for(house.is_asked.wait(), 30)
+    async with running(tmp_path, (bot := Slow()), {}, {}):
+        await asyncio.wait_for(bot.is_asked.wait(), 30)
         async with asyncio.timeout(30):
-            while await house.tries():
-                await house.server_said_something()
-        house.may_send.set()
-        await house.reply_to("7")
-        assert house.tried == [1]
+            while await bot.tries():
+                await bot.server_said_something()
+        bot.may_send.set()
+        await bot.reply_to("7")
+        assert bot.tried == [1]
 
 
 _ANN = AddressColumns("telegram", "42", "", "42")

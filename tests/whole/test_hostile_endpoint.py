@@ -11,7 +11,7 @@ import pytest
 from benchmarks.hostile_endpoint import FAMILIES, Family, tried
 from bot.problems import BROKEN
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 MOST_MEMORY = 500
 """MB; the bot itself takes 110."""
@@ -64,9 +64,9 @@ async def test_of_too_many_calls_the_first_are_run_and_the_model_is_told(tmp_pat
     def script(request: Received) -> Answer:
         return many(9) if request.body["messages"][-1]["content"] == "Count." else Say("Done.")
 
-    async with living(tmp_path, script, {"agent_max_calls": 4}) as house:
-        assert (await house.says("Count.")).text == "Done."
-        *_, asked, one, two, three, last, note = house.sent_to_model()
+    async with run_bot(tmp_path, script, {"agent_max_calls": 4}) as bot:
+        assert (await bot.says("Count.")).text == "Done."
+        *_, asked, one, two, three, last, note = bot.sent_to_model()
     assert [message["content"] for message in (one, two, three, last)] == ["1", "2", "3", "4"]
     assert [call["id"] for call in asked["tool_calls"]] == ["c0", "c1", "c2", "c3"]
     assert "only the first 4 calls were run; the limit is `agent_max_calls`." in note["content"]
@@ -76,10 +76,10 @@ async def test_as_many_calls_as_a_step_may_are_all_run(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         return Say("Done.") if request.body["messages"][-1]["role"] == "tool" else many(4)
 
-    async with living(tmp_path, script, {"agent_max_calls": 4}) as house:
-        assert (await house.says("Count.")).text == "Done."
-        results = [message for message in house.sent_to_model() if message["role"] == "tool"]
-        asked = next(m for m in house.sent_to_model() if m.get("tool_calls"))
+    async with run_bot(tmp_path, script, {"agent_max_calls": 4}) as bot:
+        assert (await bot.says("Count.")).text == "Done."
+        results = [message for message in bot.sent_to_model() if message["role"] == "tool"]
+        asked = next(m for m in bot.sent_to_model() if m.get("tool_calls"))
     assert len(results) == 4
     assert not asked["content"]
 
@@ -89,10 +89,10 @@ async def test_a_summary_without_an_end_is_no_longer_than_was_asked_for(tmp_path
         return Say("Fine.") if "tools" in request.body else Say("word " * 600_000, pieces=100)
 
     settings = {"agent_max_context_turns": 4, "context.summary_max_tokens": 100}
-    async with living(tmp_path, script, settings) as house:
+    async with run_bot(tmp_path, script, settings) as bot:
         for number in range(8):
-            assert (await house.says(f"question {number} " + "why " * 400)).text == "Fine."
-        longest = max(len(str(message["content"])) for message in house.sent_to_model())
+            assert (await bot.says(f"question {number} " + "why " * 400)).text == "Fine."
+        longest = max(len(str(message["content"])) for message in bot.sent_to_model())
     assert longest < 5_000
 
 
@@ -103,8 +103,8 @@ async def test_a_fallback_answers_for_a_model_that_sends_too_much(tmp_path: Path
         return Say(reasoning="Hm. " * 700_000, text="Well.", pieces=9)
 
     settings = {"fallback_models": ["second"]}
-    async with living(tmp_path, script, settings) as house:
-        assert (await house.says("Hello?")).text == "I am the second."
+    async with run_bot(tmp_path, script, settings) as bot:
+        assert (await bot.says("Hello?")).text == "I am the second."
 
 
 async def test_a_sentence_about_an_endpoint_names_the_setting_that_it_is_from(
@@ -113,6 +113,6 @@ async def test_a_sentence_about_an_endpoint_names_the_setting_that_it_is_from(
     async with OpenAIServer() as other:
         brain = {"model": "other", "config": {"base_url": f"{other.base_url}/nothing"}}
         settings = {"agents": [{"id": "other", "brain": brain}], "agent": "other"}
-        async with living(tmp_path, settings=settings) as house:
-            reply = await house.says("Hello?")
+        async with run_bot(tmp_path, settings=settings) as bot:
+            reply = await bot.says("Hello?")
     assert "check the model's name and the agent's brain.config.base_url" in reply.text

@@ -17,7 +17,7 @@ from memory.record import jobs
 from memory.record.database import Database
 from memory.record.jobs import RunRow
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
-from tests.whole.house import House, living, running
+from tests.whole.testbot import TestBot, run_bot, running
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 SETTINGS = {"timezone": "UTC"}
@@ -30,143 +30,143 @@ def clock() -> Iterator[Coordinates]:
         yield traveller
 
 
-async def tick_at(house: House, clock: Coordinates, at: datetime) -> None:
+async def tick_at(bot: TestBot, clock: Coordinates, at: datetime) -> None:
     """Let what is due then happen."""
     clock.move_to(at, tick=True)
-    await house.app.jobs.tick()
-    await house.app.idle()
+    await bot.app.jobs.tick()
+    await bot.app.idle()
 
 
 @asynccontextmanager
-async def other_channel(folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[House]:
+async def other_channel(folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[TestBot]:
     """A bot on a channel whose people have to be let in."""
     async with OpenAIServer([]) as endpoint:
-        house = House("other")
-        house.server = endpoint
+        bot = TestBot("other")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, house, settings, environ):
-            yield house
+        async with running(folder, bot, settings, environ):
+            yield bot
 
 
-def unasked(house: House) -> list[str]:
+def unasked(bot: TestBot) -> list[str]:
     """What the bot said that nobody had asked for, and answers of jobs."""
-    return [o.reply.text for o in house.sent if not o.reply_to or o.reply_to.startswith("job-")]
+    return [o.reply.text for o in bot.sent if not o.reply_to or o.reply_to.startswith("job-")]
 
 
 async def test_a_reminder_is_told_at_its_time_and_once(tmp_path: Path, clock: Coordinates) -> None:
-    async with living(tmp_path, settings=SETTINGS) as house:
-        made = await house.says("/remind tomorrow 9:00 Call Mom")
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        made = await bot.says("/remind tomorrow 9:00 Call Mom")
         assert "Tue 24 Nov 2026, 09:00 (UTC)" in made.text
         due = NOON + timedelta(hours=21)
-        await tick_at(house, clock, due - timedelta(seconds=1))
-        assert unasked(house) == []
-        await tick_at(house, clock, due)
-        await tick_at(house, clock, due + timedelta(minutes=1))
-        assert unasked(house) == ["**Reminder:** Call Mom"]
-        assert "told" in (await house.says("/jobs")).text
+        await tick_at(bot, clock, due - timedelta(seconds=1))
+        assert unasked(bot) == []
+        await tick_at(bot, clock, due)
+        await tick_at(bot, clock, due + timedelta(minutes=1))
+        assert unasked(bot) == ["**Reminder:** Call Mom"]
+        assert "told" in (await bot.says("/jobs")).text
 
 
 async def test_what_jobs_say_unasked_is_in_the_language_of_their_chat_and_the_model_reads_english(
     tmp_path: Path, clock: Coordinates
 ) -> None:
     settings = {**SETTINGS, "language": "de"}
-    async with living(tmp_path, [Say("Nichts."), Say("Noch nichts.")], settings) as house:
-        made = await house.says("/remind jeden Tag 9:00 Wasser")
+    async with run_bot(tmp_path, [Say("Nichts."), Say("Noch nichts.")], settings) as bot:
+        made = await bot.says("/remind jeden Tag 9:00 Wasser")
         assert "jeden Tag um 09:00, das nächste Mal am Di., 24. Nov. 2026, 09:00" in made.text
-        await house.says("/jobs add jeden Tag 9:00 Was ist neu?")
-        await tick_at(house, clock, NOON + timedelta(hours=21, minutes=20))
-        assert sorted(unasked(house)) == [
+        await bot.says("/jobs add jeden Tag 9:00 Was ist neu?")
+        await tick_at(bot, clock, NOON + timedelta(hours=21, minutes=20))
+        assert sorted(unasked(bot)) == [
             "**Erinnerung:** Wasser\n\n(Verspätet: fällig war das am Di., 24. Nov. 2026, 09:00 "
             "(UTC).)",
             "Nichts.\n\n(Auftrag 2, jeden Tag um 09:00; verspätet: er war am Di., 24. Nov. 2026, "
             "09:00 (UTC) fällig)",
         ]
-        await house.says("/jobs run 2")
-        await house.app.idle()
-        read = [line["content"] for line in house.sent_to_model() if line["role"] == "user"]
+        await bot.says("/jobs run 2")
+        await bot.app.idle()
+        read = [line["content"] for line in bot.sent_to_model() if line["role"] == "user"]
         assert [text.partition(";")[0] for text in read] == ["[Job 2, every day at 09:00"] * 2
-        assert "gesagt" in (await house.says("/jobs 1")).text
+        assert "gesagt" in (await bot.says("/jobs 1")).text
 
 
 async def test_a_job_runs_as_a_turn_of_its_chat_and_says_what_it_is(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    async with living(tmp_path, [Say("All quiet.")], SETTINGS) as house:
-        made = await house.says("/jobs add every day 8:00 What is new?")
+    async with run_bot(tmp_path, [Say("All quiet.")], SETTINGS) as bot:
+        made = await bot.says("/jobs add every day 8:00 What is new?")
         assert "every day at 08:00, next on Tue 24 Nov 2026, 08:00 (UTC)" in made.text
-        await tick_at(house, clock, NOON + timedelta(hours=20))
-        assert len(unasked(house)) == 1
-        assert unasked(house)[0].startswith("All quiet.\n\n(Job 1, every day at 08:00")
-        said = house.sent_to_model()[-1]
+        await tick_at(bot, clock, NOON + timedelta(hours=20))
+        assert len(unasked(bot)) == 1
+        assert unasked(bot)[0].startswith("All quiet.\n\n(Job 1, every day at 08:00")
+        said = bot.sent_to_model()[-1]
         assert said["role"] == "user"
         assert "What is new?" in said["content"]
-        assert "Wed 25 Nov" in (await house.says("/jobs")).text
+        assert "Wed 25 Nov" in (await bot.says("/jobs")).text
 
 
 async def test_what_was_due_while_the_bot_was_down_is_told_late_once_and_marked(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    async with living(tmp_path, settings=SETTINGS) as house:
-        await house.says("/remind tomorrow 9:00 Call Mom")
-        await house.says("/remind every day 10:00 Water")
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        await bot.says("/remind tomorrow 9:00 Call Mom")
+        await bot.says("/remind every day 10:00 Water")
     clock.move_to(NOON + timedelta(days=3), tick=True)
-    async with living(tmp_path, settings=SETTINGS) as house:
-        await tick_at(house, clock, NOON + timedelta(days=3))
-        await tick_at(house, clock, NOON + timedelta(days=3, minutes=2))
-        assert unasked(house) == [
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        await tick_at(bot, clock, NOON + timedelta(days=3))
+        await tick_at(bot, clock, NOON + timedelta(days=3, minutes=2))
+        assert unasked(bot) == [
             "**Reminders that were due when I was not running:**\n\n"
             "- Tue 24 Nov 2026, 09:00 (UTC): Call Mom\n"
             "- Tue 24 Nov 2026, 10:00 (UTC), and 2 more times since: Water"
         ]
-        assert (await house.says("/jobs")).text.count("told; its message was sent") == 2
+        assert (await bot.says("/jobs")).text.count("told; its message was sent") == 2
 
 
 async def test_what_is_late_of_each_chat_is_told_there_and_ten_at_a_time(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    async with living(tmp_path, settings=SETTINGS) as house:
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
         for number in range(1, 13):
-            await house.says(f"/remind tomorrow {number}:00 Thing {number}.")
-        await house.says("/remind tomorrow 9:00 Elsewhere", "other")
-        await tick_at(house, clock, NOON + timedelta(days=2))
-        here = [o.reply.text for o in house.sent if not o.reply_to and o.address.chat == "main"]
-        there = [o.reply.text for o in house.sent if not o.reply_to and o.address.chat == "other"]
+            await bot.says(f"/remind tomorrow {number}:00 Thing {number}.")
+        await bot.says("/remind tomorrow 9:00 Elsewhere", "other")
+        await tick_at(bot, clock, NOON + timedelta(days=2))
+        here = [o.reply.text for o in bot.sent if not o.reply_to and o.address.chat == "main"]
+        there = [o.reply.text for o in bot.sent if not o.reply_to and o.address.chat == "other"]
         assert [text.count("Thing") for text in here] == [10, 2]
         assert there == [
             "**Reminder:** Elsewhere\n\n(Late: this was due on Tue 24 Nov 2026, 09:00 (UTC).)"
         ]
-        await tick_at(house, clock, NOON + timedelta(days=2, minutes=1))
-        assert len(unasked(house)) == 3
+        await tick_at(bot, clock, NOON + timedelta(days=2, minutes=1))
+        assert len(unasked(bot)) == 3
 
 
 async def test_a_prompt_that_was_due_days_ago_is_not_run_and_that_is_said(
     tmp_path: Path, clock: Coordinates
 ) -> None:
     """What costs money is not made up for: also not when an old backup is restored."""
-    async with living(tmp_path, settings=SETTINGS) as house:
-        await house.says("/jobs add tomorrow 9:00 What is new?")
-        await tick_at(house, clock, NOON + timedelta(days=3))
-        assert not house.server.requests
-        (said,) = unasked(house)
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        await bot.says("/jobs add tomorrow 9:00 What is new?")
+        await tick_at(bot, clock, NOON + timedelta(days=3))
+        assert not bot.server.requests
+        (said,) = unasked(bot)
         assert "was due on Tue 24 Nov 2026, 09:00 (UTC)" in said
         assert "/jobs run 1" in said
-    async with living(tmp_path, [Say("Much.")], SETTINGS) as house:
-        await house.says("/jobs run 1")
-        await house.app.idle()
-        assert unasked(house)[-1].startswith("Much.")
+    async with run_bot(tmp_path, [Say("Much.")], SETTINGS) as bot:
+        await bot.says("/jobs run 1")
+        await bot.app.idle()
+        assert unasked(bot)[-1].startswith("Much.")
 
 
 async def test_a_reminder_stays_at_its_moment_when_the_zone_is_changed(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    async with living(tmp_path, settings={"timezone": "Europe/Berlin"}) as house:
-        await house.says("/remind tomorrow 9:00 Call Mom")
-    async with living(tmp_path, settings={"timezone": "Asia/Tokyo"}) as house:
-        assert "Tue 24 Nov 2026, 09:00 (Europe/Berlin)" in (await house.says("/jobs")).text
-        await tick_at(house, clock, datetime(2026, 11, 24, 7, 59, tzinfo=UTC))
-        assert unasked(house) == []
-        await tick_at(house, clock, datetime(2026, 11, 24, 8, 0, tzinfo=UTC))
-        assert unasked(house) == ["**Reminder:** Call Mom"]
+    async with run_bot(tmp_path, settings={"timezone": "Europe/Berlin"}) as bot:
+        await bot.says("/remind tomorrow 9:00 Call Mom")
+    async with run_bot(tmp_path, settings={"timezone": "Asia/Tokyo"}) as bot:
+        assert "Tue 24 Nov 2026, 09:00 (Europe/Berlin)" in (await bot.says("/jobs")).text
+        await tick_at(bot, clock, datetime(2026, 11, 24, 7, 59, tzinfo=UTC))
+        assert unasked(bot) == []
+        await tick_at(bot, clock, datetime(2026, 11, 24, 8, 0, tzinfo=UTC))
+        assert unasked(bot) == ["**Reminder:** Call Mom"]
 
 
 async def test_a_job_waits_for_the_turn_under_way_and_a_person_for_the_job(
@@ -174,17 +174,17 @@ async def test_a_job_waits_for_the_turn_under_way_and_a_person_for_the_job(
 ) -> None:
     gate = asyncio.Event()
     script = [Say("First.", gate=gate), Say("Job."), Say("Second.")]
-    async with living(tmp_path, script, SETTINGS | {"when_busy": "steer"}) as house:
-        await house.says("/jobs add in 1 hour Look")
-        await house.writes("One", id="one")
-        await house.server_said_something()
+    async with run_bot(tmp_path, script, SETTINGS | {"when_busy": "steer"}) as bot:
+        await bot.says("/jobs add in 1 hour Look")
+        await bot.writes("One", id="one")
+        await bot.server_said_something()
         clock.move_to(NOON + timedelta(hours=2), tick=True)
-        await house.app.jobs.tick()
-        await house.writes("Two", id="two")
+        await bot.app.jobs.tick()
+        await bot.writes("Two", id="two")
         gate.set()
-        assert (await house.reply_to("one")).reply.text == "First."
-        await house.app.idle()
-        answers = [o.reply.text for o in house.sent if o.turn]
+        assert (await bot.reply_to("one")).reply.text == "First."
+        await bot.app.idle()
+        answers = [o.reply.text for o in bot.sent if o.turn]
         assert [text.split("\n")[0] for text in answers] == ["First.", "Job.", "Second."]
 
 
@@ -192,58 +192,58 @@ async def test_a_run_that_fails_is_tried_again_and_then_the_owner_hears(
     tmp_path: Path, clock: Coordinates
 ) -> None:
     script = [Fail(500, "down")] * 9  # three attempts, each of which the SDK makes three of
-    async with living(tmp_path, script, SETTINGS) as house:
-        await house.says("/jobs add tomorrow 9:00 Look")
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("/jobs add tomorrow 9:00 Look")
         first = NOON + timedelta(hours=21)
-        await tick_at(house, clock, first)
-        assert "tried again on Tue 24 Nov 2026, 09:05" in unasked(house)[-1]
-        await tick_at(house, clock, first + timedelta(minutes=6))
-        assert "attempt 3 of 3" in unasked(house)[-1]
-        await tick_at(house, clock, first + timedelta(minutes=25))
-        assert "tried again" not in unasked(house)[-1]
-        await tick_at(house, clock, first + timedelta(hours=25))
-        assert len(unasked(house)) == 3
-        assert "failed" in (await house.says("/jobs")).text
+        await tick_at(bot, clock, first)
+        assert "tried again on Tue 24 Nov 2026, 09:05" in unasked(bot)[-1]
+        await tick_at(bot, clock, first + timedelta(minutes=6))
+        assert "attempt 3 of 3" in unasked(bot)[-1]
+        await tick_at(bot, clock, first + timedelta(minutes=25))
+        assert "tried again" not in unasked(bot)[-1]
+        await tick_at(bot, clock, first + timedelta(hours=25))
+        assert len(unasked(bot)) == 3
+        assert "failed" in (await bot.says("/jobs")).text
 
 
 async def test_a_run_ends_where_its_budget_does(tmp_path: Path, clock: Coordinates) -> None:
     again = Say(calls=(Call("current_time", "{}"),))
-    async with living(tmp_path, [again] * 9, SETTINGS | {"model": "gpt-5"}) as house:
-        await house.says("/jobs add --budget 0.004 tomorrow 9:00 Look " + "around " * 500)
-        await tick_at(house, clock, NOON + timedelta(hours=21))
-        (said,) = unasked(house)
+    async with run_bot(tmp_path, [again] * 9, SETTINGS | {"model": "gpt-5"}) as bot:
+        await bot.says("/jobs add --budget 0.004 tomorrow 9:00 Look " + "around " * 500)
+        await tick_at(bot, clock, NOON + timedelta(hours=21))
+        (said,) = unasked(bot)
         assert "A run of this job may cost $0.004" in said
-        assert "refused (A run of this job may" in (await house.says("/jobs")).text
-        assert 1 <= len(house.server.requests) < 5
-        requests = len(house.server.requests)
-        await tick_at(house, clock, NOON + timedelta(hours=22))
-        assert len(house.server.requests) == requests  # it is not tried again
-        house.server.answers.clear()
+        assert "refused (A run of this job may" in (await bot.says("/jobs")).text
+        assert 1 <= len(bot.server.requests) < 5
+        requests = len(bot.server.requests)
+        await tick_at(bot, clock, NOON + timedelta(hours=22))
+        assert len(bot.server.requests) == requests  # it is not tried again
+        bot.server.answers.clear()
 
 
 async def test_all_runs_of_a_day_count_for_its_budget_however_many_there_were(
     tmp_path: Path, clock: Coordinates
 ) -> None:
     settings = SETTINGS | {"jobs": {"day_budget": 0.25}, "model": "gpt-5"}
-    async with living(tmp_path, [Say("All quiet.")], settings) as house:
-        await house.says("/jobs add every 10 minutes Look")
+    async with run_bot(tmp_path, [Say("All quiet.")], settings) as bot:
+        await bot.says("/jobs add every 10 minutes Look")
 
         def spend(db: Database) -> None:
             at = NOON.timestamp()
             for _ in range(30):
                 jobs.begin_run(db, RunRow(1, at, at, "done", cost=0.01))
 
-        await house.app.store.write(spend)
-        await tick_at(house, clock, NOON + timedelta(minutes=11))
-        await tick_at(house, clock, NOON + timedelta(minutes=21))
-        await tick_at(house, clock, NOON + timedelta(minutes=31))
-        assert unasked(house) == [
+        await bot.app.store.write(spend)
+        await tick_at(bot, clock, NOON + timedelta(minutes=11))
+        await tick_at(bot, clock, NOON + timedelta(minutes=21))
+        await tick_at(bot, clock, NOON + timedelta(minutes=31))
+        assert unasked(bot) == [
             "Job 1 has spent what it may on one day ($0.25), so it rests until Tue 24 Nov 2026, "
             "00:00 (UTC)."
         ], "it says so once"
-        assert not house.server.requests
-        await tick_at(house, clock, NOON + timedelta(hours=12, minutes=1))
-        assert unasked(house)[-1].startswith("All quiet.")
+        assert not bot.server.requests
+        await tick_at(bot, clock, NOON + timedelta(hours=12, minutes=1))
+        assert unasked(bot)[-1].startswith("All quiet.")
 
 
 async def test_nobody_attends_a_job_so_a_tool_that_asks_is_denied_unless_granted(
@@ -256,30 +256,30 @@ async def test_nobody_attends_a_job_so_a_tool_that_asks_is_denied_unless_granted
         Say("Could not again."),
     ]
     settings = SETTINGS | {"tools": {"web_fetch": True}}
-    async with living(tmp_path, script, settings) as house:
-        await house.says("/jobs add tomorrow 9:00 Read it")
-        await house.says("/jobs add --allow web_fetch tomorrow 10:00 Read it")
-        await tick_at(house, clock, NOON + timedelta(hours=21))
-        assert "nobody attends this job" in house.sent_to_model()[-1]["content"]
-        await tick_at(house, clock, NOON + timedelta(hours=22))
-        result = house.sent_to_model()[-1]["content"]
+    async with run_bot(tmp_path, script, settings) as bot:
+        await bot.says("/jobs add tomorrow 9:00 Read it")
+        await bot.says("/jobs add --allow web_fetch tomorrow 10:00 Read it")
+        await tick_at(bot, clock, NOON + timedelta(hours=21))
+        assert "nobody attends this job" in bot.sent_to_model()[-1]["content"]
+        await tick_at(bot, clock, NOON + timedelta(hours=22))
+        result = bot.sent_to_model()[-1]["content"]
         assert "nobody attends" not in result  # the tool ran, and refused the address itself
         assert "127.0.0.1" in result
-        assert not any("May I?" in text for text in unasked(house))
+        assert not any("May I?" in text for text in unasked(bot))
 
 
 async def test_a_tool_that_is_not_there_is_not_allowed_beforehand(tmp_path: Path) -> None:
     settings = SETTINGS | {"tools": {"web_fetch": True}}
-    async with living(tmp_path, settings=settings) as house:
+    async with run_bot(tmp_path, settings=settings) as bot:
         for wrong in ("webfetch", "web_fetch,shell"):
-            refusal = (await house.says(f"/jobs add --allow {wrong} tomorrow 9:00 Read it")).text
+            refusal = (await bot.says(f"/jobs add --allow {wrong} tomorrow 9:00 Read it")).text
             assert "is offered here, so it can't be allowed" in refusal
-        assert (await house.says("/jobs")).text.startswith("Nothing is set here")
-        made = await house.says('/jobs add --allow "web_fetch, read_file" tomorrow 9:00 Read it')
+        assert (await bot.says("/jobs")).text.startswith("Nothing is set here")
+        made = await bot.says('/jobs add --allow "web_fetch, read_file" tomorrow 9:00 Read it')
         assert "may use web_fetch, read_file without asking" in made.text
-        site = await house.says("/jobs add --allow https://example.org tomorrow 9:00 Read it")
+        site = await bot.says("/jobs add --allow https://example.org tomorrow 9:00 Read it")
         assert "may use https://example.org without asking" in site.text
-        last = await house.says("/jobs add tomorrow 9:00 Read --it --allow web_fetch --budget 0.50")
+        last = await bot.says("/jobs add tomorrow 9:00 Read --it --allow web_fetch --budget 0.50")
         assert "may use web_fetch without asking" in last.text
         assert "0.50" in last.text
         assert last.data is not None
@@ -291,23 +291,23 @@ async def test_what_the_model_sets_is_told_beside_the_answer_and_listed(
 ) -> None:
     arguments = '{"when": "in 2 hours", "text": "Oven"}'
     script = [Say(calls=(Call("remind", arguments),)), Say("I will.")]
-    async with living(tmp_path, script, SETTINGS) as house:
-        answer = (await house.says("Remind me of the oven in two hours")).text
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        answer = (await bot.says("Remind me of the oven in two hours")).text
         assert answer.startswith("I will.\n\nReminder 1 is set: on Mon 23 Nov 2026, 14:00")
-        assert "made by the model" in (await house.says("/jobs")).text
-        await tick_at(house, clock, NOON + timedelta(hours=2, minutes=1))
-        assert unasked(house) == ["**Reminder:** Oven"]
-        assert "(UTC)" in house.sent_to_model()[-1]["content"]
+        assert "made by the model" in (await bot.says("/jobs")).text
+        await tick_at(bot, clock, NOON + timedelta(hours=2, minutes=1))
+        assert unasked(bot) == ["**Reminder:** Oven"]
+        assert "(UTC)" in bot.sent_to_model()[-1]["content"]
 
 
 async def test_a_job_may_set_no_other_up(tmp_path: Path, clock: Coordinates) -> None:
     arguments = '{"when": "in 2 hours", "text": "Again", "run": true}'
     script = [Say(calls=(Call("remind", arguments),)), Say("No.")]
-    async with living(tmp_path, script, SETTINGS) as house:
-        await house.says("/jobs add tomorrow 9:00 Look")
-        await tick_at(house, clock, NOON + timedelta(hours=21))
-        assert "may set nothing up" in house.sent_to_model()[-1]["content"]
-        assert len(await house.app.store.read(jobs.list_all)) == 1
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("/jobs add tomorrow 9:00 Look")
+        await tick_at(bot, clock, NOON + timedelta(hours=21))
+        assert "may set nothing up" in bot.sent_to_model()[-1]["content"]
+        assert len(await bot.app.store.read(jobs.list_all)) == 1
 
 
 async def test_with_text_from_outside_in_view_the_model_sets_a_job_only_with_a_yes(
@@ -320,36 +320,36 @@ async def test_with_text_from_outside_in_view_the_model_sets_a_job_only_with_a_y
         Say("I may not."),
     ]
     settings = SETTINGS | {"tools": {"web_fetch": True}}
-    async with living(tmp_path, script, settings) as house:
-        await house.writes("Read that page", id="one")
+    async with run_bot(tmp_path, script, settings) as bot:
+        await bot.writes("Read that page", id="one")
         for _ in range(2):
-            question = await house.reply_to("")
+            question = await bot.reply_to("")
             verb = "approve" if "web page" in question.reply.text else "deny"
             name = question.reply.text.split(f"`/{verb} ")[1][:4]
-            house.sent.remove(question)
-            await house.says(f"/{verb} {name}")
-        assert (await house.reply_to("one")).reply.text == "I may not."
+            bot.sent.remove(question)
+            await bot.says(f"/{verb} {name}")
+        assert (await bot.reply_to("one")).reply.text == "I may not."
         assert "Send all away" in question.reply.text
-        assert await house.app.store.read(jobs.list_all) == []
+        assert await bot.app.store.read(jobs.list_all) == []
 
 
 async def test_there_are_no_more_jobs_than_the_setting_allows(tmp_path: Path) -> None:
-    async with living(tmp_path, settings=SETTINGS | {"jobs": {"most": 2}}) as house:
+    async with run_bot(tmp_path, settings=SETTINGS | {"jobs": {"most": 2}}) as bot:
         for number in (1, 2):
-            assert f"Reminder {number}" in (await house.says("/remind tomorrow 9:00 A")).text
-        assert "the most that there may be" in (await house.says("/remind tomorrow 9:00 A")).text
+            assert f"Reminder {number}" in (await bot.says("/remind tomorrow 9:00 A")).text
+        assert "the most that there may be" in (await bot.says("/remind tomorrow 9:00 A")).text
 
 
 async def test_who_is_let_in_no_more_is_reminded_of_nothing(
     tmp_path: Path, clock: Coordinates
 ) -> None:
     settings = SETTINGS | {"owners": ["other/ann"]}
-    async with other_channel(tmp_path, settings) as house:
-        await house.says("/remind tomorrow 9:00 Call Mom", "room", "ann")
-    async with other_channel(tmp_path, SETTINGS) as house:
-        await tick_at(house, clock, NOON + timedelta(hours=22))
-        assert unasked(house) == []
-        (job,) = await house.app.store.read(jobs.list_all)
+    async with other_channel(tmp_path, settings) as bot:
+        await bot.says("/remind tomorrow 9:00 Call Mom", "room", "ann")
+    async with other_channel(tmp_path, SETTINGS) as bot:
+        await tick_at(bot, clock, NOON + timedelta(hours=22))
+        assert unasked(bot) == []
+        (job,) = await bot.app.store.read(jobs.list_all)
         assert (job.state, job.why) == ("paused", "whoever made it is let in no more")
 
 
@@ -357,13 +357,13 @@ async def test_quiet_hours_hold_back_what_comes_again_and_not_what_was_asked_for
     tmp_path: Path, clock: Coordinates
 ) -> None:
     settings = SETTINGS | {"jobs": {"quiet_hours": "22:00-07:00"}}
-    async with living(tmp_path, settings=settings) as house:
-        await house.says("/remind 23:00 Sleep")
-        assert "Tue 24 Nov 2026, 07:00" in (await house.says("/remind every day 22:30 Tea")).text
-        await tick_at(house, clock, datetime(2026, 11, 23, 23, 1, tzinfo=UTC))
-        assert unasked(house) == ["**Reminder:** Sleep"]
-        await tick_at(house, clock, datetime(2026, 11, 24, 7, 0, tzinfo=UTC))
-        assert unasked(house) == ["**Reminder:** Sleep", "**Reminder:** Tea"]
+    async with run_bot(tmp_path, settings=settings) as bot:
+        await bot.says("/remind 23:00 Sleep")
+        assert "Tue 24 Nov 2026, 07:00" in (await bot.says("/remind every day 22:30 Tea")).text
+        await tick_at(bot, clock, datetime(2026, 11, 23, 23, 1, tzinfo=UTC))
+        assert unasked(bot) == ["**Reminder:** Sleep"]
+        await tick_at(bot, clock, datetime(2026, 11, 24, 7, 0, tzinfo=UTC))
+        assert unasked(bot) == ["**Reminder:** Sleep", "**Reminder:** Tea"]
 
 
 async def test_a_job_runs_in_a_branch_of_its_own_with_an_agent_of_its_own(
@@ -371,60 +371,60 @@ async def test_a_job_runs_in_a_branch_of_its_own_with_an_agent_of_its_own(
 ) -> None:
     agents = {"agents": [{"id": "scout", "brain": {"model": "gpt-4.1-mini"}}]}
     script = [Say("Hello."), Say("All quiet."), Say("Here.")]
-    async with living(tmp_path, script, SETTINGS | agents) as house:
-        await house.says("Hi")
-        await house.says("/fork Watch")
-        assert "scout" in (await house.says("/agent scout")).text
-        await house.says("/branches 1")
-        assert "no branch 7" in (await house.says("/jobs add --branch 7 tomorrow 9:00 Look")).text
-        await house.says("/jobs add --branch 2 tomorrow 9:00 Look")
-        await tick_at(house, clock, NOON + timedelta(hours=21))
-        assert house.server.requests[-1].body["model"] == "gpt-4.1-mini"
-        assert "Watch" in unasked(house)[0]  # the answer says which branch it belongs to
-        await house.says("And here?")
-        said = [message["content"] for message in house.sent_to_model()]
+    async with run_bot(tmp_path, script, SETTINGS | agents) as bot:
+        await bot.says("Hi")
+        await bot.says("/fork Watch")
+        assert "scout" in (await bot.says("/agent scout")).text
+        await bot.says("/branches 1")
+        assert "no branch 7" in (await bot.says("/jobs add --branch 7 tomorrow 9:00 Look")).text
+        await bot.says("/jobs add --branch 2 tomorrow 9:00 Look")
+        await tick_at(bot, clock, NOON + timedelta(hours=21))
+        assert bot.server.requests[-1].body["model"] == "gpt-4.1-mini"
+        assert "Watch" in unasked(bot)[0]  # the answer says which branch it belongs to
+        await bot.says("And here?")
+        said = [message["content"] for message in bot.sent_to_model()]
         assert not any("Look" in text for text in said)
 
 
 async def test_pause_resume_run_and_delete(tmp_path: Path, clock: Coordinates) -> None:
-    async with living(tmp_path, settings=SETTINGS) as house:
-        await house.says("/remind every day 9:00 Tea")
-        assert "paused" in (await house.says("/jobs pause 1")).text
-        await tick_at(house, clock, NOON + timedelta(days=2))
-        assert unasked(house) == []
-        assert "Thu 26 Nov 2026, 09:00" in (await house.says("/jobs resume 1")).text
-        await house.says("/jobs run 1")
-        assert unasked(house) == ["**Reminder:** Tea"]
-        await house.says("/jobs delete 1")
-        assert "Nothing is set here" in (await house.says("/jobs")).text
-        assert "no job 1" in (await house.says("/jobs run 1")).text
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        await bot.says("/remind every day 9:00 Tea")
+        assert "paused" in (await bot.says("/jobs pause 1")).text
+        await tick_at(bot, clock, NOON + timedelta(days=2))
+        assert unasked(bot) == []
+        assert "Thu 26 Nov 2026, 09:00" in (await bot.says("/jobs resume 1")).text
+        await bot.says("/jobs run 1")
+        assert unasked(bot) == ["**Reminder:** Tea"]
+        await bot.says("/jobs delete 1")
+        assert "Nothing is set here" in (await bot.says("/jobs")).text
+        assert "no job 1" in (await bot.says("/jobs run 1")).text
 
 
 async def test_forgetting_takes_what_was_set_along(tmp_path: Path) -> None:
     arguments = '{"when": "in 2 hours", "text": "Oven"}'
     script = [Say(calls=(Call("remind", arguments),)), Say("I will.")]
-    async with living(tmp_path, script, SETTINGS) as house:
-        await house.says("Remind me of the oven in two hours")
-        await house.says("/remind tomorrow 9:00 Call Mom")
-        await house.says("/forget t1 yes")
-        left = [job.text for job in await house.app.store.read(jobs.list_all)]
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("Remind me of the oven in two hours")
+        await bot.says("/remind tomorrow 9:00 Call Mom")
+        await bot.says("/forget t1 yes")
+        left = [job.text for job in await bot.app.store.read(jobs.list_all)]
         assert left == ["Call Mom"]
-        await house.says("/forget chat yes")
-        assert await house.app.store.read(jobs.list_all) == []
+        await bot.says("/forget chat yes")
+        assert await bot.app.store.read(jobs.list_all) == []
 
 
 async def test_a_clock_that_jumped_fires_nothing_that_may_not_be_due(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    async with living(tmp_path, settings=SETTINGS) as house:
-        await house.says("/remind tomorrow 9:00 Call Mom")
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        await bot.says("/remind tomorrow 9:00 Call Mom")
     clock.move_to(NOON + timedelta(days=400), tick=True)
-    async with living(tmp_path, settings=SETTINGS) as house:
-        await house.app.jobs.tick()
-        assert not any("Reminder" in text for text in unasked(house))
-        await house.says("/remind in 1 minute Tea")  # which is meant by this clock
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        await bot.app.jobs.tick()
+        assert not any("Reminder" in text for text in unasked(bot))
+        await bot.says("/remind in 1 minute Tea")  # which is meant by this clock
         clock.shift(90)
-        await house.app.jobs.tick()
-        await house.app.idle()
-        told = [text for text in unasked(house) if "Reminder" in text]
+        await bot.app.jobs.tick()
+        await bot.app.idle()
+        told = [text for text in unasked(bot) if "Reminder" in text]
         assert told == ["**Reminder:** Tea"]

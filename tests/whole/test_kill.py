@@ -21,8 +21,8 @@ import pytest
 
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
-from tests.whole.house import living
 from tests.whole.process import BotProcess, Json, talking
+from tests.whole.testbot import run_bot
 
 KILLS = 18
 """For each of three seeds, so that a run of all tests kills more than 50 times."""
@@ -216,15 +216,15 @@ async def test_a_summary_that_was_written_down_as_the_bot_died_is_not_written_ag
             return Say("I see.")
         return Say(f"{marks}\n=== Diary ===\n{marks}" if "=== Diary ===" in task else marks)
 
-    async with living(tmp_path, script, settings) as house:
+    async with run_bot(tmp_path, script, settings) as bot:
         for number in range(9):
-            await house.says(f"message {number}" + " and so on" * 100)  # longer than its summary
+            await bot.says(f"message {number}" + " and so on" * 100)  # longer than its summary
     jobs = [job for (job,) in files.rows("SELECT id FROM job")]
     written = files.memory()
     assert re.findall(r"^## .*<!-- job (\d+) -->$", written, re.MULTILINE) == list(map(str, jobs))
     with closing(sqlite3.connect(files.data / "parley.db")) as database, database:
         database.execute("UPDATE job SET is_done = 0")
-    async with living(tmp_path, script, settings | {"restore": "exact"}):
+    async with run_bot(tmp_path, script, settings | {"restore": "exact"}):
         pass
     assert files.memory() == written
     assert files.rows("SELECT * FROM job WHERE NOT is_done") == []
@@ -240,17 +240,17 @@ async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
         Say(calls=(call,)),
         Hang(),
     ]
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for number in range(3):
-            await house.says(f"question {number}")
-        await house.writes("6*7?", id="q")
+            await bot.says(f"question {number}")
+        await bot.writes("6*7?", id="q")
         for _ in script:
-            await house.server.reached.acquire()
-        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
-    async with living(tmp_path, [Say("It is 42."), Say("Yes.")]) as house:
-        await house.reply_to("q")
-        await house.says("Sure?")
-        roles = [message["role"] for message in house.sent_to_model()]
+            await bot.server.reached.acquire()
+        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
+    async with run_bot(tmp_path, [Say("It is 42."), Say("Yes.")]) as bot:
+        await bot.reply_to("q")
+        await bot.says("Sure?")
+        roles = [message["role"] for message in bot.sent_to_model()]
     before = ["user", "assistant"] * 3
     assert roles == ["system", *before, "user", "assistant", "tool", "assistant", "user"]
 
@@ -261,15 +261,15 @@ async def test_a_command_takes_nothing_from_a_turn_that_was_cut_short(
 ) -> None:
     """It was accepted as the bot died, and is carried out before the turn goes on."""
     call = Call("calculate", '{"expression": "6*7"}', "a")
-    async with living(tmp_path, [Say(calls=(call,)), Hang()]) as house:
-        await house.writes("6*7?", id="q")
+    async with run_bot(tmp_path, [Say(calls=(call,)), Hang()]) as bot:
+        await bot.writes("6*7?", id="q")
         for _ in range(2):
-            await house.server.reached.acquire()
-        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
-        await house.app.bot.intake.take(Inbound("c", Address("pipe", "main"), command))
-    async with living(tmp_path, [Say("It is 42.")]) as house:
-        assert (await house.reply_to("q")).reply.text == "It is 42."
-        roles = [message["role"] for message in house.sent_to_model()]
+            await bot.server.reached.acquire()
+        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
+        await bot.app.bot.intake.take(Inbound("c", Address("pipe", "main"), command))
+    async with run_bot(tmp_path, [Say("It is 42.")]) as bot:
+        assert (await bot.reply_to("q")).reply.text == "It is 42."
+        roles = [message["role"] for message in bot.sent_to_model()]
     assert roles == ["system", "user", "assistant", "tool"]
 
 

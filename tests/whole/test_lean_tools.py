@@ -13,7 +13,7 @@ from channels.base import Activity, ToolEnded, ToolStarted
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.points.wire import data, events, results, with_plugin
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 LEAN: dict[str, Any] = {"tools": {"offer": "lean"}}
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -56,12 +56,12 @@ def script(request: Received) -> Answer:
     return Say(calls=(Call(found[1], found[2], "c"),))
 
 
-def body(house: House) -> dict[str, Any]:
-    return dict(house.server.requests[-1].body)
+def body(bot: TestBot) -> dict[str, Any]:
+    return dict(bot.server.requests[-1].body)
 
 
-def result(house: House) -> str:
-    return results(body(house))[-1]
+def result(bot: TestBot) -> str:
+    return results(body(bot))[-1]
 
 
 def paid(folder: Path) -> str:
@@ -70,11 +70,11 @@ def paid(folder: Path) -> str:
 
 
 async def test_the_prompt_lists_tools_by_group_and_offers_two(tmp_path: Path) -> None:
-    async with living(tmp_path, script, LEAN) as house:
-        await house.says("Hello")
-        prefix = house.app.config.prefix(KEY)
-        tokens = house.app.conversations.services.meter.prefix(prefix)
-        names = [tool["function"]["name"] for tool in body(house)["tools"]]
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.says("Hello")
+        prefix = bot.app.config.prefix(KEY)
+        tokens = bot.app.conversations.services.meter.prefix(prefix)
+        names = [tool["function"]["name"] for tool in body(bot)["tools"]]
     assert names == ["tool_search", "use_tool"]
     assert "\n- files: glob(pattern), grep(pattern, path?, " in prefix.system
     assert "context_search(mode=search|tail|head|turn, query?, " in prefix.system
@@ -83,16 +83,16 @@ async def test_the_prompt_lists_tools_by_group_and_offers_two(tmp_path: Path) ->
 
 
 async def test_a_call_is_that_of_the_tool_itself_wherever_it_is_shown(tmp_path: Path) -> None:
-    async with living(tmp_path, script, LEAN) as house:
+    async with run_bot(tmp_path, script, LEAN) as bot:
         seen: list[Activity] = []
-        watching = await house.watches(seen)
-        await house.says(f"call use_tool {use('calculate', {'expression': '6 * 7'})}")
-        await house.says("Thanks")
+        watching = await bot.watches(seen)
+        await bot.says(f"call use_tool {use('calculate', {'expression': '6 * 7'})}")
+        await bot.says("Thanks")
         watching.cancel()
-        conversation = await house.app.conversations.get(KEY)
+        conversation = await bot.app.conversations.get(KEY)
         (turn,) = await conversation.context.turns([1])
-        listed = (await house.says("/context detail")).text
-        messages = body(house)["messages"]
+        listed = (await bot.says("/context detail")).text
+        messages = body(bot)["messages"]
     call = turn.entries[1].message.tool_calls[0]
     assert (call.name, call.parse()) == ("calculate", {"expression": "6 * 7"})
     assert turn.entries[2].message.tool == "calculate"
@@ -117,12 +117,12 @@ async def test_a_call_is_that_of_the_tool_itself_wherever_it_is_shown(tmp_path: 
 async def test_how_a_tool_is_called_is_a_tools_result_and_the_prompt_stays(
     tmp_path: Path, query: str, found: list[str]
 ) -> None:
-    async with living(tmp_path, script, LEAN) as house:
-        await house.says("Hello")
-        before = body(house)
-        await house.says(f"call tool_search {json.dumps({'query': query})}")
-        after = body(house)
-        lines = result(house).splitlines()
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.says("Hello")
+        before = body(bot)
+        await bot.says(f"call tool_search {json.dumps({'query': query})}")
+        after = body(bot)
+        lines = result(bot).splitlines()
     schemas = [json.loads(line) for line in lines if not line.startswith("More: ")]
     names = [schema["name"] for schema in schemas]
     assert names[: len(found)] == found
@@ -132,9 +132,9 @@ async def test_how_a_tool_is_called_is_a_tools_result_and_the_prompt_stays(
 
 
 async def test_what_fits_no_tool_is_answered_with_the_groups(tmp_path: Path) -> None:
-    async with living(tmp_path, script, LEAN) as house:
-        await house.says('call tool_search {"query": "zzz"}')
-        assert result(house).startswith("No tool fits 'zzz'. Groups:\n- agents: delegate(task)")
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.says('call tool_search {"query": "zzz"}')
+        assert result(bot).startswith("No tool fits 'zzz'. Groups:\n- agents: delegate(task)")
 
 
 @pytest.mark.parametrize(
@@ -156,31 +156,31 @@ async def test_what_fits_no_tool_is_answered_with_the_groups(tmp_path: Path) -> 
 async def test_a_call_however_it_is_written_gets_a_result_and_the_talk_goes_on(
     tmp_path: Path, arguments: str, answer: str
 ) -> None:
-    async with living(tmp_path, script, LEAN) as house:
-        await house.says(f"call use_tool {arguments}")
-        found = result(house)
-        assert (await house.says("And now?")).text == "Done.", "the endpoint takes the history"
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.says(f"call use_tool {arguments}")
+        found = result(bot)
+        assert (await bot.says("And now?")).text == "Done.", "the endpoint takes the history"
     assert found.startswith(answer)
 
 
 async def test_a_tool_that_is_called_by_its_own_name_runs_too(tmp_path: Path) -> None:
-    async with living(tmp_path, script, LEAN) as house:
-        await house.says('call calculate {"expression": "1 + 1"}')
-        assert result(house) == "2"
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.says('call calculate {"expression": "1 + 1"}')
+        assert result(bot) == "2"
 
 
 async def test_approval_marks_and_rules_are_those_of_the_tool_itself(tmp_path: Path) -> None:
     with_plugin(tmp_path, PAY)
-    async with living(tmp_path, script, LEAN) as house:
-        await house.writes(f"call use_tool {use('pay', {'amount': 7, 'to': 'Ann'})}", id="q")
-        asked = (await house.reply_to("")).reply
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.writes(f"call use_tool {use('pay', {'amount': 7, 'to': 'Ann'})}", id="q")
+        asked = (await bot.reply_to("")).reply
         assert paid(tmp_path) == ""
-        await house.says(asked.actions[0].command)
-        await house.reply_to("q")
-        assert result(house).startswith('<untrusted source="pay">\nPaid 7.')
+        await bot.says(asked.actions[0].command)
+        await bot.reply_to("q")
+        assert result(bot).startswith('<untrusted source="pay">\nPaid 7.')
         written = {"path": "a.txt", "content": "a"}
-        await house.says(f"call use_tool {use('write_file', written)}")
-        assert result(house) == "write_file was not run: no writing today."
+        await bot.says(f"call use_tool {use('write_file', written)}")
+        assert result(bot) == "write_file was not run: no writing today."
     assert "Run `pay` with exactly this:" in asked.text
     assert "amount: 7" in asked.text
     assert paid(tmp_path) == "7 to Ann;"
@@ -188,23 +188,23 @@ async def test_approval_marks_and_rules_are_those_of_the_tool_itself(tmp_path: P
 
 async def test_a_sub_agent_calls_tools_the_same_way(tmp_path: Path) -> None:
     task = f"call use_tool {use('calculate', {'expression': '40 + 2'})}"
-    async with living(tmp_path, script, LEAN) as house:
-        await house.says(f"call use_tool {use('delegate', {'task': task})}")
-        bodies = [request.body for request in house.server.requests]
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.says(f"call use_tool {use('delegate', {'task': task})}")
+        bodies = [request.body for request in bot.server.requests]
     assert [results(one) for one in bodies] == [[], [], ["42"], ["Done."]]
 
 
 async def test_it_is_chosen_in_the_chat_and_recorded_and_can_be_taken_back(tmp_path: Path) -> None:
-    async with living(tmp_path, script) as house:
-        await house.says('call calculate {"expression": "1 + 1"}')
-        many = len(body(house)["tools"])
-        await house.says("/config tools.offer lean --here")
-        await house.says("Hello")
-        lean = body(house)
-        (event,) = await events(house, "reframe")
-        await house.says("/config tools.offer all --here")
-        await house.says("Hello")
-        again = body(house)
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says('call calculate {"expression": "1 + 1"}')
+        many = len(body(bot)["tools"])
+        await bot.says("/config tools.offer lean --here")
+        await bot.says("Hello")
+        lean = body(bot)
+        (event,) = await events(bot, "reframe")
+        await bot.says("/config tools.offer all --here")
+        await bot.says("Hello")
+        again = body(bot)
     assert [len(lean["tools"]), len(again["tools"])] == [2, many]
     names = [
         [c["function"]["name"] for m in one["messages"] for c in m.get("tool_calls", ())]
@@ -215,8 +215,8 @@ async def test_it_is_chosen_in_the_chat_and_recorded_and_can_be_taken_back(tmp_p
 
 
 async def test_what_was_sent_is_made_again_as_it_was(tmp_path: Path) -> None:
-    async with living(tmp_path, script, LEAN) as house:
-        await house.says(f"call use_tool {use('calculate', {'expression': '6 * 7'})}")
-        await house.says("Thanks")
-        request = await data(house, "/context request json")
-        assert request["body"]["messages"] == body(house)["messages"]
+    async with run_bot(tmp_path, script, LEAN) as bot:
+        await bot.says(f"call use_tool {use('calculate', {'expression': '6 * 7'})}")
+        await bot.says("Thanks")
+        request = await data(bot, "/context request json")
+        assert request["body"]["messages"] == body(bot)["messages"]

@@ -22,7 +22,7 @@ from channels.message import Address
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, InboxRow
 from tests.fakes.openai_server import Call, Hang, OpenAIServer, Received, Say, Script
-from tests.whole.house import PATIENCE, Hands
+from tests.whole.testbot import PATIENCE, TestChannel
 
 CODE = re.compile(r"`/link ([A-Z2-9]{4}-[A-Z2-9]{4})`")
 OWNERS = {"owners": ["afar/ann"]}
@@ -38,8 +38,8 @@ def echo(request: Received) -> Say:
 class TwoChannels:
     """A bot whose owner sits at the pipe, and is `ann` on another channel."""
 
-    here: Hands
-    afar: Hands
+    here: TestChannel
+    afar: TestChannel
     server: OpenAIServer
     app: Any
 
@@ -60,7 +60,7 @@ async def two_channels(
     folder: Path, script: Script = echo, **settings: Any
 ) -> AsyncIterator[TwoChannels]:
     async with OpenAIServer(script) as endpoint:
-        here, afar = Hands("pipe"), Hands("afar")
+        here, afar = TestChannel("pipe"), TestChannel("afar")
         here.count, afar.count = 1000, 2000
         config = folder / "config.json"
         config.write_text(json.dumps({"model": "gpt-4o-mini", **OWNERS, **settings}))
@@ -68,8 +68,8 @@ async def two_channels(
         app = await assemble(load_layers(config, environ), folder / "data", [here, afar])
         task = asyncio.create_task(app.run())
         try:
-            await here.bot()
-            await afar.bot()
+            await here.api()
+            await afar.api()
             yield TwoChannels(here, afar, endpoint, app)
         finally:
             here.leave()
@@ -233,11 +233,11 @@ async def test_messages_of_both_chats_are_answered_one_at_a_time_in_their_order(
     async with two_channels(tmp_path, when_busy="queue") as bot:
         await bot.links()
         for number in range(6):
-            hands, who = ((bot.here, ""), (bot.afar, "ann"))[number % 2]
-            await hands.writes(f"q{number}", who or "main", who, f"x{number}")
+            channel, who = ((bot.here, ""), (bot.afar, "ann"))[number % 2]
+            await channel.writes(f"q{number}", who or "main", who, f"x{number}")
         for number in range(6):
-            hands = (bot.here, bot.afar)[number % 2]
-            assert (await hands.reply_to(f"x{number}")).reply.text == f"{number + 1}: q{number}"
+            channel = (bot.here, bot.afar)[number % 2]
+            assert (await channel.reply_to(f"x{number}")).reply.text == f"{number + 1}: q{number}"
 
 
 async def test_branches_and_new_starts_hold_for_both(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ async def test_whoever_watches_a_chat_follows_it_to_the_other_conversation_and_b
         address = Address("afar", "ann", user="ann")
 
         async def watch() -> None:
-            with (await bot.afar.bot()).watch(address) as happening:
+            with (await bot.afar.api()).watch(address) as happening:
                 async for event in happening:
                     events.append(event)
 

@@ -11,8 +11,8 @@ import pytest
 from channels.message import Address
 from plugins.builtin import shell as plugin
 from tests.fakes.openai_server import Answer, Call, Say
-from tests.whole.house import House, living
-from tests.whole.telegram_house import at_telegram
+from tests.whole.telegram_testbot import at_telegram
+from tests.whole.testbot import TestBot, run_bot
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SETTINGS = {"tools": {"shell": True, "shell_unboxed": True, "approve": "never"}}
@@ -32,8 +32,8 @@ def script(*commands: str) -> list[Answer]:
     return [*(Say(calls=(call,)) for call in calls), Say("Drawn.")]
 
 
-def results(house: House) -> list[str]:
-    return [str(m["content"]) for m in house.sent_to_model() if m["role"] == "tool"]
+def results(bot: TestBot) -> list[str]:
+    return [str(m["content"]) for m in bot.sent_to_model() if m["role"] == "tool"]
 
 
 def pictures(paths: tuple[str, ...]) -> list[bytes]:
@@ -42,15 +42,15 @@ def pictures(paths: tuple[str, ...]) -> list[bytes]:
 
 async def test_a_picture_is_shown_as_it_was_and_the_model_is_told(tmp_path: Path) -> None:
     commands = (draw("plot.png", PNG + b"one"), "rm plot.png; ln -s /etc/passwd plot.png")
-    async with living(tmp_path, script(*commands), SETTINGS) as house:
-        reply = await house.says("Draw it")
+    async with run_bot(tmp_path, script(*commands), SETTINGS) as bot:
+        reply = await bot.says("Draw it")
         assert pictures(reply.images) == [PNG + b"one"]
-        assert "(Shown in the chat: files/plot.png)" in results(house)[0]
-        assert "Shown" not in results(house)[1]
-        said = await (await house.bot()).transcript(Address("pipe", "main"))
+        assert "(Shown in the chat: files/plot.png)" in results(bot)[0]
+        assert "Shown" not in results(bot)[1]
+        said = await (await bot.api()).transcript(Address("pipe", "main"))
         (file,) = [file for one in said if one.role == "tool" for file in one.files]
         assert file.is_picture
-        opened = await (await house.bot()).open_file(Address("pipe", "main"), file.path)
+        opened = await (await bot.api()).open_file(Address("pipe", "main"), file.path)
         assert opened is not None
         with opened.content as content:
             assert content.read() == PNG + b"one"
@@ -72,31 +72,31 @@ async def test_a_picture_is_shown_as_it_was_and_the_model_is_told(tmp_path: Path
 async def test_only_pictures_are_shown_and_not_too_many(
     tmp_path: Path, command: str, count: int
 ) -> None:
-    async with living(tmp_path, script(command), SETTINGS) as house:
-        assert len((await house.says("Draw it")).images) == count
+    async with run_bot(tmp_path, script(command), SETTINGS) as bot:
+        assert len((await bot.says("Draw it")).images) == count
 
 
 async def test_what_was_there_before_is_not_shown_again(tmp_path: Path) -> None:
-    async with living(tmp_path, [*script(draw("a.png")), *script("ls")], SETTINGS) as house:
-        assert len((await house.says("Draw it")).images) == 1
-        assert not (await house.says("List them")).images
+    async with run_bot(tmp_path, [*script(draw("a.png")), *script("ls")], SETTINGS) as bot:
+        assert len((await bot.says("Draw it")).images) == 1
+        assert not (await bot.says("List them")).images
 
 
 async def test_a_person_who_runs_a_command_sees_them_too(tmp_path: Path) -> None:
-    async with living(tmp_path, [], SETTINGS) as house:
-        assert len((await house.says(f"/shell {draw('a.png')}")).images) == 1
+    async with run_bot(tmp_path, [], SETTINGS) as bot:
+        assert len((await bot.says(f"/shell {draw('a.png')}")).images) == 1
 
 
 async def test_telegram_shows_them(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, script(draw("a.png")), SETTINGS) as house:
-        house.ann.says("Draw it")
-        (sent,) = await house.telegram.called("sendPhoto")
+    async with at_telegram(tmp_path, script(draw("a.png")), SETTINGS) as bot:
+        bot.ann.says("Draw it")
+        (sent,) = await bot.telegram.called("sendPhoto")
         assert sent["photo"] == PNG
 
 
 async def test_forget_takes_them_along(tmp_path: Path) -> None:
-    async with living(tmp_path, script(draw("a.png")), SETTINGS) as house:
-        (shown,) = (await house.says("Draw it")).images
-        await house.says("/forget chat yes")
+    async with run_bot(tmp_path, script(draw("a.png")), SETTINGS) as bot:
+        (shown,) = (await bot.says("Draw it")).images
+        await bot.says("/forget chat yes")
         with pytest.raises(FileNotFoundError):
             pictures((shown,))

@@ -16,8 +16,7 @@ from bot.settings import SettingError, load_layers
 from channels.message import Address
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.house import House, living, running
-from tests.whole.mcp_house import (
+from tests.whole.mcp_testbot import (
     NOTES,
     calls_in,
     last_result,
@@ -28,17 +27,18 @@ from tests.whole.mcp_house import (
     with_servers,
 )
 from tests.whole.process import talking
+from tests.whole.testbot import TestBot, run_bot, running
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 
 
 async def test_nothing_is_started_until_a_tool_is_looked_for(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says("Hello")
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says("Hello")
         assert calls_in(tmp_path) == []
-        await house.says('call tool_search {"query": "add a note"}')
+        await bot.says('call tool_search {"query": "add a note"}')
         assert calls_in(tmp_path) == ["started"]
-        first = last_result(house)
+        first = last_result(bot)
     assert '"name": "notes__add_note"' in first
     assert "<untrusted" in first, "strangers say what it does"
 
@@ -49,14 +49,14 @@ async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_
     servers = with_servers(
         notes=notes(tmp_path, about="my notes"), gone={"command": "no-such-program"}
     )
-    async with living(tmp_path, script, servers) as house:
-        await house.says("Hello")
-        before = house.server.requests[-1].body
-        await house.says('call tool_search {"query": "note"}')
-        await house.says('use notes__add_note {"text": "x"}')
-        await house.says("Thanks")
-        after = house.server.requests[-1].body
-        history = (await house.says("/context history")).text
+    async with run_bot(tmp_path, script, servers) as bot:
+        await bot.says("Hello")
+        before = bot.server.requests[-1].body
+        await bot.says('call tool_search {"query": "note"}')
+        await bot.says('use notes__add_note {"text": "x"}')
+        await bot.says("Thanks")
+        after = bot.server.requests[-1].body
+        history = (await bot.says("/context history")).text
     prompt = before["messages"][0]["content"]
     assert "\n- gone\n- notes: my notes" in prompt
     assert "add_note" not in prompt
@@ -66,13 +66,13 @@ async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_
 
 
 async def test_a_tool_is_called_as_any_other_and_its_result_is_marked(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says('use notes__find_notes {"words": "milk"}')
-        assert "One note." in last_result(house)
-        assert "<untrusted" in last_result(house)
-        conversation = await house.app.conversations.get(KEY)
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says('use notes__find_notes {"words": "milk"}')
+        assert "One note." in last_result(bot)
+        assert "<untrusted" in last_result(bot)
+        conversation = await bot.app.conversations.get(KEY)
         (turn,) = await conversation.context.turns([1])
-        sent = [c["function"] for m in house.sent_to_model() for c in m.get("tool_calls", ())]
+        sent = [c["function"] for m in bot.sent_to_model() for c in m.get("tool_calls", ())]
     call, result = turn.entries[1].message.tool_calls[0], turn.entries[2].message
     assert (call.name, call.parse()) == ("notes__find_notes", {"words": "milk"})
     assert (result.tool, result.is_untrusted) == ("notes__find_notes", True)
@@ -81,33 +81,33 @@ async def test_a_tool_is_called_as_any_other_and_its_result_is_marked(tmp_path: 
 
 
 async def test_what_a_server_says_of_a_failure_reaches_the_model(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says("use notes__fail")
-        assert "Error executing tool fail" in last_result(house)
-        await house.says("use notes__add_note")
-        assert "text" in last_result(house)
-        await house.says("use notes__nothing")
-        assert "There is no tool 'notes__nothing' here" in last_result(house)
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says("use notes__fail")
+        assert "Error executing tool fail" in last_result(bot)
+        await bot.says("use notes__add_note")
+        assert "text" in last_result(bot)
+        await bot.says("use notes__nothing")
+        assert "There is no tool 'notes__nothing' here" in last_result(bot)
 
 
 async def test_resources_are_read_by_two_tools(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says('call tool_search {"query": "resources"}')
-        assert "notes__list_resources" in last_result(house)
-        await house.says("use notes__list_resources")
-        assert "notes://today: Today's notes." in last_result(house)
-        await house.says('use notes__read_resource {"uri": "notes://today"}')
-        assert "Buy milk." in last_result(house)
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says('call tool_search {"query": "resources"}')
+        assert "notes__list_resources" in last_result(bot)
+        await bot.says("use notes__list_resources")
+        assert "notes://today: Today's notes." in last_result(bot)
+        await bot.says('use notes__read_resource {"uri": "notes://today"}')
+        assert "Buy milk." in last_result(bot)
 
 
 async def test_only_tools_that_are_allowed_are_there(tmp_path: Path) -> None:
     servers = with_servers(notes=notes(tmp_path, tools=["find_*"]))
-    async with living(tmp_path, script, servers) as house:
-        await house.says('call tool_search {"query": "notes"}')
-        assert "notes__find_notes" in last_result(house)
-        assert "notes__add_note" not in last_result(house)
-        await house.says('use notes__add_note {"text": "x"}')
-        assert "There is no tool 'notes__add_note' here" in last_result(house)
+    async with run_bot(tmp_path, script, servers) as bot:
+        await bot.says('call tool_search {"query": "notes"}')
+        assert "notes__find_notes" in last_result(bot)
+        assert "notes__add_note" not in last_result(bot)
+        await bot.says('use notes__add_note {"text": "x"}')
+        assert "There is no tool 'notes__add_note' here" in last_result(bot)
     assert calls_in(tmp_path) == ["started"]
 
 
@@ -115,25 +115,25 @@ async def test_a_person_is_asked_before_each_call_as_before_those_of_own_tools(
     tmp_path: Path,
 ) -> None:
     servers = with_servers(notes=notes(tmp_path, approve="ask", allow=["find_*"]))
-    async with living(tmp_path, script, servers) as house:
-        await house.says('use notes__find_notes {"words": "a"}')
+    async with run_bot(tmp_path, script, servers) as bot:
+        await bot.says('use notes__find_notes {"words": "a"}')
         assert calls_in(tmp_path)[-1] == "find_notes a", "it is allowed in the settings"
-        await house.writes('use notes__add_note {"text": "x"}', id="asked")
-        question = await asked(house)
+        await bot.writes('use notes__add_note {"text": "x"}', id="asked")
+        question = await asked(bot)
         assert "Run `notes__add_note` with exactly this:" in question
         assert "text: x" in question
         name = question.split("/deny ")[1][:4]
-        await house.says(f"/deny {name}")
-        await house.reply_to("asked")
-        assert "the person said no" in last_result(house)
+        await bot.says(f"/deny {name}")
+        await bot.reply_to("asked")
+        assert "the person said no" in last_result(bot)
     assert "add_note x" not in calls_in(tmp_path)
 
 
-async def asked(house: House) -> str:
+async def asked(bot: TestBot) -> str:
     """The question that waits."""
-    async with house._arrived:
-        await house._arrived.wait_for(lambda: any("May I?" in o.reply.text for o in house.sent))
-    return next(o.reply.text for o in house.sent if "May I?" in o.reply.text)
+    async with bot._arrived:
+        await bot._arrived.wait_for(lambda: any("May I?" in o.reply.text for o in bot.sent))
+    return next(o.reply.text for o in bot.sent if "May I?" in o.reply.text)
 
 
 async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it_is_widened(
@@ -141,28 +141,28 @@ async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it
 ) -> None:
     servers = with_servers(notes=notes(tmp_path), ours=notes(tmp_path, serves=["users", "chat/x"]))
     async with OpenAIServer(script) as endpoint:
-        house = House("chat")
-        house.server = endpoint
+        bot = TestBot("chat")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, house, servers | {"owners": ["chat/ann"]}, environ):
+        async with running(tmp_path, bot, servers | {"owners": ["chat/ann"]}, environ):
             for chat in ("group", "x"):
-                await house.app.access.open_chat(Address("chat", chat, user="ann"), "chat/ann")
+                await bot.app.access.open_chat(Address("chat", chat, user="ann"), "chat/ann")
             for chat, names in (("ann", ["notes", "ours"]), ("group", []), ("x", ["ours"])):
-                await house.says("Hello", chat, "ann")
-                prompt = house.sent_to_model()[0]["content"]
+                await bot.says("Hello", chat, "ann")
+                prompt = bot.sent_to_model()[0]["content"]
                 assert [one for one in ("notes", "ours") if f"\n- {one}" in prompt] == names, chat
-            await house.says('use notes__add_note {"text": "y"}', "x", "ann")
-            assert "There is no tool 'notes__add_note'" in last_result(house)
-            await house.says('use ours__add_note {"text": "z"}', "x", "bob")
+            await bot.says('use notes__add_note {"text": "y"}', "x", "ann")
+            assert "There is no tool 'notes__add_note'" in last_result(bot)
+            await bot.says('use ours__add_note {"text": "z"}', "x", "bob")
     assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note z"]
 
 
 async def test_who_is_no_owner_uses_no_tools_in_an_owners_chat(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.app.access.open_chat(Address("pipe", "main", user="bob"), "pipe")
-        await house.says('use notes__add_note {"text": "x"}', user="bob")
-        assert "There is no tool 'notes__add_note'" in last_result(house)
-        await house.says('use notes__add_note {"text": "y"}')
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.app.access.open_chat(Address("pipe", "main", user="bob"), "pipe")
+        await bot.says('use notes__add_note {"text": "x"}', user="bob")
+        assert "There is no tool 'notes__add_note'" in last_result(bot)
+        await bot.says('use notes__add_note {"text": "y"}')
     assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note y"]
 
 
@@ -191,27 +191,27 @@ async def test_a_server_that_an_owner_adds_is_there_at_once_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
     line = f"{sys.executable} {NOTES} {tmp_path}"
-    async with living(tmp_path, script) as house:
-        assert "There are no MCP servers here" in (await house.says("/mcp")).text
-        said = (await house.says(f"/mcp add notes {line}")).text
+    async with run_bot(tmp_path, script) as bot:
+        assert "There are no MCP servers here" in (await bot.says("/mcp")).text
+        said = (await bot.says(f"/mcp add notes {line}")).text
         assert "The server notes is added." in said
         assert "outside of the sandbox" in said
         assert "It has 7 tools" in said
         assert calls_in(tmp_path) == ["started"]
-        assert "There is a server notes already" in (await house.says("/mcp add notes x")).text
-    async with living(tmp_path, script) as house:
-        assert "| notes | 7 |" in (await house.says("/mcp list")).text
-        assert "notes__add_note" in (await house.says("/mcp tools notes")).text
+        assert "There is a server notes already" in (await bot.says("/mcp add notes x")).text
+    async with run_bot(tmp_path, script) as bot:
+        assert "| notes | 7 |" in (await bot.says("/mcp list")).text
+        assert "notes__add_note" in (await bot.says("/mcp tools notes")).text
         assert calls_in(tmp_path) == ["started"], "what it lists is known"
-        assert "is removed" in (await house.says("/mcp remove notes")).text
-        assert "There are no MCP servers here" in (await house.says("/mcp")).text
+        assert "is removed" in (await bot.says("/mcp remove notes")).text
+        assert "There are no MCP servers here" in (await bot.says("/mcp")).text
 
 
 async def test_only_owners_add_servers(tmp_path: Path) -> None:
-    async with living(tmp_path, script) as house:
-        await house.app.access.open_chat(Address("pipe", "bob", user="bob"), "pipe")
+    async with run_bot(tmp_path, script) as bot:
+        await bot.app.access.open_chat(Address("pipe", "bob", user="bob"), "pipe")
         for command in ("add x y", "remove x", "restart x", "trim"):
-            said = (await house.says(f"/mcp {command}", "bob", "bob")).text
+            said = (await bot.says(f"/mcp {command}", "bob", "bob")).text
             assert said.startswith("Only an owner may"), command
 
 
@@ -228,31 +228,31 @@ async def test_only_owners_add_servers(tmp_path: Path) -> None:
     ],
 )
 async def test_what_can_not_be_added_is_said(tmp_path: Path, typed: str, answer: str) -> None:
-    async with living(tmp_path, script) as house:
-        said = (await house.says(f"/mcp add {typed}")).text
+    async with run_bot(tmp_path, script) as bot:
+        said = (await bot.says(f"/mcp add {typed}")).text
     assert answer.replace("\\", "") in said.replace("\\", "")
 
 
 async def test_tokens_and_calls_of_each_server_and_tool_are_told_and_trimmed(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says('use notes__add_note {"text": "x"}')
-        detail = await house.says("/context detail")
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says('use notes__add_note {"text": "x"}')
+        detail = await bot.says("/context detail")
         assert "6 of 7 tools never called: /mcp trim" in detail.text
         assert detail.data is not None
         (server,) = detail.data["servers"]
         (tool,) = (one for one in server["tools"] if one["name"] == "notes__add_note")
         assert (tool["calls"], tool["tokens"] > 10) == (1, True)
-        assert "6 tools that were never called are hidden" in (await house.says("/mcp trim")).text
-        await house.says('call tool_search {"query": "notes"}')
-        assert "notes__add_note" in last_result(house)
-        assert "notes__find_notes" not in last_result(house)
-        await house.says("use notes__find_notes")
-        assert "There is no tool 'notes__find_notes' here" in last_result(house)
-        await house.says("/mcp trim undo")
-        await house.says("use notes__find_notes")
-        assert "One note." in last_result(house)
+        assert "6 tools that were never called are hidden" in (await bot.says("/mcp trim")).text
+        await bot.says('call tool_search {"query": "notes"}')
+        assert "notes__add_note" in last_result(bot)
+        assert "notes__find_notes" not in last_result(bot)
+        await bot.says("use notes__find_notes")
+        assert "There is no tool 'notes__find_notes' here" in last_result(bot)
+        await bot.says("/mcp trim undo")
+        await bot.says("use notes__find_notes")
+        assert "One note." in last_result(bot)
 
 
 async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> No
         "env": {"API_KEY": "{{secret.NOTES_KEY}}"},
     }
     environ = {"NOTES_KEY": "s3cret-enough"}
-    async with living(tmp_path, script, with_servers(notes=server), environ) as house:
-        await house.says("/mcp tools notes")
-        shown = (await house.says("/config mcp.servers")).text
+    async with run_bot(tmp_path, script, with_servers(notes=server), environ) as bot:
+        await bot.says("/mcp tools notes")
+        shown = (await bot.says("/config mcp.servers")).text
     assert "s3cret" not in shown
     folder = tmp_path / "data" / "audiences" / "pipe-main"
     assert (folder / "key").read_text() == "s3cret-enough\n"
@@ -272,11 +272,11 @@ async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> No
 
 
 async def test_a_server_that_learns_a_tool_says_so(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says("use notes__learn")
-        await until(lambda: any("1 new: fail_again" in one.reply.text for one in house.sent))
-        await house.says("use notes__fail_again")
-        assert "Error executing tool" in last_result(house)
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says("use notes__learn")
+        await until(lambda: any("1 new: fail_again" in one.reply.text for one in bot.sent))
+        await bot.says("use notes__fail_again")
+        assert "Error executing tool" in last_result(bot)
 
 
 async def test_what_people_are_told_of_a_server_has_no_secret_in_it(tmp_path: Path) -> None:
@@ -285,21 +285,21 @@ async def test_what_people_are_told_of_a_server_has_no_secret_in_it(tmp_path: Pa
         "command": "sh",
         "args": ["-c", "echo no way with $0 >&2; exit 1", "{{secret.NOTES_KEY}}"],
     }
-    async with living(tmp_path, script, with_servers(notes=server), environ) as house:
+    async with run_bot(tmp_path, script, with_servers(notes=server), environ) as bot:
         for line in ("/mcp tools notes", "/mcp", "/mcp restart notes", "/context detail"):
-            reply = await house.says(line)
+            reply = await bot.says(line)
             assert "s3cret" not in reply.text + str(reply.data), line
-        assert "no way with ***" in (await house.says("/mcp")).text.replace("\\", "")
-        await house.says("use notes__find_notes")
-        assert "s3cret" not in last_result(house)
-        await until(lambda: any("as an owner" in one.reply.text for one in house.sent))
-        assert not any("s3cret" in one.reply.text for one in house.sent)
+        assert "no way with ***" in (await bot.says("/mcp")).text.replace("\\", "")
+        await bot.says("use notes__find_notes")
+        assert "s3cret" not in last_result(bot)
+        await until(lambda: any("as an owner" in one.reply.text for one in bot.sent))
+        assert not any("s3cret" in one.reply.text for one in bot.sent)
 
 
 async def test_a_secret_that_would_not_be_masked_goes_nowhere(tmp_path: Path) -> None:
     environ = {"PLAIN": "a-value-that-is-said"}
-    async with living(tmp_path, script, None, environ) as house:
-        said = (await house.says("/mcp add notes sh -c {{secret.PLAIN}}")).text
+    async with run_bot(tmp_path, script, None, environ) as bot:
+        said = (await bot.says("/mcp add notes sh -c {{secret.PLAIN}}")).text
     assert "nothing says that PLAIN is a secret" in said
     assert "a-value-that-is-said" not in said
 
@@ -332,22 +332,22 @@ async def test_servers_are_reached_over_the_network(tmp_path: Path, kind: str) -
     async with listening(tmp_path, kind) as url:
         server = {"url": url, "transport": kind, "approve": "never"}
         settings = with_servers(notes=server)
-        async with living(tmp_path, script, settings) as house:
-            await house.says('call tool_search {"query": "add a note"}')
-            assert "notes__add_note" in last_result(house)
-            await house.says('use notes__add_note {"text": "x"}')
-            assert "Added: x" in last_result(house)
-            await house.says('use notes__read_resource {"uri": "notes://today"}')
-            assert "Buy milk." in last_result(house)
+        async with run_bot(tmp_path, script, settings) as bot:
+            await bot.says('call tool_search {"query": "add a note"}')
+            assert "notes__add_note" in last_result(bot)
+            await bot.says('use notes__add_note {"text": "x"}')
+            assert "Added: x" in last_result(bot)
+            await bot.says('use notes__read_resource {"uri": "notes://today"}')
+            assert "Buy milk." in last_result(bot)
             before = len(calls_in(tmp_path))
     assert before == 2
 
 
 async def test_an_address_that_nobody_serves_is_said_to_be_none(tmp_path: Path) -> None:
     server = {"url": "http://127.0.0.1:9/mcp", "approve": "never"}
-    async with living(tmp_path, script, with_servers(notes=server)) as house:
-        await house.says("use notes__add_note")
-        assert "The server notes is not available: " in last_result(house)
+    async with run_bot(tmp_path, script, with_servers(notes=server)) as bot:
+        await bot.says("use notes__add_note")
+        assert "The server notes is not available: " in last_result(bot)
 
 
 async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
@@ -372,66 +372,66 @@ async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
     async with server:
         port = server.sockets[0].getsockname()[1]
         settings = with_servers(notes={"url": f"http://127.0.0.1:{port}/"})
-        async with living(tmp_path, script, settings) as house:
-            await house.says("use notes__add_note")
-            assert "it sent more than 4 MB" in last_result(house)
+        async with run_bot(tmp_path, script, settings) as bot:
+            await bot.says("use notes__add_note")
+            assert "it sent more than 4 MB" in last_result(bot)
 
 
 # --- what else there is ---------------------------------------------------------------------------
 
 
 async def test_a_call_that_is_stopped_leaves_the_server_as_it_is(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says("use notes__find_notes")
-        await house.writes('use notes__wait {"seconds": 0.5}', id="long")
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says("use notes__find_notes")
+        await bot.writes('use notes__wait {"seconds": 0.5}', id="long")
         await until(lambda: "wait" in calls_in(tmp_path))
-        await house.says("/stop")
-        assert "Stopped" in (await house.reply_to("long")).reply.text
-        await house.says('use notes__add_note {"text": "after"}')
-        assert "Added: after" in last_result(house)
+        await bot.says("/stop")
+        assert "Stopped" in (await bot.reply_to("long")).reply.text
+        await bot.says('use notes__add_note {"text": "after"}')
+        assert "Added: after" in last_result(bot)
     assert calls_in(tmp_path).count("started") == 1
 
 
 async def test_a_server_that_nobody_uses_is_ended_and_started_again(tmp_path: Path) -> None:
     settings = with_servers(notes=notes(tmp_path))
     settings["mcp"]["idle"] = 1
-    async with living(tmp_path, script, settings) as house:
-        await house.says("use notes__find_notes")
+    async with run_bot(tmp_path, script, settings) as bot:
+        await bot.says("use notes__find_notes")
         await until(lambda: not running_programs(NOTES, tmp_path))
-        await house.says("use notes__find_notes")
-        assert "One note." in last_result(house)
-        assert not any("as an owner" in one.reply.text for one in house.sent)
+        await bot.says("use notes__find_notes")
+        assert "One note." in last_result(bot)
+        assert not any("as an owner" in one.reply.text for one in bot.sent)
     assert calls_in(tmp_path).count("started") == 2
 
 
 async def test_a_sub_agent_has_the_tools_of_servers_too(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says('call delegate {"task": "use notes__add_note {\\"text\\": \\"x\\"}"}')
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says('call delegate {"task": "use notes__add_note {\\"text\\": \\"x\\"}"}')
     assert "add_note x" in calls_in(tmp_path)
 
 
 async def test_what_a_server_says_taints_what_is_said_with_it_in_view(tmp_path: Path) -> None:
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says("Hello")
-        conversation = await house.app.conversations.get(KEY)
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says("Hello")
+        conversation = await bot.app.conversations.get(KEY)
         assert not conversation.context.view().has_outside
-        await house.says('call tool_search {"query": "notes"}')
+        await bot.says('call tool_search {"query": "notes"}')
         assert conversation.context.view().has_outside
-        await house.says("/context clear")
+        await bot.says("/context clear")
         assert not conversation.context.view().has_outside
 
 
 async def test_a_job_calls_a_tool_that_asks_only_where_that_was_granted(tmp_path: Path) -> None:
     servers = with_servers(notes=notes(tmp_path, approve="ask"))
-    async with living(tmp_path, script, servers) as house:
-        await house.says('/jobs add every day 8:00 use notes__add_note {"text": "no"}')
-        await house.says(
+    async with run_bot(tmp_path, script, servers) as bot:
+        await bot.says('/jobs add every day 8:00 use notes__add_note {"text": "no"}')
+        await bot.says(
             '/jobs add --allow notes__add_note every day 8:00 use notes__add_note {"text": "yes"}'
         )
         for number in (1, 2):
-            await house.says(f"/jobs run {number}")
-            await house.app.idle()
-        told = [one["content"] for r in house.server.requests for one in r.body["messages"]]
+            await bot.says(f"/jobs run {number}")
+            await bot.app.idle()
+        told = [one["content"] for r in bot.server.requests for one in r.body["messages"]]
     assert any("nobody attends this job" in str(one) for one in told)
     assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note yes"]
 
@@ -440,15 +440,15 @@ async def test_in_a_small_window_own_tools_are_only_listed_beside_the_servers(
     tmp_path: Path,
 ) -> None:
     small = with_servers(notes=notes(tmp_path)) | {"context": {"max_tokens": 3_000}}
-    async with living(tmp_path, script, small) as house:
-        await house.says("Hello")
-        names = [one["function"]["name"] for one in house.server.requests[-1].body["tools"]]
+    async with run_bot(tmp_path, script, small) as bot:
+        await bot.says("Hello")
+        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
         assert names == ["tool_search", "use_tool"]
-        await house.says('use notes__add_note {"text": "x"}')
-        assert "Added: x" in last_result(house)
-        await house.says("/config tools.share 1")
-        await house.says("Hello")
-        names = [one["function"]["name"] for one in house.server.requests[-1].body["tools"]]
+        await bot.says('use notes__add_note {"text": "x"}')
+        assert "Added: x" in last_result(bot)
+        await bot.says("/config tools.share 1")
+        await bot.says("Hello")
+        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
     assert names[-2:] == ["tool_search", "use_tool"]
     assert "write_file" in names
 
@@ -477,9 +477,9 @@ async def test_where_the_extra_is_missing_it_is_said_how_to_install_it(
     monkeypatch.setitem(sys.modules, "mcp", None)
     for name in ("agent.mcp.client", "agent.mcp.pipes"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    async with living(tmp_path, script, with_servers(notes=notes(tmp_path))) as house:
-        await house.says("use notes__add_note")
-        assert "install it with `python -m pip install -r agent/mcp/" in last_result(house)
+    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+        await bot.says("use notes__add_note")
+        assert "install it with `python -m pip install -r agent/mcp/" in last_result(bot)
 
 
 async def test_without_servers_the_sdk_is_never_imported(tmp_path: Path) -> None:

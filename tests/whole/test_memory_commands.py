@@ -12,7 +12,7 @@ from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 UTC_TIMES = {"timezone": "UTC"}
 NOW = datetime.now(UTC)
@@ -30,16 +30,16 @@ def write(folder: Path, text: str, back: int = 0, key: ConversationKey = HERE) -
     return f"{at:%Y-%m-%d}"
 
 
-async def reads(house: House, line: str, chat: str = "main") -> str:
-    return (await house.says(line, chat=chat)).text
+async def reads(bot: TestBot, line: str, chat: str = "main") -> str:
+    return (await bot.says(line, chat=chat)).text
 
 
 async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, UTC_TIMES) as house:
-        nothing = await house.says("/memory")
+    async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
+        nothing = await bot.says("/memory")
         assert nothing.text.startswith("Nothing was written to the memory today.")
         today = write(tmp_path, "Ann lives in **Lisbon**.")
-        shown = await house.says("/memory")
+        shown = await bot.says("/memory")
     assert shown.text.startswith(f"**{NOW:%A}, {today}**")
     assert f"**{NOW:%H:%M}** · pipe/main · t1 to t3\n\nAnn lives in **Lisbon**." in shown.text
     assert "<!--" not in shown.text
@@ -61,22 +61,22 @@ async def test_a_day_is_named_by_its_date_or_yesterday_and_leads_to_its_neighbou
     tmp_path: Path,
 ) -> None:
     days = [write(tmp_path, f"It was {back} days ago.", back) for back in (0, 1, 5)]
-    async with living(tmp_path, echo, UTC_TIMES) as house:
-        yesterday = await house.says("/memory yesterday")
+    async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
+        yesterday = await bot.says("/memory yesterday")
         assert "1 days ago" in yesterday.text
         assert [action.command for action in yesterday.actions] == [
             f"/memory {days[2]}",
             f"/memory {days[0]}",
         ]
-        assert "5 days ago" in await reads(house, f"/memory {days[2]}")
-        empty = await reads(house, f"/memory {NOW - timedelta(days=3):%Y-%m-%d}")
+        assert "5 days ago" in await reads(bot, f"/memory {days[2]}")
+        empty = await reads(bot, f"/memory {NOW - timedelta(days=3):%Y-%m-%d}")
     assert f"The last day before it is /memory {days[2]}" in empty
 
 
 async def test_a_long_day_is_shown_from_its_end(tmp_path: Path) -> None:
     write(tmp_path, "\n".join(f"line {n}" for n in range(3_000)))
-    async with living(tmp_path, echo, UTC_TIMES) as house:
-        text = await reads(house, "/memory today")
+    async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
+        text = await reads(bot, "/memory today")
     assert len(text) < 7_000
     assert "line 2999" in text
     assert re.search(r"\(… [\d,]+ characters before this are in the file\.\)\n\nline \d+\n", text)
@@ -84,10 +84,10 @@ async def test_a_long_day_is_shown_from_its_end(tmp_path: Path) -> None:
 
 async def test_search_finds_words_in_the_files_and_in_all_that_was_said(tmp_path: Path) -> None:
     day = write(tmp_path, f"{'x ' * 900}Ann wants a hotel in LISSABON near the sea.", 40)
-    async with living(tmp_path, echo, UTC_TIMES) as house:
-        await house.says(f"{'words ' * 400} the hotel Straße 9 in Lissabon {'more ' * 400}")
-        await house.says("/context clear")
-        found = await house.says("/memory search lissabon STRASSE")
+    async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
+        await bot.says(f"{'words ' * 400} the hotel Straße 9 in Lissabon {'more ' * 400}")
+        await bot.says("/context clear")
+        found = await bot.says("/memory search lissabon STRASSE")
         assert f"**{day}**" in found.text
         assert "**LISSABON** near the sea" in found.text
         assert "hotel **Straße** 9 in **Lissabon**" in found.text, "the matching part is shown"
@@ -95,32 +95,32 @@ async def test_search_finds_words_in_the_files_and_in_all_that_was_said(tmp_path
         assert len(found.text) < 2_000
         assert found.data is not None
         assert found.data["total"] == 3
-        assert "Nothing in the memory contains" in await reads(house, "/memory search bicycles")
+        assert "Nothing in the memory contains" in await reads(bot, "/memory search bicycles")
 
 
 async def test_what_was_said_before_a_restart_is_found(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("The code is 4711.")
-    async with living(tmp_path, echo) as house:
-        assert "**t1** user" in await reads(house, "/memory search 4711")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("The code is 4711.")
+    async with run_bot(tmp_path, echo) as bot:
+        assert "**t1** user" in await reads(bot, "/memory search 4711")
 
 
 async def test_nobody_reads_another_audiences_memory(tmp_path: Path) -> None:
     other = ConversationKey("pipe/other", "pipe-other")
     write(tmp_path, "A secret in Lisbon.", key=other)
-    async with living(tmp_path, echo, UTC_TIMES) as house:
-        await house.says("My secret is Lisbon.", chat="other")
-        assert "Nothing in the memory" in await reads(house, "/memory search lisbon secret")
-        assert "Nothing was written" in await reads(house, "/memory")
-        assert "0 daily files" in await reads(house, "/memory status")
-        assert "A secret" in await reads(house, "/memory", "other")
+    async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
+        await bot.says("My secret is Lisbon.", chat="other")
+        assert "Nothing in the memory" in await reads(bot, "/memory search lisbon secret")
+        assert "Nothing was written" in await reads(bot, "/memory")
+        assert "0 daily files" in await reads(bot, "/memory status")
+        assert "A secret" in await reads(bot, "/memory", "other")
 
 
 async def test_many_hits_are_counted_and_the_best_are_shown(tmp_path: Path) -> None:
-    async with living(tmp_path, lambda _: Say("Hm."), UTC_TIMES) as house:
+    async with run_bot(tmp_path, lambda _: Say("Hm."), UTC_TIMES) as bot:
         for number in range(14):
-            await house.says(f"Tea number {number}{' with milk' if number == 2 else ''}")
-        found = await reads(house, "/memory search tea milk")
+            await bot.says(f"Tea number {number}{' with milk' if number == 2 else ''}")
+        found = await reads(bot, "/memory search tea milk")
     assert "(14 hits, the best 10)" in found
     hits = [line for line in found.splitlines() if line.startswith("- **")]
     assert len(hits) == 10
@@ -129,23 +129,23 @@ async def test_many_hits_are_counted_and_the_best_are_shown(tmp_path: Path) -> N
 
 async def test_status_says_how_much_there_is_and_how_long_it_is_kept(tmp_path: Path) -> None:
     days = [write(tmp_path, "Something.", back) for back in (3, 0)]
-    async with living(tmp_path, echo, UTC_TIMES) as house:
-        await house.says("Hi")
-        text = await reads(house, "/memory status")
+    async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
+        await bot.says("Hi")
+        text = await reads(bot, "/memory status")
         assert text.startswith(f"2 daily files, {days[0]} to {days[1]}, 0.2 kB, in `")
         assert "1 conversation can be searched; no summaries are still being written" in text
         assert "30 days" in text
-        await house.says("/config session_retention_days 0")
-        assert "never deleted" in await reads(house, "/memory status")
+        await bot.says("/config session_retention_days 0")
+        assert "never deleted" in await reads(bot, "/memory status")
 
 
 @pytest.mark.parametrize("line", ["/memory foo", "/memory 2026-02-30", "/memory tomorrow"])
 async def test_what_is_no_day_gets_a_sentence(tmp_path: Path, line: str) -> None:
-    async with living(tmp_path, echo) as house:
-        text = await reads(house, line)
+    async with run_bot(tmp_path, echo) as bot:
+        text = await reads(bot, line)
     assert "it takes a day like 20" in text
 
 
 async def test_search_wants_words(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        assert "needs words" in await reads(house, "/memory search  ")
+    async with run_bot(tmp_path, echo) as bot:
+        assert "needs words" in await reads(bot, "/memory search  ")

@@ -12,7 +12,7 @@ from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SETTINGS = {"timezone": "UTC"}
 
@@ -26,17 +26,17 @@ def seeker(request: Received) -> Answer:
     return Say(last["content"] if last["role"] == "tool" else "Hm.")
 
 
-async def finds(house: House, what: str, chat: str = "main") -> str:
+async def finds(bot: TestBot, what: str, chat: str = "main") -> str:
     """What the tool returns to the model."""
-    return (await house.says(f"Find {what}", chat)).text
+    return (await bot.says(f"Find {what}", chat)).text
 
 
 async def test_the_model_finds_what_left_its_context(tmp_path: Path) -> None:
-    async with living(tmp_path, seeker, SETTINGS | {"agent_max_context_turns": 2}) as house:
-        await house.says("My sister lives in Lisbon.")
+    async with run_bot(tmp_path, seeker, SETTINGS | {"agent_max_context_turns": 2}) as bot:
+        await bot.says("My sister lives in Lisbon.")
         for number in range(4):
-            await house.says(f"It is {number} o'clock.")
-        found = await finds(house, "Where does my sister live?")
+            await bot.says(f"It is {number} o'clock.")
+        found = await finds(bot, "Where does my sister live?")
     assert found.startswith(f"--- {datetime.now(UTC):%Y-%m-%d} ")
     assert found.splitlines()[1:3] == ["[user t1] My sister lives in Lisbon.", "[assistant t1] Hm."]
 
@@ -44,16 +44,16 @@ async def test_the_model_finds_what_left_its_context(tmp_path: Path) -> None:
 async def test_it_finds_nothing_that_was_cleared_or_forgotten_or_is_another_chats(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, seeker, SETTINGS) as house:
-        await house.says("The cleared code is 4711.")
-        await house.says("/context clear")
-        await house.says("The forgotten code is 4712.")
-        await house.says("/forget t2 yes")
-        await house.says("The strange code is 4713.", chat="other")
-        assert await finds(house, "code") == "Nothing was found; other words may find it."
-        await house.says("/context undo")
-        assert "4711" in await finds(house, "the code again")
-        cleared = (await house.says("/memory search code")).text
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("The cleared code is 4711.")
+        await bot.says("/context clear")
+        await bot.says("The forgotten code is 4712.")
+        await bot.says("/forget t2 yes")
+        await bot.says("The strange code is 4713.", chat="other")
+        assert await finds(bot, "code") == "Nothing was found; other words may find it."
+        await bot.says("/context undo")
+        assert "4711" in await finds(bot, "the code again")
+        cleared = (await bot.says("/memory search code")).text
     assert "4711" in cleared
     assert "4712" not in cleared
     assert "4713" not in cleared
@@ -63,19 +63,19 @@ async def test_what_was_written_to_memory_before_a_clear_is_still_found(tmp_path
     at = datetime.now(UTC) - timedelta(days=3)
     here = ConversationKey("pipe/main", "pipe-main")
     daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
-    async with living(tmp_path, seeker, SETTINGS) as house:
-        await house.says("/context clear")
-        found = await finds(house, "Lisbon")
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("/context clear")
+        found = await finds(bot, "Lisbon")
     assert found == f"[daily memory, {at:%Y-%m-%d} {at:%H:%M} t1 to t3]\nAnn moved to Lisbon."
 
 
 async def test_a_long_message_is_shown_where_it_matches_and_the_whole_is_short(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, seeker, SETTINGS) as house:
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
         for number in range(8):
-            await house.says(f"{'filler ' * 900}walrus {number} {'filler ' * 900}")
-        found = await finds(house, "walrus")
+            await bot.says(f"{'filler ' * 900}walrus {number} {'filler ' * 900}")
+        found = await finds(bot, "walrus")
     assert found.count("walrus") == 5
     assert len(found) < 5 * 1_000
 
@@ -86,19 +86,19 @@ async def test_the_model_and_the_person_find_a_day_by_its_date(tmp_path: Path) -
     here = ConversationKey("pipe/main", "pipe-main")
     daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
     daily.append(tmp_path / "data", Section(here, today, "t4 to t5", "Bob stayed in Porto.", 2))
-    async with living(tmp_path, seeker, SETTINGS) as house:
-        found = await finds(house, f"What happened on {at.day} {at:%B} {at.year}?")
-        told = (await house.says(f"/memory search {at:%d.%m.%Y}")).text
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        found = await finds(bot, f"What happened on {at.day} {at:%B} {at.year}?")
+        told = (await bot.says(f"/memory search {at:%d.%m.%Y}")).text
     assert found.startswith(f"[daily memory, {at:%Y-%m-%d}")
     assert "Ann moved to Lisbon." in told
     assert "Bob" not in found + told
 
 
 async def test_messages_beside_hits_are_shown_once(tmp_path: Path) -> None:
-    async with living(tmp_path, seeker, SETTINGS) as house:
-        await house.says("I like tea.")
-        await house.says("I like green tea.")
-        found = await finds(house, "green tea")
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("I like tea.")
+        await bot.says("I like green tea.")
+        found = await finds(bot, "green tea")
     assert found.count("I like green tea.") == 1
     assert found.count("I like tea.") == 1
     assert found.count("---") == 2, "what follows one another is in one block"
@@ -118,25 +118,25 @@ async def test_what_can_not_be_looked_for_gets_a_sentence(
     tmp_path: Path, arguments: dict[str, object], told: str
 ) -> None:
     call = Call("memory_search", json.dumps(arguments), "s")
-    async with living(tmp_path, [Say(calls=(call,)), Say("I see.")], SETTINGS) as house:
-        assert (await house.says("Look.")).text == "I see."
-        assert told in house.sent_to_model()[-1]["content"]
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("I see.")], SETTINGS) as bot:
+        assert (await bot.says("Look.")).text == "I see."
+        assert told in bot.sent_to_model()[-1]["content"]
 
 
 async def test_it_is_offered_once_and_with_the_same_bytes(tmp_path: Path) -> None:
-    async with living(tmp_path, seeker, SETTINGS) as house:
-        await house.says("Hi")
-        await house.says("Find tea")
-        offered = [json.dumps(request.body["tools"]) for request in house.server.requests]
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("Hi")
+        await bot.says("Find tea")
+        offered = [json.dumps(request.body["tools"]) for request in bot.server.requests]
     assert len(set(offered)) == 1
     assert offered[0].count('"memory_search"') == 1
 
 
 async def test_a_person_sees_what_stands_beside_a_hit(tmp_path: Path) -> None:
-    async with living(tmp_path, seeker, SETTINGS) as house:
-        await house.says("I moved to Lisbon.")
-        await house.says("It is warm.")
-        reply = await house.says("/memory search lisbon")
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("I moved to Lisbon.")
+        await bot.says("It is warm.")
+        reply = await bot.says("/memory search lisbon")
     assert "I moved to **Lisbon**.\n  after assistant: Hm." in reply.text
     assert reply.data is not None
     (hit,) = reply.data["said"]

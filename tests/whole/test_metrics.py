@@ -24,8 +24,8 @@ from bot.recent import EndedTurn
 from channels.base import ChannelHealth
 from memory.record.ledger import Spent
 from tests.fakes.openai_server import Answer, Call, Fail, OpenAIServer, Received, Say
-from tests.whole.house import Hands, living
 from tests.whole.process import BotProcess, run_command, talking
+from tests.whole.testbot import TestChannel, run_bot
 
 TOKEN = "a-token-for-prometheus-alone"
 PAGE_TOKEN = "the-token-of-the-page-itself"
@@ -266,7 +266,7 @@ def test_labels_with_anything_in_them_are_still_prometheus_text() -> None:
     assert parse(metrics.read().decode())
 
 
-class Messenger(Hands):
+class Messenger(TestChannel):
     """A channel that knows how it is."""
 
     health = ChannelHealth("up", datetime(2026, 1, 1, tzinfo=UTC))
@@ -275,9 +275,9 @@ class Messenger(Hands):
 async def test_channels_that_know_it_tell_whether_they_reach_their_platforms(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path) as house:
-        app, metrics, messenger = house.app, Metrics("test"), Messenger("messenger")
-        channels = {"pipe": house, "messenger": messenger}
+    async with run_bot(tmp_path) as bot:
+        app, metrics, messenger = bot.app, Metrics("test"), Messenger("messenger")
+        channels = {"pipe": bot, "messenger": messenger}
         queues = {"turns": app.turns.queues}
         data = app.config.data
         work = RecentWork(metrics, app.turns, queues, app.conversations, data, channels)

@@ -25,7 +25,7 @@ from tests.fakes.other_programs import (
     write_gpt_zip,
     write_webui_database,
 )
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
 
@@ -75,12 +75,12 @@ def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bringing:
     return Bringing(tmp_path, capsys)
 
 
-class Page(House):
+class Page(TestBot):
     """A bot on the folder, with the page's chats in the test's hands."""
 
     async def chats(self) -> dict[str, str]:
         """The chats that the page lists, by their titles."""
-        return {one.title: one.chat for one in await (await self.bot()).sessions("web")}
+        return {one.title: one.chat for one in await (await self.api()).sessions("web")}
 
 
 _NUMBERS = count(1_000, 1_000)
@@ -164,7 +164,7 @@ async def test_twice_gives_nothing_twice_and_later_what_is_new(command: Bringing
     assert "1 conversation that had grown, into web: 1 turn, 2 messages" in told
     async with Opened(command) as page:
         chats = await page.chats()
-        said = await (await page.bot()).transcript(Address("web", chats["Trip to Lisbon"]))
+        said = await (await page.api()).transcript(Address("web", chats["Trip to Lisbon"]))
     assert [one.text for one in said if one.role == "user"] == [
         "My hotel is Casa Amarela.",
         "Is it open in May?",
@@ -290,7 +290,7 @@ async def test_open_webuis_database_is_talked_to_afterwards(command: Bringing) -
     assert "1 prompt by a slash command" in told
     assert "pirate" in told
     async with Opened(command, searching) as page:
-        (session,) = await (await page.bot()).sessions("web")
+        (session,) = await (await page.api()).sessions("web")
         answer = await page.says("Where do I stay?", chat=session.chat)
         sent = page.sent_to_model(0)
     assert (session.title, session.standing) == ("Hotel", "pinned")

@@ -11,7 +11,7 @@ import pytest
 from memory.record import offload
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.points.wire import answered, audience, compactions, events, results, settle, with_plugin
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SHELF = """
 import asyncio
@@ -88,14 +88,14 @@ def script(request: Received) -> Answer:
     return Say(calls=(Call("words", '{"number": 900}', "a"),)) if is_asked else Say("Yes. " * 30)
 
 
-async def talk(house: House, count: int) -> None:
+async def talk(bot: TestBot, count: int) -> None:
     for number in range(1, count + 1):
-        await house.says(f"question {number}")
-        await settle(house)
+        await bot.says(f"question {number}")
+        await settle(bot)
 
 
-def sent(house: House) -> str:
-    return json.dumps(answered(house)[-1]["messages"])
+def sent(bot: TestBot) -> str:
+    return json.dumps(answered(bot)[-1]["messages"])
 
 
 FAULTS = {
@@ -118,15 +118,15 @@ async def test_one_that_fails_costs_its_references_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(offload, "PATIENCE", 0.05)
     shelf(tmp_path, fault, fault)
-    async with living(tmp_path, script, SETTINGS) as house:
-        assert (await house.says("Say it.")).text.startswith("Yes.")
-        (result,) = results(answered(house)[-1])
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        assert (await bot.says("Say it.")).text.startswith("Yes.")
+        (result,) = results(answered(bot)[-1])
         assert result.endswith("omitted for limited context.</system-reminder>")
-        await talk(house, 6)
-        assert await compactions(house)
-        assert not await events(house, "inject")
-        assert "is kept, whole" not in sent(house)
-        assert "They talked." in sent(house), "the summary is there all the same"
+        await talk(bot, 6)
+        assert await compactions(bot)
+        assert not await events(bot, "inject")
+        assert "is kept, whole" not in sent(bot)
+        assert "They talked." in sent(bot), "the summary is there all the same"
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ async def test_what_is_no_offloader_is_said_at_the_start_or_fails_alone(
     folder = shelf(tmp_path)
     file = folder / "extra.py"
     file.write_text(file.read_text().replace("async def offload_context", way))
-    async with living(tmp_path, script, SETTINGS) as house:
-        await talk(house, 6)
-        status = (await house.says("/status")).text
-        assert await compactions(house)
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await talk(bot, 6)
+        status = (await bot.says("/status")).text
+        assert await compactions(bot)
     if "= 7" in way:
         assert "must return an object with a method offload_context" in status
         assert list(audience(tmp_path).glob("sessions/*/context.jsonl")), "the files serve"
@@ -151,8 +151,8 @@ async def test_a_second_one_is_left_out_by_name(tmp_path: Path) -> None:
     shelf(tmp_path)
     code = (tmp_path / "data" / "plugins" / "extra.py").read_text()
     with_plugin(tmp_path, code.replace("words", "others"), "second")
-    async with living(tmp_path, script, SETTINGS) as house:
-        status = (await house.says("/status")).text
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        status = (await bot.says("/status")).text
     assert "second" in status
     assert "another plugin keeps what leaves the context already" in status
 
@@ -161,82 +161,82 @@ async def test_a_reference_is_told_by_one_event_and_the_beginning_stays_after_it
     tmp_path: Path,
 ) -> None:
     shelf(tmp_path)
-    async with living(tmp_path, script, SETTINGS) as house:
-        await talk(house, 11)
-        cuts, told = await compactions(house), await events(house, "inject")
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await talk(bot, 11)
+        cuts, told = await compactions(bot), await events(bot, "inject")
         assert len(cuts) > len(told) == 1, "the same reference is told once"
-        before = answered(house)[-1]["messages"]
-        assert "shelf://context/pipe/main" in sent(house)
-    async with living(tmp_path, script, SETTINGS) as house:
-        await house.says("And now?")
-        assert answered(house)[-1]["messages"][: len(before)] == before, "over a restart, too"
+        before = answered(bot)[-1]["messages"]
+        assert "shelf://context/pipe/main" in sent(bot)
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("And now?")
+        assert answered(bot)[-1]["messages"][: len(before)] == before, "over a restart, too"
 
 
 async def test_a_reference_to_each_part_is_told_as_it_comes(tmp_path: Path) -> None:
     shelf(tmp_path, 'return f"shelf://{max(entry.turn for entry in msgs)}"')
-    async with living(tmp_path, script, SETTINGS) as house:
-        await talk(house, 12)
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await talk(bot, 12)
         newest = max(heard(tmp_path, "context")[-1][2])
-        await house.says("And now?")
-        assert f"shelf://{newest}'" in sent(house)
+        await bot.says("And now?")
+        assert f"shelf://{newest}'" in sent(bot)
 
 
 async def test_undo_takes_the_reference_back_with_its_cut_and_clear_too(tmp_path: Path) -> None:
     shelf(tmp_path)
-    async with living(tmp_path, script, SETTINGS) as house:
-        await talk(house, 6)
-        assert "shelf://" in sent(house)
-        cut = (await compactions(house))[0]
-        await house.says("/context undo")
-        await house.says("And now?")
-        assert "shelf://" not in sent(house), cut
-        await house.says("/context clear")
-        await house.says("And now?")
-        assert "shelf://" not in sent(house)
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await talk(bot, 6)
+        assert "shelf://" in sent(bot)
+        cut = (await compactions(bot))[0]
+        await bot.says("/context undo")
+        await bot.says("And now?")
+        assert "shelf://" not in sent(bot), cut
+        await bot.says("/context clear")
+        await bot.says("And now?")
+        assert "shelf://" not in sent(bot)
 
 
 async def test_what_it_offers_stands_in_the_prompt_and_nothing_beside_the_summary(
     tmp_path: Path,
 ) -> None:
     shelf(tmp_path, extra='\n    offers = "Ask the shelf for what has left."\n')
-    async with living(tmp_path, script, SETTINGS) as house:
-        await talk(house, 7)
-        assert "Ask the shelf" in answered(house)[0]["messages"][0]["content"]
-        assert "shelf://context" not in sent(house)
-        await house.says("/config context.offload false")
-        await house.says("And now?")
-        assert "Ask the shelf" not in sent(house)
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await talk(bot, 7)
+        assert "Ask the shelf" in answered(bot)[0]["messages"][0]["content"]
+        assert "shelf://context" not in sent(bot)
+        await bot.says("/config context.offload false")
+        await bot.says("And now?")
+        assert "Ask the shelf" not in sent(bot)
 
 
 async def test_it_hears_what_was_taken_away_and_gets_it_back(tmp_path: Path) -> None:
     shelf(tmp_path)
-    async with living(tmp_path, script, SETTINGS) as house:
-        await house.says("Say it.")
-        await talk(house, 6)
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("Say it.")
+        await talk(bot, 6)
         left = [turn for line in heard(tmp_path, "context") for turn in line[2]]
         assert 1 in left
-        await house.says("/context drop t7")
+        await bot.says("/context drop t7")
         assert heard(tmp_path, "forget")[-1] == ["forget", "pipe/main", [7], []]
-        await house.says("/context clear")
+        await bot.says("/context clear")
         _, _, turns, references = heard(tmp_path, "forget")[-1]
         assert set(turns) >= set(left)
         assert references == ["shelf://results/1"]
         kept = len(heard(tmp_path, "result"))
-        await house.says("/context undo")
+        await bot.says("/context undo")
         assert set(heard(tmp_path, "context")[-1][2]) == set(left)
         assert len(heard(tmp_path, "result")) == kept + 1
 
 
 async def test_it_hears_what_is_forgotten_also_where_it_keeps_nothing_now(tmp_path: Path) -> None:
     shelf(tmp_path)
-    async with living(tmp_path, script, SETTINGS) as house:
-        await house.says("Say it.")
-        await talk(house, 6)
-        await house.says("/config context.offload false")
-        told = (await house.says("/forget t1 yes")).text
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("Say it.")
+        await talk(bot, 6)
+        await bot.says("/config context.offload false")
+        told = (await bot.says("/forget t1 yes")).text
         assert "did not delete" not in told
         assert heard(tmp_path, "forget")[-1] == ["forget", "pipe/main", [1], ["shelf://results/1"]]
-        await house.says("/forget chat yes")
+        await bot.says("/forget chat yes")
         assert heard(tmp_path, "forget")[-1] == ["forget", "pipe/main", None, []]
 
 
@@ -245,9 +245,9 @@ async def test_it_hears_what_is_forgotten_also_where_it_keeps_nothing_now(tmp_pa
 )
 async def test_what_it_does_not_delete_is_said(tmp_path: Path, forget: str) -> None:
     shelf(tmp_path, forget=forget)
-    async with living(tmp_path, script, SETTINGS) as house:
-        await talk(house, 6)
-        reply = await house.says("/forget t1 yes")
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await talk(bot, 6)
+        reply = await bot.says("/forget t1 yes")
     assert "A plugin keeps what leaves the context, and did not delete its part" in reply.text
     assert reply.data is not None
     assert reply.data["is_left"] is True

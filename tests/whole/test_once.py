@@ -9,8 +9,8 @@ import pytest
 
 from agent.loop import INTERRUPTED, NOT_RUN_AGAIN
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.house import living
 from tests.whole.process import Json, talking
+from tests.whole.testbot import run_bot
 
 PLUGIN = '''
 import asyncio
@@ -123,12 +123,12 @@ async def test_a_call_that_had_not_begun_runs_after_an_orderly_stop(tmp_path: Pa
 
 
 async def test_a_turn_that_is_not_cut_short_runs_it_as_any_other(tmp_path: Path) -> None:
-    async with living(tmp_path, script) as house:
-        assert (await house.says("pay")).text == "paid"
-        assert (await house.says("/retry")).text
-        await house.app.turns.queues.idle()
-        await house.says("/forget chat yes")
-        count = await house.app.store.read(
+    async with run_bot(tmp_path, script) as bot:
+        assert (await bot.says("pay")).text == "paid"
+        assert (await bot.says("/retry")).text
+        await bot.app.turns.queues.idle()
+        await bot.says("/forget chat yes")
+        count = await bot.app.store.read(
             lambda db: db.execute_sql("SELECT count(*) FROM call_start").fetchone()[0]
         )
     assert count == 0

@@ -11,7 +11,7 @@ import pytest
 
 from agent.models.providers import PROVIDERS
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 KEYS = {"OPENAI_API_KEY": "sk-test"}
 
@@ -33,11 +33,11 @@ async def test_each_conversation_has_a_key_of_its_own_that_outlives_a_restart(
 
     async with OpenAIServer(answer) as server:
         for start in range(2):
-            house = House()
-            house.count = 10 * start  # each message has an id of its own
-            async with running(tmp_path, house, settings(server), KEYS):
+            bot = TestBot()
+            bot.count = 10 * start  # each message has an id of its own
+            async with running(tmp_path, bot, settings(server), KEYS):
                 for chat in ("ann", "bob"):
-                    await house.says("Hi", chat=chat)
+                    await bot.says("Hi", chat=chat)
         ann, bob, *later = keys_of(server)
     assert ann != bob
     assert later == [ann, bob]
@@ -46,12 +46,12 @@ async def test_each_conversation_has_a_key_of_its_own_that_outlives_a_restart(
 
 async def test_a_branch_has_the_key_of_what_it_shares_its_beginning_with(tmp_path: Path) -> None:
     async with OpenAIServer([Say("Yes.")] * 2) as server:
-        house = House()
-        async with running(tmp_path, house, settings(server), KEYS):
-            await house.says("Hi")
-            await house.says("/fork t1")
-            await house.says("And now?")
-            shown = (await house.says("/context request r1 json")).data
+        bot = TestBot()
+        async with running(tmp_path, bot, settings(server), KEYS):
+            await bot.says("Hi")
+            await bot.says("/fork t1")
+            await bot.says("And now?")
+            shown = (await bot.says("/context request r1 json")).data
         here, there = keys_of(server)
     assert here == there
     assert shown
@@ -59,10 +59,10 @@ async def test_a_branch_has_the_key_of_what_it_shares_its_beginning_with(tmp_pat
 
 async def test_what_was_thought_is_in_the_ledger(tmp_path: Path) -> None:
     async with OpenAIServer([Say("42.", reasoning="Six times seven. " * 40)]) as server:
-        house = House()
-        async with running(tmp_path, house, settings(server), KEYS):
-            await house.says("Six times seven?")
-            usage = await house.says("/usage")
+        bot = TestBot()
+        async with running(tmp_path, bot, settings(server), KEYS):
+            await bot.says("Six times seven?")
+            usage = await bot.says("/usage")
     assert usage.data
     assert usage.data["chat"]["this chat, in all"]["reasoning"] == 170
     assert "| of it thought |" in usage.text
@@ -70,10 +70,10 @@ async def test_what_was_thought_is_in_the_ledger(tmp_path: Path) -> None:
 
 async def test_nobody_who_thought_nothing_has_a_column_for_it(tmp_path: Path) -> None:
     async with OpenAIServer([Say("42.")]) as server:
-        house = House()
-        async with running(tmp_path, house, settings(server), KEYS):
-            await house.says("Six times seven?")
-            assert "of it thought" not in (await house.says("/usage")).text
+        bot = TestBot()
+        async with running(tmp_path, bot, settings(server), KEYS):
+            await bot.says("Six times seven?")
+            assert "of it thought" not in (await bot.says("/usage")).text
 
 
 # --- the Responses API ---
@@ -87,17 +87,17 @@ async def test_thoughts_go_back_after_a_restart_and_what_was_sent_is_shown_as_it
     thought = Say("One moment.", (SUM,), reasoning="I should calculate.")
     async with OpenAIServer([thought, Say("It is 42."), Say("Yes.")]) as server:
         more = {"model": "gpt-5-pro"}
-        house = House()
-        async with running(tmp_path, house, settings(server, **more), KEYS):
-            assert (await house.says("What is six times seven?")).text == "It is 42."
+        bot = TestBot()
+        async with running(tmp_path, bot, settings(server, **more), KEYS):
+            assert (await bot.says("What is six times seven?")).text == "It is 42."
             for number in (1, 2):
-                shown = (await house.says(f"/context request r{number} json")).data
+                shown = (await bot.says(f"/context request r{number} json")).data
                 assert shown
                 assert shown["request"]["is_same"]
-        house = House()
-        house.count = 10
-        async with running(tmp_path, house, settings(server, **more), KEYS):
-            assert (await house.says("Sure?")).text == "Yes."
+        bot = TestBot()
+        bot.count = 10
+        async with running(tmp_path, bot, settings(server, **more), KEYS):
+            assert (await bot.says("Sure?")).text == "Yes."
         kinds = [item.get("type", item.get("role")) for item in server.requests[-1].body["input"]]
     assert kinds == [
         *("system", "user", "reasoning", "assistant", "function_call", "function_call_output"),
@@ -109,13 +109,13 @@ async def test_a_conversation_goes_on_from_one_api_with_the_other(tmp_path: Path
     thought = Say("One moment.", (SUM,), reasoning="I should calculate.")
     script = [thought, Say("It is 42."), Say("Yes."), Say("Of course.")]
     async with OpenAIServer(script) as server:
-        house = House()
-        async with running(tmp_path, house, settings(server, model="gpt-5-pro"), KEYS):
-            await house.says("What is six times seven?")
-            await house.says("/model gpt-5-mini")
-            assert (await house.says("Sure?")).text == "Yes."
-            await house.says("/model gpt-5-pro")
-            assert (await house.says("Really?")).text == "Of course."
+        bot = TestBot()
+        async with running(tmp_path, bot, settings(server, model="gpt-5-pro"), KEYS):
+            await bot.says("What is six times seven?")
+            await bot.says("/model gpt-5-mini")
+            assert (await bot.says("Sure?")).text == "Yes."
+            await bot.says("/model gpt-5-pro")
+            assert (await bot.says("Really?")).text == "Of course."
     assert ["input" in one.body for one in server.requests] == [True, True, False, True]
 
 
@@ -132,16 +132,16 @@ async def test_tools_work_where_thoughts_must_go_back_also_after_a_restart(
         brain = {"provider": provider, "config": {"base_url": server.base_url}}
         config = {"model": "m", "brain": brain}
         keys = {PROVIDERS[provider].key_name: "k"}
-        house = House()
-        async with running(tmp_path, house, config, keys):
-            assert (await house.says("What is six times seven?")).text == "It is 42."
+        bot = TestBot()
+        async with running(tmp_path, bot, config, keys):
+            assert (await bot.says("What is six times seven?")).text == "It is 42."
             for number in (1, 2):
-                shown = (await house.says(f"/context request r{number} json")).data
+                shown = (await bot.says(f"/context request r{number} json")).data
                 assert shown
                 assert shown["request"]["is_same"]
-        house = House()
-        house.count = 10
-        async with running(tmp_path, house, config, keys):
-            assert (await house.says("Sure?")).text == "Yes."
+        bot = TestBot()
+        bot.count = 10
+        async with running(tmp_path, bot, config, keys):
+            assert (await bot.says("Sure?")).text == "Yes."
         before, after = (one.body["messages"] for one in list(server.requests)[1:])
     assert after[: len(before)] == before, "the beginning stays as it was, for the cache"

@@ -12,7 +12,7 @@ import pytest
 from bot.received import key_of
 from channels.message import Address, Reply
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.house import House, running
+from tests.whole.testbot import TestBot, running
 
 SECRET = "Xanadu-77"
 OTHERS = [("bob", "bob"), ("family", "bob"), ("family", "ann"), ("boss", "boss")]
@@ -87,21 +87,21 @@ def script(request: Received) -> Answer:
 
 
 @asynccontextmanager
-async def told(folder: Path) -> AsyncIterator[House]:
+async def told(folder: Path) -> AsyncIterator[TestBot]:
     """A bot to which Ann has told a secret, alone: it is in her chat, her files, her memory."""
     async with OpenAIServer(script) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         people = ["afar/ann", "afar/bob", "afar/boss"]
-        async with running(folder, house, {"owners": people}, environ):
-            await house.says(f"My secret is {SECRET}.", "ann", "ann")
-            await house.says("Write it into my diary.", "ann", "ann")
-            await house.says("/new", "ann", "ann")
-            await house.says("Still here?", "ann", "ann")
-            await house.app.conversations.settle()
-            assert SECRET in plain(await house.says("/memory search Xanadu", "ann", "ann"))
-            yield house
+        async with running(folder, bot, {"owners": people}, environ):
+            await bot.says(f"My secret is {SECRET}.", "ann", "ann")
+            await bot.says("Write it into my diary.", "ann", "ann")
+            await bot.says("/new", "ann", "ann")
+            await bot.says("Still here?", "ann", "ann")
+            await bot.app.conversations.settle()
+            assert SECRET in plain(await bot.says("/memory search Xanadu", "ann", "ann"))
+            yield bot
 
 
 def files_with_it(folder: Path) -> set[str]:
@@ -119,13 +119,13 @@ def files_with_it(folder: Path) -> set[str]:
 async def test_a_hostile_model_in_another_chat_finds_nothing_of_it(
     tmp_path: Path, chat: str, user: str
 ) -> None:
-    async with told(tmp_path) as house:
-        before = len(house.server.requests)
-        await house.says("Dig! Tell me what Ann said.", chat, user)
-        await house.says("/new", chat, user)
-        await house.says("And again: Dig!", chat, user)
-        await house.app.conversations.settle()
-        requests = list(house.server.requests)[before:]
+    async with told(tmp_path) as bot:
+        before = len(bot.server.requests)
+        await bot.says("Dig! Tell me what Ann said.", chat, user)
+        await bot.says("/new", chat, user)
+        await bot.says("And again: Dig!", chat, user)
+        await bot.app.conversations.settle()
+        requests = list(bot.server.requests)[before:]
         results = [m for r in requests for m in r.body["messages"] if m["role"] == "tool"]
         assert len(results) >= 2 * len(hostile_calls()), "all of them were carried out"
         assert not any(SECRET.encode() in request.raw for request in requests)
@@ -136,40 +136,40 @@ async def test_a_hostile_model_in_another_chat_finds_nothing_of_it(
 
 @pytest.mark.parametrize(("chat", "user"), OTHERS)
 async def test_no_command_in_another_chat_shows_it(tmp_path: Path, chat: str, user: str) -> None:
-    async with told(tmp_path) as house:
+    async with told(tmp_path) as bot:
         for command in COMMANDS:
-            assert SECRET not in plain(await house.says(command, chat, user)), command
+            assert SECRET not in plain(await bot.says(command, chat, user)), command
 
 
 @pytest.mark.parametrize("what", ["chat", "t1", "chat yes", "t1 yes"])
 async def test_only_an_owner_deletes_where_others_read_along(tmp_path: Path, what: str) -> None:
     async with OpenAIServer(script) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, house, {"owners": ["afar/boss"]}, environ):
-            await house.says("/pair here", "family", "boss")
-            await house.says("Hello", "family", "kid")
-            refused = (await house.says(f"/forget {what}", "family", "kid")).text
+        async with running(tmp_path, bot, {"owners": ["afar/boss"]}, environ):
+            await bot.says("/pair here", "family", "boss")
+            await bot.says("Hello", "family", "kid")
+            refused = (await bot.says(f"/forget {what}", "family", "kid")).text
             assert refused.startswith("Only an owner may delete")
-            assert "1 turn" in (await house.says("/context", "family", "kid")).text
-            allowed = (await house.says(f"/forget {what}", "family", "boss")).text
+            assert "1 turn" in (await bot.says("/context", "family", "kid")).text
+            allowed = (await bot.says(f"/forget {what}", "family", "boss")).text
             assert allowed.startswith(("Deleted: ", "This would delete "))
 
 
 async def test_who_is_alone_with_the_bot_deletes_what_they_said(tmp_path: Path) -> None:
     async with OpenAIServer(script) as endpoint:
-        house = House(name="afar")
-        house.server = endpoint
+        bot = TestBot(name="afar")
+        bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(tmp_path, house, {"owners": ["afar/boss"]}, environ):
-            await house.says("Hello?", "ann", "ann")
-            pending = await house.app.access.list_pending()
+        async with running(tmp_path, bot, {"owners": ["afar/boss"]}, environ):
+            await bot.says("Hello?", "ann", "ann")
+            pending = await bot.app.access.list_pending()
             assert [one.person for one in pending] == ["afar/ann"]
-            code = house.app.access._codes["afar/ann"]
-            await house.says(f"/pair {code}", "boss", "boss")
-            await house.says(f"My secret is {SECRET}.", "ann", "ann")
-            assert (await house.says("/forget chat yes", "ann", "ann")).text.startswith("Deleted")
+            code = bot.app.access._codes["afar/ann"]
+            await bot.says(f"/pair {code}", "boss", "boss")
+            await bot.says(f"My secret is {SECRET}.", "ann", "ann")
+            assert (await bot.says("/forget chat yes", "ann", "ann")).text.startswith("Deleted")
     assert not any(
         SECRET.encode() in file.read_bytes()
         for file in (tmp_path / "data").rglob("*")

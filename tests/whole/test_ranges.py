@@ -23,8 +23,8 @@ from tests.points.scene import (
     summaries,
     talk,
 )
-from tests.whole.house import House, living
 from tests.whole.process import talking
+from tests.whole.testbot import TestBot, run_bot
 
 STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
 
@@ -44,14 +44,14 @@ def marks(text: str) -> list[str]:
     return list(dict.fromkeys(word for word in text.split() if word.startswith("mark")))
 
 
-async def say(house: House, *numbers: int) -> None:
-    await talk(house, *(f"question mark{number}" for number in numbers))
+async def say(bot: TestBot, *numbers: int) -> None:
+    await talk(bot, *(f"question mark{number}" for number in numbers))
 
 
-async def sent_for(house: House, number: int) -> list[str]:
+async def sent_for(bot: TestBot, number: int) -> list[str]:
     """The texts of the request in which a question is asked, without the system prompt."""
-    await say(house, number)
-    return [content(message) for message in steps(house)[-1] if message["role"] != "system"]
+    await say(bot, number)
+    return [content(message) for message in steps(bot)[-1] if message["role"] != "system"]
 
 
 def strategy(name: str, **more: Any) -> dict[str, Any]:
@@ -61,15 +61,15 @@ def strategy(name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", STRATEGIES)
 async def test_a_summary_of_a_range_stands_where_the_range_stood(tmp_path: Path, name: str) -> None:
     settings = strategy(name, full_turns=10)
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3, 4, 5)
-        paid = await calls_paid(house)
-        reply = await house.says("/context compact t2-t3 what was decided")
-        assert await calls_paid(house) == paid + 1
-        sent = await sent_for(house, 6)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3, 4, 5)
+        paid = await calls_paid(bot)
+        reply = await bot.says("/context compact t2-t3 what was decided")
+        assert await calls_paid(bot) == paid + 1
+        sent = await sent_for(bot, 6)
     assert reply.text.startswith("Compacted t2 to t3: ")
     assert "The summary s1 (by gpt-4o-mini) stands where they stood." in reply.text
-    (asked,) = summaries(house)
+    (asked,) = summaries(bot)
     assert "what was decided" in content(asked.body["messages"][0])
     assert marks(content(asked.body["messages"][-1])) == ["mark2", "mark3"]
     assert [s[:20] for s in sent if s.startswith("question")][:1] == ["question mark1"]
@@ -86,30 +86,30 @@ async def test_it_is_undone_and_done_again_byte_for_byte_and_survives_a_restart(
     tmp_path: Path, name: str
 ) -> None:
     settings = strategy(name, full_turns=10)
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3, 4)
-        before = await sent_for(house, 5)
-        await house.says("/undo")
-        await house.says("/context compact t2-t3")
-        with_summary = await sent_for(house, 5)
-        await house.says("/undo")
-        await house.says("/context undo e2")
-        assert await sent_for(house, 5) == before
-        await house.says("/undo")
-    async with living(tmp_path, echo, settings) as house:
-        await house.says("/context compact t2-t3")
-        assert await sent_for(house, 5) == with_summary
-        await house.says("/undo")
-    async with living(tmp_path, echo, settings) as house:
-        assert await sent_for(house, 5) == with_summary
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3, 4)
+        before = await sent_for(bot, 5)
+        await bot.says("/undo")
+        await bot.says("/context compact t2-t3")
+        with_summary = await sent_for(bot, 5)
+        await bot.says("/undo")
+        await bot.says("/context undo e2")
+        assert await sent_for(bot, 5) == before
+        await bot.says("/undo")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await bot.says("/context compact t2-t3")
+        assert await sent_for(bot, 5) == with_summary
+        await bot.says("/undo")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        assert await sent_for(bot, 5) == with_summary
 
 
 async def test_the_row_of_the_question_behind_it_is_left_as_it_was_said(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t1-t2")
-        assert "SUM" in (await sent_for(house, 4))[0]
-        detail = (await house.says("/context detail")).text
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t1-t2")
+        assert "SUM" in (await sent_for(bot, 4))[0]
+        detail = (await bot.says("/context detail")).text
     assert "| t3 | user | " in detail
     assert " | question mark3 |" in detail
     assert "Summary in the place of t1 to t2:\n\n> SUM mark1 mark2" in detail
@@ -118,20 +118,20 @@ async def test_the_row_of_the_question_behind_it_is_left_as_it_was_said(tmp_path
 async def test_a_summary_of_the_newest_turns_stands_before_the_next_question(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t2-")
-        sent = await sent_for(house, 4)
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t2-")
+        sent = await sent_for(bot, 4)
     assert len(sent) == 3
     assert marks(sent[-1]) == ["mark2", "mark3", "mark4"]
 
 
 async def test_pinned_turns_inside_stay_and_it_is_said(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context pin t2")
-        reply = await house.says("/context compact t1-t3")
-        sent = await sent_for(house, 5)
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context pin t2")
+        reply = await bot.says("/context compact t1-t3")
+        sent = await sent_for(bot, 5)
     assert "t2 is pinned, and stays." in reply.text
     assert reply.data
     assert reply.data["turns"] == ["t1", "t3"]
@@ -141,14 +141,14 @@ async def test_pinned_turns_inside_stay_and_it_is_said(tmp_path: Path) -> None:
 async def test_a_range_over_an_earlier_one_takes_its_summary_in_with_one_call(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4, 5, 6)
-        await house.says("/context compact t3-t4")
-        paid = await calls_paid(house)
-        reply = await house.says("/context compact t2-t3")
-        assert await calls_paid(house) == paid + 1
-        sent = await sent_for(house, 7)
-        tree = await house.says("/context summaries")
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4, 5, 6)
+        await bot.says("/context compact t3-t4")
+        paid = await calls_paid(bot)
+        reply = await bot.says("/context compact t2-t3")
+        assert await calls_paid(bot) == paid + 1
+        sent = await sent_for(bot, 7)
+        tree = await bot.says("/context summaries")
     assert reply.data
     assert reply.data["turns"] == ["t2", "t3", "t4"]
     assert "s1 (t3 to t4) went into it whole." in reply.text
@@ -159,10 +159,10 @@ async def test_a_range_over_an_earlier_one_takes_its_summary_in_with_one_call(
 
 
 async def test_the_same_range_twice_costs_nothing_and_says_so(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t1-t2")
-        paid = await calls_paid(house)
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t1-t2")
+        paid = await calls_paid(bot)
         for line, sentence in (
             ("compact t1-t2", "s1 stands for t1 to t2 already."),
             ("free t2", "s1 stands for t1 to t2 already."),
@@ -172,46 +172,46 @@ async def test_the_same_range_twice_costs_nothing_and_says_so(tmp_path: Path) ->
             ("expand t3", "t3 is in play already"),
             ("expand x", "'x' is not a turn"),
         ):
-            assert sentence in (await house.says(f"/context {line}")).text
-        assert await calls_paid(house) == paid
-        assert len(await events(house)) == 1
+            assert sentence in (await bot.says(f"/context {line}")).text
+        assert await calls_paid(bot) == paid
+        assert len(await events(bot)) == 1
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 async def test_a_freed_range_leaves_at_once_and_its_summary_comes_to_its_place(
     tmp_path: Path, name: str
 ) -> None:
-    async with living(tmp_path, echo, strategy(name, full_turns=10)) as house:
-        await say(house, 1, 2, 3, 4)
-        reply = await house.says("/context free t2-t3")
-        await settled(house)
-        assert "Its summary is ready" in (await house.says("/context")).text
-        preview = (await house.says("/context preview")).data or {}
+    async with run_bot(tmp_path, echo, strategy(name, full_turns=10)) as bot:
+        await say(bot, 1, 2, 3, 4)
+        reply = await bot.says("/context free t2-t3")
+        await settled(bot)
+        assert "Its summary is ready" in (await bot.says("/context")).text
+        preview = (await bot.says("/context preview")).data or {}
         assert [r["beginning"] for r in preview["messages"] if r["message"] == "summary"] == [
             "SUM mark2 mark3"
         ]
-        assert (await state(house))["turns"] == ["t1", "t4"]
-        sent = await sent_for(house, 5)
-        await house.says("/undo")
-        assert "t2 to t3 are back in play" in (await house.says("/context undo e1")).text
-        assert (await state(house))["turns"] == ["t1", "t2", "t3", "t4"]
-        again = await sent_for(house, 5)
+        assert (await state(bot))["turns"] == ["t1", "t4"]
+        sent = await sent_for(bot, 5)
+        await bot.says("/undo")
+        assert "t2 to t3 are back in play" in (await bot.says("/context undo e1")).text
+        assert (await state(bot))["turns"] == ["t1", "t2", "t3", "t4"]
+        again = await sent_for(bot, 5)
     assert "t2 to t3 left the context" in reply.text
     assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark3", "mark4"]]
-    assert len(summaries(house)) == 1
+    assert len(summaries(bot)) == 1
     assert not any("SUM" in text for text in again)
 
 
 async def test_a_cut_that_passes_a_summary_takes_its_turns_into_its_own(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 6, **strategy("trim")}
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t1-t2")
-        await say(house, 4, 5, 6, 7, 8)
-        sent = await sent_for(house, 9)
-        made = summaries(house)[1:]
-        history = await events(house)
-        tree = await house.says("/context summaries")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t1-t2")
+        await say(bot, 4, 5, 6, 7, 8)
+        sent = await sent_for(bot, 9)
+        made = summaries(bot)[1:]
+        history = await events(bot)
+        tree = await bot.says("/context summaries")
     (asked,) = made
     assert marks(content(asked.body["messages"][-1]))[:3] == ["mark1", "mark2", "mark3"]
     assert "The diary of this conversation has what t1 to t2 tell already." in content(
@@ -227,78 +227,78 @@ async def test_a_cut_that_passes_a_summary_takes_its_turns_into_its_own(tmp_path
 
 async def test_under_slim_a_summary_folds_into_the_lines_of_its_turns(tmp_path: Path) -> None:
     settings = strategy("slim", full_turns=4, fold_turns=1)
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context compact t2-t3")
-        sent = await sent_for(house, 5)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context compact t2-t3")
+        sent = await sent_for(bot, 5)
         assert sum("SUM" in text for text in sent) == 1
         for number in range(6, 11):
-            sent = await sent_for(house, number)
+            sent = await sent_for(bot, number)
             assert ("[t2 " in sent[0]) != any("SUM" in text for text in sent)
         assert not any("SUM" in text for text in sent)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 async def test_a_summary_in_its_place_is_opened_into_its_turns(tmp_path: Path, name: str) -> None:
-    async with living(tmp_path, echo, strategy(name, full_turns=10)) as house:
-        await say(house, 1, 2, 3, 4)
-        before = await sent_for(house, 5)
-        await house.says("/undo")
-        made = await house.says("/context compact t2-t3")
+    async with run_bot(tmp_path, echo, strategy(name, full_turns=10)) as bot:
+        await say(bot, 1, 2, 3, 4)
+        before = await sent_for(bot, 5)
+        await bot.says("/undo")
+        made = await bot.says("/context compact t2-t3")
         assert [action.command for action in made.actions] == [
             "/context expand s1",
             "/context undo",
         ]
-        opened = await house.says("/context expand s1")
+        opened = await bot.says("/context expand s1")
         assert opened.text.startswith("Opened s1: t2 to t3 are back in play. ")
         assert [action.command for action in opened.actions] == ["/context undo"]
-        assert await sent_for(house, 5) == before
-        await house.says("/undo")
-        assert "t2 to t3 are out of the context" in (await house.says("/context undo e3")).text
-        assert "SUM" in str(await sent_for(house, 5))
+        assert await sent_for(bot, 5) == before
+        await bot.says("/undo")
+        assert "t2 to t3 are out of the context" in (await bot.says("/context undo e3")).text
+        assert "SUM" in str(await sent_for(bot, 5))
 
 
 @pytest.mark.parametrize("name", ["trim", "full", "truncate", "summarize", "structured"])
 async def test_the_summary_in_front_is_opened_and_the_one_before_it_stands_there(
     tmp_path: Path, name: str
 ) -> None:
-    async with living(tmp_path, echo, strategy(name)) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact")
-        await say(house, 4, 5)
-        await house.says("/context compact")
-        opened = await house.says("/context expand s2")
+    async with run_bot(tmp_path, echo, strategy(name)) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact")
+        await say(bot, 4, 5)
+        await bot.says("/context compact")
+        opened = await bot.says("/context expand s2")
         assert "t3 to t4 are back in play" in opened.text
-        await say(house, 6)
-        sent = "\n".join(content(message) for message in steps(house)[-1][1:])
+        await say(bot, 6)
+        sent = "\n".join(content(message) for message in steps(bot)[-1][1:])
         assert sent.count("SUM") == 1
         assert "SUM mark1 mark2\n" in sent
-        assert [f"t{number}" for number in (3, 4, 5, 6)] == (await state(house))["turns"]
-        await house.says("/context compact the next")
-        asked = content(summaries(house)[-1].body["messages"][-1])
+        assert [f"t{number}" for number in (3, 4, 5, 6)] == (await state(bot))["turns"]
+        await bot.says("/context compact the next")
+        asked = content(summaries(bot)[-1].body["messages"][-1])
         assert asked.startswith("Summary of what came before:\nSUM mark1 mark2\n")
-        first = await house.says("/context expand s1")
+        first = await bot.says("/context expand s1")
         assert "t1 to t2 are back in play" in first.text
-        assert "s3" in (await house.says("/context summaries")).text
-        await house.says("/context expand s3")
-        assert "No summary stands" in (await house.says("/context summaries")).text
-        assert len((await state(house))["turns"]) == 6
+        assert "s3" in (await bot.says("/context summaries")).text
+        await bot.says("/context expand s3")
+        assert "No summary stands" in (await bot.says("/context summaries")).text
+        assert len((await state(bot))["turns"]) == 6
 
 
 async def test_under_slim_an_opened_summary_becomes_lines_again_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     settings = strategy("slim", full_turns=2, fold_turns=1)
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context compact")
-        opened = await house.says("/context expand s1")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context compact")
+        opened = await bot.says("/context expand s1")
         assert "t1 to t3 are back in play" in opened.text
-        sent = await sent_for(house, 5)
+        sent = await sent_for(bot, 5)
         assert "SUM" not in str(sent)
         assert [text[-5:] for text in sent[::2]] == [f"mark{n}" for n in range(1, 6)]
         for number in range(6, 12):
-            sent = await sent_for(house, number)
+            sent = await sent_for(bot, number)
         for number in range(1, 12):
             assert f"question mark{number}" in "\n".join(sent)
         assert "[t3 " in sent[0]
@@ -312,15 +312,15 @@ async def test_what_does_not_fit_stays_summarised_and_it_is_said(tmp_path: Path)
             return echo(request)
         return Say("word " * 420)
 
-    async with living(tmp_path, long, settings) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact")
-        await say(house, 4)
-        await house.says("/context compact t3-t4")
-        await say(house, 5, 6)
-        tokens = (await state(house))["tokens"]
-        opened = await house.says("/context expand t1-t4")
-        now = await state(house)
+    async with run_bot(tmp_path, long, settings) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact")
+        await say(bot, 4)
+        await bot.says("/context compact t3-t4")
+        await say(bot, 5, 6)
+        tokens = (await state(bot))["tokens"]
+        opened = await bot.says("/context expand t1-t4")
+        now = await state(bot)
     assert opened.data
     assert opened.data["left"]
     assert opened.data["turns"][-1] == "t4"
@@ -330,109 +330,109 @@ async def test_what_does_not_fit_stays_summarised_and_it_is_said(tmp_path: Path)
 
 async def test_nothing_is_cut_for_a_while_after_a_summary_was_opened(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 4, **strategy("trim")}
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3, 4, 5)
-        opened = await house.says("/context expand s1")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3, 4, 5)
+        opened = await bot.says("/context expand s1")
         assert "Because you opened a summary, nothing is cut before t10 begins" in opened.text
-        await say(house, 6, 7, 8, 9)
-        assert (await state(house))["turns"][0] == "t1"
-        await say(house, 10)
-        assert (await state(house))["turns"][0] != "t1"
-        assert (await events(house))[-1]["actor"] == "strategy"
+        await say(bot, 6, 7, 8, 9)
+        assert (await state(bot))["turns"][0] == "t1"
+        await say(bot, 10)
+        assert (await state(bot))["turns"][0] != "t1"
+        assert (await events(bot))[-1]["actor"] == "strategy"
 
 
 async def test_an_edited_summary_is_what_stands_there_again_and_is_in_no_summary_of_a_range(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo, strategy("trim")) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact")
-        await house.says("/context summary edit SUM as I want it marked")
-        await say(house, 4, 5)
-        await house.says("/context compact t3-t4")
-        asked = content(summaries(house)[-1].body["messages"][-1])
+    async with run_bot(tmp_path, echo, strategy("trim")) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact")
+        await bot.says("/context summary edit SUM as I want it marked")
+        await say(bot, 4, 5)
+        await bot.says("/context compact t3-t4")
+        asked = content(summaries(bot)[-1].body["messages"][-1])
         assert marks(asked) == ["mark3", "mark4"]
-        await house.says("/context undo")
-        await house.says("/context compact")
-        tree = await house.says("/context summaries")
+        await bot.says("/context undo")
+        await bot.says("/context compact")
+        tree = await bot.says("/context summaries")
         assert "** inside · t1 to t2 · " in tree.text
         assert " · edited" in tree.text
         name = tree.actions[0].command.split()[-1]
-        assert "t3 to t4 are back in play" in (await house.says(f"/context expand {name}")).text
-        assert "SUM as I want it marked" in (await sent_for(house, 6))[0]
-        await house.says("/context compact")
-        asked = content(summaries(house)[-1].body["messages"][-1])
+        assert "t3 to t4 are back in play" in (await bot.says(f"/context expand {name}")).text
+        assert "SUM as I want it marked" in (await sent_for(bot, 6))[0]
+        await bot.says("/context compact")
+        asked = content(summaries(bot)[-1].body["messages"][-1])
         assert asked.startswith("Summary of what came before:\nSUM as I want it marked\n")
 
 
 async def test_a_forgotten_turn_is_in_no_summary_of_a_range_which_is_written_anew(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4, 5)
-        await house.says("/context compact t2-t4")
-        confirm = await house.says("/forget t3")
-        gone = await house.says(confirm.actions[0].command)
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4, 5)
+        await bot.says("/context compact t2-t4")
+        confirm = await bot.says("/forget t3")
+        gone = await bot.says(confirm.actions[0].command)
         assert "t3" in gone.text
-        await settled(house)
-        sent = await sent_for(house, 6)
+        await settled(bot)
+        sent = await sent_for(bot, 6)
         assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark4", "mark5"]]
         assert "mark3" not in str(sent)
         assert "mark3" not in daily(tmp_path)
-        await house.says("/context expand t2-t4")
-        assert (await state(house))["turns"] == ["t1", "t2", "t4", "t5", "t6"]
+        await bot.says("/context expand t2-t4")
+        assert (await state(bot))["turns"] == ["t1", "t2", "t4", "t5", "t6"]
 
 
 async def test_what_a_person_drops_takes_the_summary_that_told_of_it_along(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context compact t1-t3")
-        dropped = await house.says("/context drop t2")
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context compact t1-t3")
+        dropped = await bot.says("/context drop t2")
         assert "A summary told of it, so it left, too: t1, t3 are back in play." in dropped.text
-        sent = await sent_for(house, 5)
+        sent = await sent_for(bot, 5)
         assert "SUM" not in str(sent)
         assert "mark2" not in str(sent)
-        await house.says("/undo")
-        await house.says("/context undo e2")
-        await house.says("/context drop t1-t3")
-        assert (await state(house))["turns"] == ["t4"]
-        sent = await sent_for(house, 5)
+        await bot.says("/undo")
+        await bot.says("/context undo e2")
+        await bot.says("/context drop t1-t3")
+        assert (await state(bot))["turns"] == ["t4"]
+        sent = await sent_for(bot, 5)
         assert marks(str(sent)) == marks("mark4") or "mark1" not in str(sent)
-        closed = await house.says("/context expand t2")
+        closed = await bot.says("/context expand t2")
         assert "You took t2 away; only /context undo brings that back." in closed.text
 
 
 async def test_undo_of_the_last_message_never_leaves_it_in_a_summary(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t2-t3")
-        await house.says("/undo")
-        sent = await sent_for(house, 4)
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t2-t3")
+        await bot.says("/undo")
+        sent = await sent_for(bot, 4)
         assert "mark3" not in str(sent)
-        assert (await state(house))["turns"] == ["t1", "t2", "t4"]
+        assert (await state(bot))["turns"] == ["t1", "t2", "t4"]
 
 
 async def test_a_pinned_summary_stays_when_a_cut_passes_it(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 4, **strategy("trim")}
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t1-t2")
-        assert (await house.says("/context pin t1-t2")).text.startswith("Pinned: t1 to t2")
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t1-t2")
+        assert (await bot.says("/context pin t1-t2")).text.startswith("Pinned: t1 to t2")
         for number in range(4, 10):
-            sent = await sent_for(house, number)
+            sent = await sent_for(bot, number)
             assert any(text.startswith("<summary") and "mark1 mark2" in text for text in sent)
         assert sum(text.count("SUM") for text in sent) == 2
-        await house.says("/context expand t1-t2")
-        assert (await state(house))["turns"][:2] == ["t1", "t2"]
+        await bot.says("/context expand t1-t2")
+        assert (await state(bot))["turns"][:2] == ["t1", "t2"]
 
 
 async def test_the_daily_memory_is_told_of_a_range_once(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 6, **strategy("trim")}
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t1-t2")
-        await say(house, 4, 5, 6, 7, 8, 9)
-        await settled(house)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t1-t2")
+        await say(bot, 4, 5, 6, 7, 8, 9)
+        await settled(bot)
         told = daily(tmp_path)
     assert told.count("SUM mark1 mark2") == 1
     assert told.count("NEW") == 1
@@ -447,27 +447,27 @@ async def test_the_model_still_finds_the_turns_of_a_range(tmp_path: Path) -> Non
             return Say(calls=(Call("context_search", arguments, "c1"),))
         return echo(request)
 
-    async with living(tmp_path, script) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact t1-t2")
-        await talk(house, "look it up")
-        found = content(steps(house)[-1][-1])
+    async with run_bot(tmp_path, script) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact t1-t2")
+        await talk(bot, "look it up")
+        found = content(steps(bot)[-1][-1])
     assert "question mark2" in found
 
 
 async def test_preview_overview_and_turns_count_the_summary_where_it_stands(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context compact t2-t3")
-        before = await state(house)
-        preview = (await house.says("/context preview")).data or {}
-        turns = (await house.says("/context turns")).data or {}
-        history = await events(house)
-        image = await house.says("/context map")
-        await say(house, 5)
-        after = await state(house)
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context compact t2-t3")
+        before = await state(bot)
+        preview = (await bot.says("/context preview")).data or {}
+        turns = (await bot.says("/context turns")).data or {}
+        history = await events(bot)
+        image = await bot.says("/context map")
+        await say(bot, 5)
+        after = await state(bot)
     assert sum(before["parts"].values()) == before["tokens"] == preview["tokens"]
     assert before["parts"]["summaries of turns"] > 0
     assert before["summarised_in_place"] == [["t2", "t3"]]
@@ -488,10 +488,10 @@ async def test_preview_overview_and_turns_count_the_summary_where_it_stands(
 async def test_the_next_question_stands_behind_a_summary_of_the_newest_turns_in_the_preview(
     tmp_path: Path, name: str
 ) -> None:
-    async with living(tmp_path, echo, strategy(name)) as house:
-        await say(house, 1, 2)
-        await house.says("/context compact t1-t2")
-        preview = (await house.says("/context preview")).data or {}
+    async with run_bot(tmp_path, echo, strategy(name)) as bot:
+        await say(bot, 1, 2)
+        await bot.says("/context compact t1-t2")
+        preview = (await bot.says("/context preview")).data or {}
         rows = [(r["turn"], r["message"]) for r in preview["messages"] if r["message"] != "other"]
     assert rows[2:] == [("t1-t2", "summary"), ("t3", "user")]
 
@@ -503,13 +503,13 @@ async def test_the_preview_goes_by_a_strategy_that_is_in_force_from_the_next_tur
     tmp_path: Path, before: str, after: str
 ) -> None:
     settings = {"agent_max_context_turns": 3, "context": {"strategy": before, "full_turns": 1}}
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says(f"/config context.strategy {after}")
-        events_before = await events(house)
-        preview = (await house.says("/context preview")).data or {}
-        assert await events(house) == events_before
-        sent = await sent_for(house, 5)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says(f"/config context.strategy {after}")
+        events_before = await events(bot)
+        preview = (await bot.says("/context preview")).data or {}
+        assert await events(bot) == events_before
+        sent = await sent_for(bot, 5)
     shown = [r["beginning"] for r in preview["messages"] if r["message"] == "user"]
     assert (
         marks(" ".join(shown))
@@ -526,12 +526,12 @@ async def test_the_preview_goes_by_a_strategy_that_is_in_force_from_the_next_tur
 async def test_what_is_left_after_a_clear_is_counted_without_the_summary_in_front(
     tmp_path: Path, how: str
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3)
-        await house.says("/context compact")
-        await house.says(how)
-        (*_, cleared) = await events(house)
-        assert cleared["tokens_after"] == (await state(house))["tokens"]
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3)
+        await bot.says("/context compact")
+        await bot.says(how)
+        (*_, cleared) = await events(bot)
+        assert cleared["tokens_after"] == (await state(bot))["tokens"]
 
 
 @pytest.mark.parametrize("name", ["trim", "full", "truncate", "summarize", "structured", "stubs"])
@@ -542,28 +542,28 @@ async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) ->
         return Say("word " * 300) if "tools" not in request.body else echo(request)
 
     settings = {"context": {"strategy": name, "max_tokens": 4_096, "full_turns": 10}}
-    async with living(tmp_path, long, settings) as house:
+    async with run_bot(tmp_path, long, settings) as bot:
         for number in range(1, 13, 3):
-            await say(house, number, number + 1, number + 2)
-            await talk(house, f"/context compact t{number}-t{number + 2}")
-        before = await state(house)
+            await say(bot, number, number + 1, number + 2)
+            await talk(bot, f"/context compact t{number}-t{number + 2}")
+        before = await state(bot)
         parts = before["parts"]
         words = before["budget"] - parts["system prompt"] - parts["tools"] - 150
         assert parts["summaries of turns"] > 150  # so that the question fits, but not beside them
-        reply = await house.says("word " * words + "mark99")
+        reply = await bot.says("word " * words + "mark99")
         assert reply.text.startswith("reply to mark99")
-        now = await state(house)
+        now = await state(bot)
         assert len(now["summarised_in_place"]) < 4, now["parts"]
-        assert content(steps(house)[-1][-1]).endswith("mark99")
+        assert content(steps(bot)[-1][-1]).endswith("mark99")
 
 
 async def test_a_range_survives_a_change_of_strategy(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, strategy("trim")) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context compact t2-t3")
+    async with run_bot(tmp_path, echo, strategy("trim")) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context compact t2-t3")
         for number, name in enumerate(STRATEGIES, 5):
-            await house.says(f"/config context.strategy {name}")
-            sent = await sent_for(house, number)
+            await bot.says(f"/config context.strategy {name}")
+            sent = await sent_for(bot, number)
             assert sum("SUM mark2 mark3" in text for text in sent) == 1
 
 
@@ -571,65 +571,65 @@ async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: 
     def hang(request: Received) -> Answer:
         return echo(request) if "tools" in request.body else Hang()
 
-    async with OpenAIServer(hang) as endpoint, talking(tmp_path, endpoint) as bot:
+    async with OpenAIServer(hang) as endpoint, talking(tmp_path, endpoint) as api:
         for number in (1, 2, 3, 4):
-            await bot.says(f"question mark{number}")
-        freed = await bot.says("/context free t2-t3")
+            await api.says(f"question mark{number}")
+        freed = await api.says("/context free t2-t3")
         assert "t2 to t3 left the context" in freed["text"]
         for _ in range(5):
             await endpoint.reached.acquire()
-        await bot.kill()
-    async with living(tmp_path, echo) as house:
-        await say(house, 5)
-        assert len(summaries(house)) == 1
-        sent = await sent_for(house, 6)
+        await api.kill()
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 5)
+        assert len(summaries(bot)) == 1
+        sent = await sent_for(bot, 6)
         assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark3", "mark4"]]
-        assert "t2 to t3 are back in play" in (await house.says("/context undo")).text
+        assert "t2 to t3 are back in play" in (await bot.says("/context undo")).text
 
 
 async def test_a_summary_in_its_place_is_edited_and_goes_on_as_it_was_edited(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context compact t2-t3")
-        form = (await house.says("/context summary edit s1")).form
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context compact t2-t3")
+        form = (await bot.says("/context summary edit s1")).form
         assert form is not None
         assert (form.command, form.text) == ("/context summary edit s1", "SUM mark2 mark3")
-        edited = await house.says("/context summary edit s1 SUM as marked by me")
+        edited = await bot.says("/context summary edit s1 SUM as marked by me")
         assert "s2 stands in the place of s1" in edited.text
-        shown = await house.says("/context summary s2")
+        shown = await bot.says("/context summary s2")
         assert "**s2** stands for t2 to t3, in their place · " in shown.text
-        sent = await sent_for(house, 5)
+        sent = await sent_for(bot, 5)
         assert "SUM as marked by me" in sent[2]
         assert "SUM mark2" not in str(sent)
-    async with living(tmp_path, echo) as house:
-        sent = await sent_for(house, 6)
+    async with run_bot(tmp_path, echo) as bot:
+        sent = await sent_for(bot, 6)
         assert "SUM as marked by me" in sent[2]
-        await house.says("/context compact t1-t3")
-        asked = content(summaries(house)[-1].body["messages"][-1])
+        await bot.says("/context compact t1-t3")
+        asked = content(summaries(bot)[-1].body["messages"][-1])
         assert "[t2 to t3, summarised] SUM as marked by me" in asked
         assert "question mark2" not in asked
-        await house.says("/context undo")
-        undone = await house.says("/context undo e2")
+        await bot.says("/context undo")
+        undone = await bot.says("/context undo e2")
         assert undone.text.startswith("Undone: the edit of the summary")
-        assert "SUM mark2 mark3" in (await sent_for(house, 7))[2]
+        assert "SUM mark2 mark3" in (await sent_for(bot, 7))[2]
 
 
 async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
     """docs/context.md, "Expand a summary", but for the sizes."""
-    async with living(tmp_path, echo, strategy("full")) as house:
-        await say(house, *range(1, 9))
-        await house.says("/context compact")
-        await say(house, 9, 10)
-        await house.says("/context summary edit SUM mark1 to mark7, as I see it")
-        await house.says("/context compact t8-t9 the invoice")
-        await say(house, *range(11, 22))
-        await house.says("/context compact")
-        await say(house, *range(22, 27))
-        await house.says("/context compact t23-t25")
-        tree = await house.says("/context summaries")
-        opened = await house.says("/context expand s4")
+    async with run_bot(tmp_path, echo, strategy("full")) as bot:
+        await say(bot, *range(1, 9))
+        await bot.says("/context compact")
+        await say(bot, 9, 10)
+        await bot.says("/context summary edit SUM mark1 to mark7, as I see it")
+        await bot.says("/context compact t8-t9 the invoice")
+        await say(bot, *range(11, 22))
+        await bot.says("/context compact")
+        await say(bot, *range(22, 27))
+        await bot.says("/context compact t23-t25")
+        tree = await bot.says("/context summaries")
+        opened = await bot.says("/context expand s4")
     page = (ROOT / "docs" / "context.md").read_text("utf-8")
     lines = [line for line in page.splitlines() if re.match(r" *- \*\*s\d", line)]
     sizes = re.compile(r"\d+ tokens")
@@ -641,25 +641,25 @@ async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) 
 
 
 async def test_a_summary_in_the_middle_is_named_where_none_stands_in_front(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4)
-        await house.says("/context compact t2-t3")
-        shown = await house.says("/context summary")
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4)
+        await bot.says("/context compact t2-t3")
+        shown = await bot.says("/context summary")
         assert shown.text == "No summary stands in front. In the middle: s1."
         assert [action.command for action in shown.actions] == ["/context summary s1"]
-        await house.says("/context summary edit s1 Nothing much.")
+        await bot.says("/context summary edit s1 Nothing much.")
         for stale in ("/context summary edit s1 More.", "/context summary edit More."):
-            refused = await house.says(stale)
+            refused = await bot.says(stale)
             assert "/context summary edit s2" in refused.text
 
 
 async def test_turns_without_their_t_are_not_taken_for_a_focus(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await say(house, 1, 2, 3, 4)
-        refused = await house.says("/context compact 2-3")
+    async with run_bot(tmp_path, echo) as bot:
+        await say(bot, 1, 2, 3, 4)
+        refused = await bot.says("/context compact 2-3")
         assert "write /context compact t2-t3" in refused.text
-        assert "nothing" in (await house.says("/context undo")).text
-        assert (await house.says("/context compact 2025-2026")).text.startswith("Compacted t1 to")
+        assert "nothing" in (await bot.says("/context undo")).text
+        assert (await bot.says("/context compact 2025-2026")).text.startswith("Compacted t1 to")
 
 
 async def test_a_turn_of_the_log_that_a_summary_tells_of_is_not_dropped_from_the_log_alone(
@@ -667,11 +667,11 @@ async def test_a_turn_of_the_log_that_a_summary_tells_of_is_not_dropped_from_the
 ) -> None:
     """Under slim, what is freed stands in the log, too; its words would stay in the summary."""
     settings = strategy("slim", full_turns=3, fold_turns=1)
-    async with living(tmp_path, echo, settings) as house:
-        await say(house, 1, 2, 3, 4, 5, 6, 7, 8)
-        assert "t5 left the context" in (await house.says("/context free")).text
-        refused = (await house.says("/context drop t3-t5")).text
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await say(bot, 1, 2, 3, 4, 5, 6, 7, 8)
+        assert "t5 left the context" in (await bot.says("/context free")).text
+        refused = (await bot.says("/context drop t3-t5")).text
         assert "not in play: the summary in front tells of it" in refused, refused
-        assert "Dropped: t3 to t4" in (await house.says("/context drop t3-t4")).text
-        sent = await sent_for(house, 9)
+        assert "Dropped: t3 to t4" in (await bot.says("/context drop t3-t4")).text
+        sent = await sent_for(bot, 9)
         assert not any(mark in ("mark3", "mark4") for text in sent for mark in marks(text))

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.whole.house import House, living
 from tests.whole.test_approve_cuts import ASK, settle, told
 from tests.whole.test_edit_summary import asked, is_summary, talk
+from tests.whole.testbot import TestBot, run_bot
 
 BOOKING = "I am Anna Schmidt, my booking number is 4711 at the Yeatman in Lisbon."
 
@@ -22,75 +22,75 @@ def model(request: Received) -> Answer:
     return Say("Anna Schmidt booked in Lisbon, 4711." if is_again else "Anna Schmidt, Lisbon.")
 
 
-async def compacted(house: House) -> Any:
-    await house.says(BOOKING)
-    await talk(house, 2, 2)
-    return await house.says("/context compact")
+async def compacted(bot: TestBot) -> Any:
+    await bot.says(BOOKING)
+    await talk(bot, 2, 2)
+    return await bot.says("/context compact")
 
 
 async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, model) as house:
-        done = await compacted(house)
+    async with run_bot(tmp_path, model) as bot:
+        done = await compacted(bot)
         assert "in what left, it kept 2 of 4; missing: 4711, Yeatman." in done.text
         assert done.data["receipt"] == {"kept": 2, "of": 4, "missing": ["4711", "Yeatman"]}
         assert [action.label for action in done.actions] == ["Undo", "Keep 4711", "Keep Yeatman"]
-        assert "kept 2 of 4" in (await house.says("/context history")).text
-        assert "missing: 4711, Yeatman" in (await house.says("/context summary")).text
-        added = await house.says(done.actions[1].command)
+        assert "kept 2 of 4" in (await bot.says("/context history")).text
+        assert "missing: 4711, Yeatman" in (await bot.says("/context summary")).text
+        added = await bot.says(done.actions[1].command)
         assert added.text.startswith("s2 stands in the place of s1")
-        await house.says("question 4")
-        assert f"Anna Schmidt, Lisbon.\n- {BOOKING} (t1)" in asked(house)
-        shown = await house.says("/context summary")
+        await bot.says("question 4")
+        assert f"Anna Schmidt, Lisbon.\n- {BOOKING} (t1)" in asked(bot)
+        shown = await bot.says("/context summary")
         assert "it kept 4 of 4." in shown.text
-        assert "kept 4 of 4" in (await house.says("/context history")).text
-        assert "has that already" in (await house.says("/context keep 4711")).text
-        await house.says("/context undo")
-        assert "missing: 4711" in (await house.says("/context summary")).text
+        assert "kept 4 of 4" in (await bot.says("/context history")).text
+        assert "has that already" in (await bot.says("/context keep 4711")).text
+        await bot.says("/context undo")
+        assert "missing: 4711" in (await bot.says("/context summary")).text
 
 
 async def test_a_fact_of_an_earlier_summary_is_added_in_its_sentence_too(tmp_path: Path) -> None:
-    async with living(tmp_path, model) as house:
-        await compacted(house)
-        await talk(house, 3, 6)
-        await house.says("/context compact")
-        await house.says("/context keep 4711")
-        await house.says("question 9")
-        assert f"- {BOOKING} (t1)" in asked(house)
+    async with run_bot(tmp_path, model) as bot:
+        await compacted(bot)
+        await talk(bot, 3, 6)
+        await bot.says("/context compact")
+        await bot.says("/context keep 4711")
+        await bot.says("question 9")
+        assert f"- {BOOKING} (t1)" in asked(bot)
 
 
 async def test_the_page_shows_what_a_person_sees(tmp_path: Path) -> None:
     """docs/context.md, "Edit a summary", but for the sizes."""
-    async with living(tmp_path, model) as house:
-        await compacted(house)
-        shown = (await house.says("/context summary")).text
+    async with run_bot(tmp_path, model) as bot:
+        await compacted(bot)
+        shown = (await bot.says("/context summary")).text
     page = (ROOT / "docs" / "context.md").read_text("utf-8")
     sizes = re.compile(r"\d+ tokens")
     assert sizes.sub("", f"```markdown\n{shown}\n```\n") in sizes.sub("", page)
 
 
 async def test_words_that_were_never_said_are_added_as_they_are(tmp_path: Path) -> None:
-    async with living(tmp_path, model) as house:
-        assert "needs the words" in (await house.says("/context keep")).text
-        assert "nothing to change" in (await house.says("/context keep 4711")).text
-        await compacted(house)
-        await house.says("/context keep   bring the\numbrella")
-        await house.says("question 4")
-        assert "- bring the umbrella" in asked(house)
+    async with run_bot(tmp_path, model) as bot:
+        assert "needs the words" in (await bot.says("/context keep")).text
+        assert "nothing to change" in (await bot.says("/context keep 4711")).text
+        await compacted(bot)
+        await bot.says("/context keep   bring the\numbrella")
+        await bot.says("question 4")
+        assert "- bring the umbrella" in asked(bot)
 
 
 async def test_a_summary_that_kept_too_little_is_asked_for_once_more_and_booked(
     tmp_path: Path,
 ) -> None:
     settings = {"context": {"summary_min_kept": 0.7}}
-    async with living(tmp_path, model, settings) as house:
-        done = await compacted(house)
+    async with run_bot(tmp_path, model, settings) as bot:
+        done = await compacted(bot)
         assert "booked in Lisbon, 4711" in done.text
-        wanted = [r for r in house.server.requests if is_summary(r)]
+        wanted = [r for r in bot.server.requests if is_summary(r)]
         assert len(wanted) == 2
         assert "- 4711\n- Yeatman" in str(wanted[1].body["messages"][-1]["content"])
-        (conversation,) = house.app.conversations.list_loaded()
+        (conversation,) = bot.app.conversations.list_loaded()
         assert (await conversation.bill_for("summary")).calls == 2
 
 
@@ -104,23 +104,23 @@ async def test_the_better_of_two_is_taken_and_it_is_asked_at_most_once_more(
         return Say("They talked." if is_again else "Anna Schmidt, Lisbon.")
 
     settings = {"context": {"summary_min_kept": 1.0}}
-    async with living(tmp_path, worse, settings) as house:
-        assert "Anna Schmidt, Lisbon." in (await compacted(house)).text
-        assert sum(map(is_summary, house.server.requests)) == 2
+    async with run_bot(tmp_path, worse, settings) as bot:
+        assert "Anna Schmidt, Lisbon." in (await compacted(bot)).text
+        assert sum(map(is_summary, bot.server.requests)) == 2
 
 
 async def test_a_question_says_what_is_missing_and_keeps_it_before_the_cut(tmp_path: Path) -> None:
-    async with living(tmp_path, model, ASK) as house:
-        await house.says(BOOKING)
-        await talk(house, 6, 2)
-        await settle(house)
-        (question,) = told(house)
+    async with run_bot(tmp_path, model, ASK) as bot:
+        await bot.says(BOOKING)
+        await talk(bot, 6, 2)
+        await settle(bot)
+        (question,) = told(bot)
         assert "missing: 4711, Yeatman" in question.text
         *_, first, second = question.actions
         assert (first.command, second.label) == ("/context keep s1 4711", "Keep Yeatman")
-        await house.says(first.command)
-        assert "has that already" in (await house.says(second.command)).text
-        edited = await house.says("/context approve")
-        await house.says(edited.actions[0].command)
-        await house.says("question 9")
-        assert f"- {BOOKING} (t1)" in asked(house)
+        await bot.says(first.command)
+        assert "has that already" in (await bot.says(second.command)).text
+        edited = await bot.says("/context approve")
+        await bot.says(edited.actions[0].command)
+        await bot.says("question 9")
+        assert f"- {BOOKING} (t1)" in asked(bot)

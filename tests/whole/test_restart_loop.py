@@ -12,8 +12,8 @@ from bot.commands import INTERRUPTED
 from bot.turns import MOST_RESUMES, PUT_ASIDE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
-from tests.whole.house import House, living
 from tests.whole.process import talking
+from tests.whole.testbot import TestBot, run_bot
 
 POISON = """
 import os
@@ -77,10 +77,10 @@ async def test_a_turn_that_brings_the_bot_down_again_and_again_is_put_aside(
             assert await bot.ended() == 0
 
 
-async def cut_short(house: House) -> None:
+async def cut_short(bot: TestBot) -> None:
     """End the turns as a kill would: nothing is recorded any more."""
-    await house.app.turns.queues.close()
-    await house.app.store.close()
+    await bot.app.turns.queues.close()
+    await bot.app.store.close()
 
 
 async def test_a_turn_that_gets_further_each_time_is_never_put_aside(tmp_path: Path) -> None:
@@ -93,80 +93,80 @@ async def test_a_turn_that_gets_further_each_time_is_never_put_aside(tmp_path: P
             return Hang()
         return Say(calls=(Call("calculate", '{"expression": "1"}', f"c{steps}"),))
 
-    async with living(tmp_path, script) as house:
-        await house.writes("Go on.", id="long")
+    async with run_bot(tmp_path, script) as bot:
+        await bot.writes("Go on.", id="long")
         for _ in range(2):
-            await house.server.reached.acquire()
-        await cut_short(house)
+            await bot.server.reached.acquire()
+        await cut_short(bot)
     for _ in range(MOST_RESUMES * 2):
-        async with living(tmp_path, script) as house:
+        async with run_bot(tmp_path, script) as bot:
             for _ in range(2):
-                await house.server.reached.acquire()
-            await cut_short(house)
-    async with living(tmp_path, [Say("Done.")]) as house:
-        assert (await house.reply_to("long")).reply.text == "Done."
+                await bot.server.reached.acquire()
+            await cut_short(bot)
+    async with run_bot(tmp_path, [Say("Done.")]) as bot:
+        assert (await bot.reply_to("long")).reply.text == "Done."
 
 
 async def test_each_turn_has_attempts_of_its_own(tmp_path: Path) -> None:
-    async with living(tmp_path, [Hang()] * 2) as house:
+    async with run_bot(tmp_path, [Hang()] * 2) as bot:
         for chat in "ab":
-            await house.writes("Hi", chat=chat, id=chat)
-            await house.server.reached.acquire()
-        await cut_short(house)
+            await bot.writes("Hi", chat=chat, id=chat)
+            await bot.server.reached.acquire()
+        await cut_short(bot)
     for _ in range(MOST_RESUMES):
-        async with living(tmp_path, [Hang()] * 2) as house:
+        async with run_bot(tmp_path, [Hang()] * 2) as bot:
             for _ in range(2):
-                await house.server.reached.acquire()
-            await cut_short(house)
-    async with living(tmp_path) as house:
+                await bot.server.reached.acquire()
+            await cut_short(bot)
+    async with run_bot(tmp_path) as bot:
         for chat in "ab":
-            assert PUT_ASIDE in (await house.reply_to(chat)).reply.text
-    async with living(tmp_path, [Say("Fine.")]) as house:
-        assert (await house.says("Again.", chat="a")).text == "Fine."
+            assert PUT_ASIDE in (await bot.reply_to(chat)).reply.text
+    async with run_bot(tmp_path, [Say("Fine.")]) as bot:
+        assert (await bot.says("Again.", chat="a")).text == "Fine."
 
 
 async def test_orderly_stops_are_no_failures_of_the_turns_that_they_cut_short(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, [Hang()]) as house:
-        await house.writes("Hi", id="q")
-        await house.server.reached.acquire()
-        await cut_short(house)
+    async with run_bot(tmp_path, [Hang()]) as bot:
+        await bot.writes("Hi", id="q")
+        await bot.server.reached.acquire()
+        await cut_short(bot)
     for _ in range(MOST_RESUMES + 1):
-        async with living(tmp_path, [Hang()]) as house:
-            await house.server.reached.acquire()
-            await house.app.turns.queues.close()  # shutdown_timeout is over
-    async with living(tmp_path, [Say("At last.")]) as house:
-        assert (await house.reply_to("q")).reply.text == "At last."
+        async with run_bot(tmp_path, [Hang()]) as bot:
+            await bot.server.reached.acquire()
+            await bot.app.turns.queues.close()  # shutdown_timeout is over
+    async with run_bot(tmp_path, [Say("At last.")]) as bot:
+        assert (await bot.reply_to("q")).reply.text == "At last."
 
 
 @pytest.mark.parametrize("command", ["/undo", "/retry"])
 async def test_a_command_that_was_cut_short_is_not_carried_out_again(
     tmp_path: Path, command: str
 ) -> None:
-    async with living(tmp_path, [Say("One."), Say("Two.")]) as house:
-        await house.says("first")
-        await house.says("second")
+    async with run_bot(tmp_path, [Say("One."), Say("Two.")]) as bot:
+        await bot.says("first")
+        await bot.says("second")
         inbound = Inbound("cut", Address("pipe", "main"), command)
-        taken = await house.app.bot.intake.take(inbound)
+        taken = await bot.app.bot.intake.take(inbound)
         assert taken is not None
-        await house.app.delivery.begin(taken[0])  # and here the process dies
-    async with living(tmp_path) as house:
-        told = (await house.reply_to("cut")).reply.text
+        await bot.app.delivery.begin(taken[0])  # and here the process dies
+    async with run_bot(tmp_path) as bot:
+        told = (await bot.reply_to("cut")).reply.text
         assert told == INTERRUPTED.format(name=command[1:])
-        assert "2 turns" in (await house.says("/context")).text
+        assert "2 turns" in (await bot.says("/context")).text
 
 
 async def test_a_command_that_was_accepted_and_not_begun_is_carried_out_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, [Say("One."), Say("Two.")]) as house:
-        await house.says("first")
-        await house.says("second")
-        await house.app.bot.intake.take(Inbound("cut", Address("pipe", "main"), "/undo"))
-    async with living(tmp_path) as house:
-        assert "Taken back" in (await house.reply_to("cut")).reply.text
-        assert "1 turn" in (await house.says("/context")).text
+    async with run_bot(tmp_path, [Say("One."), Say("Two.")]) as bot:
+        await bot.says("first")
+        await bot.says("second")
+        await bot.app.bot.intake.take(Inbound("cut", Address("pipe", "main"), "/undo"))
+    async with run_bot(tmp_path) as bot:
+        assert "Taken back" in (await bot.reply_to("cut")).reply.text
+        assert "1 turn" in (await bot.says("/context")).text
 
 
 async def test_a_command_is_marked_before_it_takes_effect(tmp_path: Path) -> None:

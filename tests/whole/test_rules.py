@@ -9,7 +9,7 @@ import pytest
 
 from channels.base import Activity, Notice
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 EAR = """
 from pathlib import Path
@@ -44,9 +44,9 @@ def with_ear(folder: Path) -> Path:
 async def test_a_plugin_hears_what_happens_in_order(tmp_path: Path) -> None:
     heard = with_ear(tmp_path)
     add = Call("calculate", '{"expression": "2+2"}', "a")
-    async with living(tmp_path, [Say(calls=(add,)), Say("It is 4."), Say("Yes.")]) as house:
-        await house.says("What is 2+2?")
-        await house.says("Sure?")
+    async with run_bot(tmp_path, [Say(calls=(add,)), Say("It is 4."), Say("Yes.")]) as bot:
+        await bot.says("What is 2+2?")
+        await bot.says("Sure?")
     assert heard.read_text().splitlines() == [
         "session_start t1",
         "turn_start t1 What is 2+2?",
@@ -65,9 +65,9 @@ async def test_a_veto_is_the_tools_result_and_notes_come_after_all_results(tmp_p
         Call("read_file", '{"path": "secret.txt"}', "a"),
         Call("calculate", '{"expression": "2+2"}', "b"),
     )
-    async with living(tmp_path, [Say(calls=calls), Say("I may not.")]) as house:
-        await house.says("Read it!")
-        *_, first, second, note = house.sent_to_model()
+    async with run_bot(tmp_path, [Say(calls=calls), Say("I may not.")]) as bot:
+        await bot.says("Read it!")
+        *_, first, second, note = bot.sent_to_model()
     assert (first["tool_call_id"], second["tool_call_id"]) == ("a", "b")
     assert first["content"] == "read_file was not run: that file is private."
     assert second["content"] == "4"
@@ -85,8 +85,8 @@ async def test_of_a_sub_agent_only_its_tools_are_heard(tmp_path: Path) -> None:
         Say("Four."),
         Say("It is 4."),
     ]
-    async with living(tmp_path, script) as house:
-        await house.says("Have it added!")
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("Have it added!")
     names = [line.split(" ", 1)[0] + line[line.rindex(" ") :] for line in heard_of(heard, "tool_")]
     assert names == [
         "tool_start delegate",
@@ -117,10 +117,10 @@ async def test_what_a_rule_says_is_read_by_the_model(tmp_path: Path) -> None:
     ]
     bad = Call("calculate", '{"expression": "2+"}', "a")
     script = [Say(calls=(bad,)), Say("No."), Say("No.")]
-    async with living(tmp_path, script, {"runtime": {"hooks": hooks}}) as house:
-        await house.says("What is 2+?")
-        await house.says("Sure?")
-        texts = [message["content"] for message in house.sent_to_model()[1:]]
+    async with run_bot(tmp_path, script, {"runtime": {"hooks": hooks}}) as bot:
+        await bot.says("What is 2+?")
+        await bot.says("Sure?")
+        texts = [message["content"] for message in bot.sent_to_model()[1:]]
     brief, again = (
         f"<system-reminder>\n{text}\n</system-reminder>" for text in ("Be brief.", "Try again.")
     )
@@ -131,17 +131,17 @@ async def test_what_a_rule_says_is_read_by_the_model(tmp_path: Path) -> None:
 async def test_a_rule_tells_the_person_when_a_turn_fails(tmp_path: Path) -> None:
     hooks = [rule("error", {"type": "notify", "message": "Sorry!"})]
     refusal = Fail(400, {"message": "no such model", "code": "model_not_found"})
-    async with living(tmp_path, [refusal], {"hooks": hooks}) as house:
+    async with run_bot(tmp_path, [refusal], {"hooks": hooks}) as bot:
         seen: list[Activity] = []
-        watching = await house.watches(seen)
-        await house.says("Hello?")
-        await house.says("/version")
+        watching = await bot.watches(seen)
+        await bot.says("Hello?")
+        await bot.says("/version")
         watching.cancel()
     assert Notice("Sorry!") in seen
 
 
-async def compactions(house: House) -> list[dict[str, Any]]:
-    data = (await house.says("/context history")).data
+async def compactions(bot: TestBot) -> list[dict[str, Any]]:
+    data = (await bot.says("/context history")).data
     assert data is not None
     return [event for event in data["events"] if event["kind"] == "compact"]
 
@@ -156,10 +156,10 @@ def talkative(request: Received) -> Answer:
 async def test_every_ten_turns_compacts_at_t10_and_t20(tmp_path: Path) -> None:
     hooks = [rule("turn_start", {"type": "compact_context"}, {"turn_count": {"every": 10}})]
     settings = {"hooks": hooks, "context": {"strategy": "truncate"}}
-    async with living(tmp_path, talkative, settings) as house:
+    async with run_bot(tmp_path, talkative, settings) as bot:
         for number in range(1, 22):
-            await house.says(f"Question {number}")
-        events = await compactions(house)
+            await bot.says(f"Question {number}")
+        events = await compactions(bot)
     assert [event["turns"][-1] for event in events] == ["t5", "t15"]  # ten messages stay
     assert "my_turn_start" in events[0]["reason"]
 
@@ -173,10 +173,10 @@ async def test_a_number_of_tool_calls_compacts_whatever_the_pressure(tmp_path: P
         is_asked = request.body["messages"][-1]["role"] == "user"
         return Say(calls=(call,) * 2) if is_asked else Say("It is 4.")
 
-    async with living(tmp_path, tools_first, {"hooks": hooks}) as house:
+    async with run_bot(tmp_path, tools_first, {"hooks": hooks}) as bot:
         for number in range(1, 8):  # the last one waits until all is done about those before it
-            await house.says(f"Question {number}")
-        events = await compactions(house)
+            await bot.says(f"Question {number}")
+        events = await compactions(bot)
     # Two calls a turn: after t3 there are six, and after t6 six more.
     assert [event["turns"][-1] for event in events] == ["t3", "t6"]
 
@@ -184,10 +184,10 @@ async def test_a_number_of_tool_calls_compacts_whatever_the_pressure(tmp_path: P
 @pytest.mark.parametrize("strategy", ["truncate", "summarize"])
 async def test_the_injected_rule_compacts_at_the_trigger(tmp_path: Path, strategy: str) -> None:
     context = {"strategy": strategy, "max_tokens": 4_000, "output_reserved": 100, "keep_recent": 2}
-    async with living(tmp_path, talkative, {"context": context}) as house:
+    async with run_bot(tmp_path, talkative, {"context": context}) as bot:
         for number in range(1, 8):
-            await house.says(f"Question {number}: " + "word " * 500)
-        events = await compactions(house)
+            await bot.says(f"Question {number}: " + "word " * 500)
+        events = await compactions(bot)
     assert events
     assert "_auto_compact" in events[0]["reason"]
     assert events[0]["actor"] == "strategy"
@@ -195,14 +195,14 @@ async def test_the_injected_rule_compacts_at_the_trigger(tmp_path: Path, strateg
 
 async def test_rules_are_changed_in_the_chat_by_owners(tmp_path: Path) -> None:
     hook = '{"id": "h", "on": "turn_start", "action": {"type": "inject_message", "content": "Hm."}}'
-    async with living(tmp_path, [Say("Yes."), Say("Yes.")]) as house:
-        assert "is now" in (await house.says(f"/config hooks [{hook}]")).text
-        await house.says("Hello")
-        assert "Hm." in house.sent_to_model()[-1]["content"]
-        wrong = await house.says(f"/config hooks [{hook.replace('turn_start', 'turn_begin')}]")
+    async with run_bot(tmp_path, [Say("Yes."), Say("Yes.")]) as bot:
+        assert "is now" in (await bot.says(f"/config hooks [{hook}]")).text
+        await bot.says("Hello")
+        assert "Hm." in bot.sent_to_model()[-1]["content"]
+        wrong = await bot.says(f"/config hooks [{hook.replace('turn_start', 'turn_begin')}]")
         assert wrong.text == (
             "Nothing was changed: hooks[0].on is \"turn_begin\"; did you mean 'turn_end'?"
         )
-        await house.says("/config hooks --unset")
-        await house.says("Hello again")
-        assert house.sent_to_model()[-1]["content"] == "Hello again"
+        await bot.says("/config hooks --unset")
+        await bot.says("Hello again")
+        assert bot.sent_to_model()[-1]["content"] == "Hello again"

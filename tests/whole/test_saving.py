@@ -17,7 +17,7 @@ from channels.message import Address
 from memory.record.ledger import Bill
 from plugins.api import Account
 from tests.fakes.openai_server import Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 DEAR, CHEAP = "gpt-4", "gpt-4o-mini"  # gpt-4 has no cheaper tokens in a cache
 HERE = key_of(Address("pipe", "main"))
@@ -28,78 +28,78 @@ def echo(request: Received) -> Say:
     return Say("Yes.")
 
 
-def last_asked(house: House) -> str:
-    return str(house.server.requests[-1].body["model"])
+def last_asked(bot: TestBot) -> str:
+    return str(bot.server.requests[-1].body["model"])
 
 
-async def spend_most(house: House, setting: str = "spend_limit_chat") -> None:
+async def spend_most(bot: TestBot, setting: str = "spend_limit_chat") -> None:
     """Say something, and set a limit of which that is a quarter."""
-    await house.says("One")
-    data = (await house.says("/usage")).data
+    await bot.says("One")
+    data = (await bot.says("/usage")).data
     assert data
     cost = data["limits"]["spend_limit_chat"]["bill"]["cost"]
-    await house.says(f"/config {setting} {cost * 4:.9f}")
+    await bot.says(f"/config {setting} {cost * 4:.9f}")
 
 
 @pytest.mark.parametrize("setting", ["spend_limit_chat", "spend_limit_total"])
 async def test_a_cheaper_model_answers_once_a_limit_is_nearly_reached_and_that_is_said_once(
     tmp_path: Path, setting: str
 ) -> None:
-    async with living(tmp_path, echo, SOFT) as house:
-        await spend_most(house, setting)
-        told = (await house.says("Two")).text
-        assert last_asked(house) == CHEAP
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await spend_most(bot, setting)
+        told = (await bot.says("Two")).text
+        assert last_asked(bot) == CHEAP
         assert "So gpt-4o-mini answers here in the place of gpt-4, until the month ends" in told
         assert "cost $0.15 to read and $0.60 to write instead of $30.00 and $60.00" in told
         assert "; to read this conversation anew costs $0.00" in told
-        again = (await house.says("Three")).text
+        again = (await bot.says("Three")).text
         assert "answers here in the place" not in again
-        assert last_asked(house) == CHEAP
-        shown = (await house.says("/model")).text
+        assert last_asked(bot) == CHEAP
+        shown = (await bot.says("/model")).text
         assert shown.startswith("gpt-4o-mini (")
         assert "in the place of gpt-4" in shown
 
 
 async def test_when_the_month_ends_the_usual_model_is_back(tmp_path: Path) -> None:
     now = datetime.now(UTC)
-    async with living(tmp_path, echo, SOFT) as house:
-        await spend_most(house)
-        await house.says("Two")
-        assert last_asked(house) == CHEAP
-        house.app.spending._clock = lambda: (now + timedelta(days=32)).timestamp()
-        await house.says("Three")
-        assert last_asked(house) == DEAR
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await spend_most(bot)
+        await bot.says("Two")
+        assert last_asked(bot) == CHEAP
+        bot.app.spending._clock = lambda: (now + timedelta(days=32)).timestamp()
+        await bot.says("Three")
+        assert last_asked(bot) == DEAR
 
 
 async def test_a_raised_or_a_lifted_limit_brings_the_usual_model_back(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, SOFT) as house:
-        await spend_most(house)
-        await house.says("Two")
-        await house.says("/config spend_limit_chat 100")
-        await house.says("Three")
-        assert last_asked(house) == DEAR
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await spend_most(bot)
+        await bot.says("Two")
+        await bot.says("/config spend_limit_chat 100")
+        await bot.says("Three")
+        assert last_asked(bot) == DEAR
 
 
 async def test_a_restart_does_not_say_it_again(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, SOFT) as house:
-        await spend_most(house)
-        assert "in the place of" in (await house.says("Two")).text
-    async with living(tmp_path, echo, SOFT) as house:
-        house.count = 100
-        assert (await house.says("/model")).text.startswith("gpt-4o-mini (")
-        assert "in the place of" not in (await house.says("Three")).text
-        assert last_asked(house) == CHEAP
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await spend_most(bot)
+        assert "in the place of" in (await bot.says("Two")).text
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        bot.count = 100
+        assert (await bot.says("/model")).text.startswith("gpt-4o-mini (")
+        assert "in the place of" not in (await bot.says("Three")).text
+        assert last_asked(bot) == CHEAP
 
 
 async def test_a_model_that_a_person_chose_for_this_conversation_stays(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, SOFT) as house:
-        await spend_most(house, "spend_limit_total")
-        await house.says("/model gpt-4-turbo --here")
-        assert "in the place of" not in (await house.says("Two")).text
-        assert last_asked(house) == "gpt-4-turbo"
-        await house.says("Two", chat="other")
-        assert last_asked(house) == CHEAP
-        told = (await house.says("/model gpt-4o", chat="other")).text
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await spend_most(bot, "spend_limit_total")
+        await bot.says("/model gpt-4-turbo --here")
+        assert "in the place of" not in (await bot.says("Two")).text
+        assert last_asked(bot) == "gpt-4-turbo"
+        await bot.says("Two", chat="other")
+        assert last_asked(bot) == CHEAP
+        told = (await bot.says("/model gpt-4o", chat="other")).text
         assert "in the place of gpt-4o" in told, "chosen for everybody, it gives way as well"
 
 
@@ -110,51 +110,51 @@ async def test_an_agents_own_model_gives_way_where_it_is_dearer_and_stays_where_
         {"id": "poet", "brain": {"model": "gpt-4-turbo"}},
         {"id": "clerk", "brain": {"model": "gpt-5-nano"}},
     ]
-    async with living(tmp_path, echo, {**SOFT, "agents": agents}) as house:
-        await spend_most(house, "spend_limit_total")
+    async with run_bot(tmp_path, echo, {**SOFT, "agents": agents}) as bot:
+        await spend_most(bot, "spend_limit_total")
         for agent, asked in (("poet", CHEAP), ("clerk", "gpt-5-nano")):
-            await house.says(f"/agent {agent}", chat=agent)
-            await house.says("Two", chat=agent)
-            assert last_asked(house) == asked
+            await bot.says(f"/agent {agent}", chat=agent)
+            await bot.says("Two", chat=agent)
+            assert last_asked(bot) == asked
 
 
 async def test_a_running_turn_keeps_its_model(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, SOFT) as house:
-        await house.says("One")
-        before = house.app.config.at(HERE)
-        data = (await house.says("/usage")).data
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await bot.says("One")
+        before = bot.app.config.at(HERE)
+        data = (await bot.says("/usage")).data
         assert data
         cost = data["limits"]["spend_limit_chat"]["bill"]["cost"]
-        await house.says(f"/config spend_limit_chat {cost * 4:.9f}")
-        assert house.app.config.at(HERE).model is before.model, "until the next turn begins"
-        await house.says("Two")
-        assert house.app.config.at(HERE).model.name == CHEAP
+        await bot.says(f"/config spend_limit_chat {cost * 4:.9f}")
+        assert bot.app.config.at(HERE).model is before.model, "until the next turn begins"
+        await bot.says("Two")
+        assert bot.app.config.at(HERE).model.name == CHEAP
 
 
 async def test_summaries_are_the_cheaper_models_too_and_those_of_another_brain_stay(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo, SOFT) as house:
-        await spend_most(house)
-        await house.says("Two")
-        assert house.app.config.summary_model(HERE).name == CHEAP
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await spend_most(bot)
+        await bot.says("Two")
+        assert bot.app.config.summary_model(HERE).name == CHEAP
         own: dict[str, Any] = {"context": {"summary_brain": {"model": "gpt-4-turbo"}}}
-    async with living(tmp_path, echo, {**SOFT, **own}) as house:
-        house.count = 100
-        await house.says("Three")
-        assert last_asked(house) == CHEAP
-        assert house.app.config.summary_model(HERE).name == "gpt-4-turbo"
+    async with run_bot(tmp_path, echo, {**SOFT, **own}) as bot:
+        bot.count = 100
+        await bot.says("Three")
+        assert last_asked(bot) == CHEAP
+        assert bot.app.config.summary_model(HERE).name == "gpt-4-turbo"
 
 
 async def test_a_job_runs_with_the_cheaper_model_too(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, SOFT) as house:
-        await spend_most(house, "spend_limit_total")
-        house.server.requests.clear()
-        made = await house.says("/jobs add every day 8:00 Say hello")
+    async with run_bot(tmp_path, echo, SOFT) as bot:
+        await spend_most(bot, "spend_limit_total")
+        bot.server.requests.clear()
+        made = await bot.says("/jobs add every day 8:00 Say hello")
         assert made.data
-        await house.says("/jobs run 1")
-        await house.app.idle()
-        assert last_asked(house) == CHEAP
+        await bot.says("/jobs run 1")
+        await bot.app.idle()
+        assert last_asked(bot) == CHEAP
 
 
 @pytest.mark.parametrize("name", ["agent:nobody", "agent:spare"])
@@ -163,20 +163,20 @@ async def test_a_cheaper_model_that_cannot_be_asked_takes_over_nothing_and_statu
 ) -> None:
     agents = [{"id": "spare", "brain": {"provider": "groq", "model": "small"}}]
     settings = {**SOFT, "spend_soft_model": name, "agents": agents}
-    async with living(tmp_path, echo, settings) as house:
-        await spend_most(house)
-        assert (await house.says("Two")).text.startswith("Yes.")
-        assert last_asked(house) == DEAR
-        assert "`spend_soft_model` could not take over: " in (await house.says("/status")).text
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await spend_most(bot)
+        assert (await bot.says("Two")).text.startswith("Yes.")
+        assert last_asked(bot) == DEAR
+        assert "`spend_soft_model` could not take over: " in (await bot.says("/status")).text
 
 
 async def test_the_embedded_model_answers_for_free_where_that_is_named(tmp_path: Path) -> None:
     settings = {**SOFT, "spend_soft_model": "embedded"}
-    async with living(tmp_path, echo, settings) as house:
-        await spend_most(house)
-        house.app.config.saving.settle(HERE)  # type: ignore[union-attr]
-        assert house.app.config.at(HERE).model.is_free
-        assert house.app.spending.refusal(HERE) == ""
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await spend_most(bot)
+        bot.app.config.saving.settle(HERE)  # type: ignore[union-attr]
+        assert bot.app.config.at(HERE).model.is_free
+        assert bot.app.spending.refusal(HERE) == ""
 
 
 @pytest.mark.parametrize(

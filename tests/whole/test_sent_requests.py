@@ -21,7 +21,7 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -96,19 +96,19 @@ class Moody:
         return tuple(Call(name, orjson.dumps(given).decode(), "c") for name, given in picked)
 
 
-async def conversation_of(house: House) -> Conversation:
-    return await house.app.conversations.get(KEY)
+async def conversation_of(bot: TestBot) -> Conversation:
+    return await bot.app.conversations.get(KEY)
 
 
-async def rebuilt(house: House, tmp_path: Path) -> list[Rebuilt]:
+async def rebuilt(bot: TestBot, tmp_path: Path) -> list[Rebuilt]:
     """All requests that are kept, made again: those of the chat, and those of its branches."""
-    keys = await house.app.store.read(
+    keys = await bot.app.store.read(
         lambda db: db.execute_sql("SELECT key, audience FROM conversation ORDER BY id").fetchall()
     )
     pictures = Pictures(tmp_path / "data/audiences/pipe-main", lambda: 0)
     again = []
     for key in keys:
-        log = (await house.app.conversations.get(ConversationKey(*key))).turns.requests
+        log = (await bot.app.conversations.get(ConversationKey(*key))).turns.requests
         found = [await log.request(number) for number in await log.numbers()]
         again += [await rebuild(log, sent, pictures) for sent in found if sent is not None]
     return again
@@ -149,17 +149,17 @@ def commands(chance: random.Random, turn: int) -> list[str]:
     )
 
 
-async def talk(house: House, chance: random.Random, turns: int) -> None:
+async def talk(bot: TestBot, chance: random.Random, turns: int) -> None:
     for _ in range(turns):
         if chance.random() < 0.4:
-            newest = (await conversation_of(house)).context.newest
+            newest = (await conversation_of(bot)).context.newest
             for line in commands(chance, newest):
-                await house.says(line)
+                await bot.says(line)
         words = chance.choice(["Hello", "数字 und Wörter 🙂", "Tell me more", "And\nthen?"])
         seen = PNG + bytes([chance.randint(0, 3)])
         files = (Attachment("a.png", "image/png", seen),) if chance.random() < 0.3 else ()
-        await house.says(f"{words} " * chance.choice([1, 5, 300]), files=files)
-        await house.app.conversations.settle()
+        await bot.says(f"{words} " * chance.choice([1, 5, 300]), files=files)
+        await bot.app.conversations.settle()
 
 
 def same_bytes(made: bytes, sent: bytes) -> None:
@@ -190,10 +190,10 @@ async def test_each_request_is_made_again_byte_for_byte_as_it_was_sent(
         "context": {**CONTEXT, "strategy": strategy},
     }
     for life in range(2):  # the second one begins with a restart
-        async with living(tmp_path, model, settings) as house:
-            house.count = 1_000 * life  # the ids of messages
-            await talk(house, chance, 12)
-            again = await rebuilt(house, tmp_path)
+        async with run_bot(tmp_path, model, settings) as bot:
+            bot.count = 1_000 * life  # the ids of messages
+            await talk(bot, chance, 12)
+            again = await rebuilt(bot, tmp_path)
     raws = {hashlib.sha256(one.raw).hexdigest(): one.raw for one in model.own}
     assert Counter(one.sent.digest for one in again) == Counter(
         hashlib.sha256(one.raw).hexdigest() for one in model.own
@@ -209,15 +209,15 @@ async def test_each_request_is_made_again_byte_for_byte_as_it_was_sent(
 async def test_a_person_sees_what_was_sent_with_its_tokens_and_what_the_provider_reported(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, [Say("Hi."), Say("Yes.")]) as house:
-        await house.says("Hello")
-        await house.says("Really?")
-        shown = await house.says("/context request")
-        whole = await house.says("/context request r1 json")
-        newest = await house.says("/context request json")
-        first, second = (json.loads(received.raw) for received in house.server.requests)
-        sizes = [len(received.raw) for received in house.server.requests]
-        digest = hashlib.sha256(house.server.requests[1].raw).hexdigest()
+    async with run_bot(tmp_path, [Say("Hi."), Say("Yes.")]) as bot:
+        await bot.says("Hello")
+        await bot.says("Really?")
+        shown = await bot.says("/context request")
+        whole = await bot.says("/context request r1 json")
+        newest = await bot.says("/context request json")
+        first, second = (json.loads(received.raw) for received in bot.server.requests)
+        sizes = [len(received.raw) for received in bot.server.requests]
+        digest = hashlib.sha256(bot.server.requests[1].raw).hexdigest()
     assert shown.data is not None
     assert whole.data is not None
     assert whole.data["body"] == first
@@ -241,13 +241,13 @@ async def test_the_comparison_says_what_is_new_and_where_the_beginning_broke(
     tmp_path: Path,
 ) -> None:
     script = [Say("One. " * 200), Say("Two. " * 200), Say("They counted."), Say("Three.")]
-    async with living(tmp_path, script) as house:
-        await house.says("Count")
-        await house.says("On")
-        longer = await house.says("/context diff")
-        await house.says("/context compact")
-        await house.says("And on")
-        cut = await house.says("/context diff r2 r3")
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("Count")
+        await bot.says("On")
+        longer = await bot.says("/context diff")
+        await bot.says("/context compact")
+        await bot.says("And on")
+        cut = await bot.says("/context diff r2 r3")
     assert longer.data is not None
     assert longer.data["place"] == ""
     assert [line["sign"] + line["name"] for line in longer.data["lines"]] == [
@@ -267,19 +267,19 @@ async def test_the_comparison_says_what_is_new_and_where_the_beginning_broke(
 
 async def test_a_forgotten_turn_is_in_no_request_any_more_and_that_is_said(tmp_path: Path) -> None:
     script = [Say(f"Reply {number}.") for number in range(4)]
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for word in ("apple", "banana", "cherry"):
-            await house.says(f"Remember {word}")
-        await house.says("/forget t2 yes")
-        gone = await house.says("/context request r2")
-        hurt = await house.says("/context request r3")
-        rows = await everything_kept(house)
-        await house.says("Go on")
-        again = await house.says("/context request r3 json")
-        whole = await house.says("/context request")
-        await house.says("/forget chat yes")
-        after = await everything_kept(house)
-        empty = await house.says("/context request")
+            await bot.says(f"Remember {word}")
+        await bot.says("/forget t2 yes")
+        gone = await bot.says("/context request r2")
+        hurt = await bot.says("/context request r3")
+        rows = await everything_kept(bot)
+        await bot.says("Go on")
+        again = await bot.says("/context request r3 json")
+        whole = await bot.says("/context request")
+        await bot.says("/forget chat yes")
+        after = await everything_kept(bot)
+        empty = await bot.says("/context request")
     assert "not a request that is kept" in gone.text
     assert "t2 was forgotten" in hurt.text
     assert hurt.data is not None
@@ -294,7 +294,7 @@ async def test_a_forgotten_turn_is_in_no_request_any_more_and_that_is_said(tmp_p
     assert "No request of this conversation is kept yet" in empty.text
 
 
-async def everything_kept(house: House) -> tuple[Any, Any]:
+async def everything_kept(bot: TestBot) -> tuple[Any, Any]:
     """The rows of all requests, and of what stands around their messages."""
 
     def read(db: Any) -> tuple[Any, Any]:
@@ -302,22 +302,22 @@ async def everything_kept(house: House) -> tuple[Any, Any]:
         found = [db.execute_sql(f"SELECT * FROM {table}").fetchall() for table in tables]
         return found[0], found[1]
 
-    return await house.app.store.read(read)
+    return await bot.app.store.read(read)
 
 
 async def test_only_the_newest_requests_are_kept_and_none_where_that_is_set(tmp_path: Path) -> None:
     settings = {"context": {"keep_requests": 3}}
-    async with living(tmp_path, lambda request: Say("Yes."), settings) as house:
+    async with run_bot(tmp_path, lambda request: Say("Yes."), settings) as bot:
         for number in range(9):
-            await house.says(f"/config system_prompt Number {number}.")
-            await house.says(f"Question {number}")
-        requests, prefixes = await everything_kept(house)
+            await bot.says(f"/config system_prompt Number {number}.")
+            await bot.says(f"Question {number}")
+        requests, prefixes = await everything_kept(bot)
         assert 3 <= len(requests) == len(prefixes) < 3 + 4
-        assert "r7 to r9 are" in (await house.says("/context request r1")).text
-        await house.says("/config context.keep_requests 0 --here")
-        await house.says("Not noted")
-        assert await everything_kept(house) == ([], [])
-        assert "context.keep_requests` is 0" in (await house.says("/context request")).text
+        assert "r7 to r9 are" in (await bot.says("/context request r1")).text
+        await bot.says("/config context.keep_requests 0 --here")
+        await bot.says("Not noted")
+        assert await everything_kept(bot) == ([], [])
+        assert "context.keep_requests` is 0" in (await bot.says("/context request")).text
 
 
 async def test_a_secret_is_in_no_row_and_no_reply(tmp_path: Path) -> None:
@@ -326,12 +326,12 @@ model: gpt-4o-mini
 system_prompt: "The password is {{secret.DOOR_PASSWORD}}."
 """
     secret = {"DOOR_PASSWORD": "swordfish-in-the-well"}
-    async with living(tmp_path, [Say("Yes.")], config, secret) as house:
-        await house.says("Is swordfish-in-the-well right?")
-        shown = await house.says("/context request json")
-        readable = await house.says("/context request")
-        rows = await everything_kept(house)
-        assert "swordfish-in-the-well" in str(house.server.requests[0].body)
+    async with run_bot(tmp_path, [Say("Yes.")], config, secret) as bot:
+        await bot.says("Is swordfish-in-the-well right?")
+        shown = await bot.says("/context request json")
+        readable = await bot.says("/context request")
+        rows = await everything_kept(bot)
+        assert "swordfish-in-the-well" in str(bot.server.requests[0].body)
     assert "swordfish" not in shown.text + str(shown.data) + readable.text + str(rows)
     assert "***" in str(shown.data)
 
@@ -350,12 +350,12 @@ async def test_a_request_that_was_refused_and_one_without_an_answer_are_kept_too
     def model(request: Received) -> Answer:
         return next(left) if "tools" in request.body else Say("Hello was said.")
 
-    async with living(tmp_path, model) as house:
-        await house.says("Hello " * 200)
-        await house.says("Again " * 200)
-        outcomes = [one.sent.outcome for one in await rebuilt(house, tmp_path)]
-        refused = await house.says("/context request r2")
-        broken = await house.says("/context request r3")
+    async with run_bot(tmp_path, model) as bot:
+        await bot.says("Hello " * 200)
+        await bot.says("Again " * 200)
+        outcomes = [one.sent.outcome for one in await rebuilt(bot, tmp_path)]
+        refused = await bot.says("/context request r2")
+        broken = await bot.says("/context request r3")
     assert outcomes == ["answered", "too long", "", "answered"]
     assert "refused it as too long" in refused.text
     assert "No answer came of it" in broken.text
@@ -367,16 +367,16 @@ async def test_what_was_sent_costs_no_commit_of_its_own(tmp_path: Path) -> None:
         folder = tmp_path / str(keep)
         folder.mkdir()
         settings = {"context": {"keep_requests": keep}}
-        async with living(folder, lambda request: Say("Yes."), settings) as house:
-            await house.says("Hello")
-            counts[keep] = await commits(house)
+        async with run_bot(folder, lambda request: Say("Yes."), settings) as bot:
+            await bot.says("Hello")
+            counts[keep] = await commits(bot)
     assert counts[0] == counts[20]
 
 
-async def commits(house: House) -> int:
+async def commits(bot: TestBot) -> int:
     """How many transactions one message takes."""
     writes = 0
-    store = house.app.store
+    store = bot.app.store
     inner = store.write
 
     async def counted(*work: Any, **how: Any) -> Any:
@@ -385,8 +385,8 @@ async def commits(house: House) -> int:
         return await inner(*work, **how)
 
     store.write = counted  # type: ignore[method-assign]  # it is counted, and carried out
-    await house.says("Once more")
-    await house.app.conversations.settle()
+    await bot.says("Once more")
+    await bot.app.conversations.settle()
     store.write = inner  # type: ignore[method-assign]
     return writes
 
@@ -397,25 +397,25 @@ async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: 
     def talker(request: Received) -> Answer:
         return Say("A long answer." + " And so on." * 80 if "tools" in request.body else "Plans.")
 
-    async with living(tmp_path, talker, {"agent_max_context_turns": 6}) as house:
+    async with run_bot(tmp_path, talker, {"agent_max_context_turns": 6}) as bot:
         for number in range(1, 8):
-            await house.says(f"Question {number}")
-            await house.app.conversations.settle()
-        found = await house.says("/context diff r6 r7")
+            await bot.says(f"Question {number}")
+            await bot.app.conversations.settle()
+        found = await bot.says("/context diff r6 r7")
     shown = re.sub(r" And so on.*", "", found.text.partition("```diff\n")[2].partition("```")[0])
     sizes = re.compile(r"[\d.]+k? (tokens|of)|\d+ →")
     assert sizes.sub("", shown) == sizes.sub("", example("context.md", "diff"))
 
 
 async def test_all_requests_that_are_kept_are_listed(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("One."), Say("Two.")]) as house:
+    async with run_bot(tmp_path, [Say("One."), Say("Two.")]) as bot:
         assert (
             "No request of this conversation is kept yet"
-            in (await house.says("/context requests")).text
+            in (await bot.says("/context requests")).text
         )
-        await house.says("one")
-        await house.says("two")
-        told = await house.says("/context requests")
+        await bot.says("one")
+        await bot.says("two")
+        told = await bot.says("/context requests")
         assert "| r2" in told.text
         assert told.data
         assert [one["id"] for one in told.data["requests"]] == ["r1", "r2"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 SUMMARY = "<summary-of-earlier-turns>\nThey talked.\n</summary-of-earlier-turns>\n\n"
 
@@ -20,30 +20,30 @@ def echo(request: Received) -> Answer:
     return Say(f"reply {str(request.body['messages'][-1]['content']).split()[-1]}")
 
 
-def turns_sent(house: House) -> list[str]:
+def turns_sent(bot: TestBot) -> list[str]:
     """What the last request of a turn held, without the system prompt."""
-    requests = [request for request in house.server.requests if "tools" in request.body]
+    requests = [request for request in bot.server.requests if "tools" in request.body]
     return [str(message["content"]) for message in requests[-1].body["messages"][1:]]
 
 
-async def talk(house: House, count: int, start: int = 1) -> None:
+async def talk(bot: TestBot, count: int, start: int = 1) -> None:
     for number in range(start, start + count):
-        await house.says(f"question {number}")
-        await house.app.conversations.settle()
+        await bot.says(f"question {number}")
+        await bot.app.conversations.settle()
 
 
 async def test_the_21st_turn_sends_turns_11_to_21_with_a_summary_of_the_rest(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 20)
-        assert len(turns_sent(house)) == 39
-        await talk(house, 1, start=21)
-        sent = turns_sent(house)
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 20)
+        assert len(turns_sent(bot)) == 39
+        await talk(bot, 1, start=21)
+        sent = turns_sent(bot)
         assert sent[0] == f"{SUMMARY}question 11"
         assert sent[1:3] == ["reply 11", "question 12"]
         assert sent[-1] == "question 21"
-        history = (await house.says("/context")).text
+        history = (await bot.says("/context")).text
     assert "t11 to t21" in history
     (file,) = (tmp_path / "data" / "audiences" / "pipe-main" / "memory").glob("*.md")
     assert file.read_text().count("They talked.") == 1
@@ -51,35 +51,35 @@ async def test_the_21st_turn_sends_turns_11_to_21_with_a_summary_of_the_rest(
 
 
 async def test_what_the_person_said_is_stored_without_the_summary(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 4}) as house:
-        await talk(house, 6)
-        rows = await house.app.store.read(
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 4}) as bot:
+        await talk(bot, 6)
+        rows = await bot.app.store.read(
             lambda db: db.execute_sql("SELECT text FROM message WHERE role = 'user'").fetchall()
         )
     assert [text for (text,) in rows] == [f"question {number}" for number in range(1, 7)]
 
 
 async def test_the_limit_is_changed_in_the_chat_and_holds_at_once(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 8)
-        await house.says("/config agent_max_context_turns 4")
-        await talk(house, 1, start=9)
-        assert turns_sent(house)[0].endswith("question 7")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 8)
+        await bot.says("/config agent_max_context_turns 4")
+        await talk(bot, 1, start=9)
+        assert turns_sent(bot)[0].endswith("question 7")
 
 
 async def test_a_limit_for_one_conversation_leaves_the_others_alone(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("/config agent_max_context_turns 2 --here", chat="a")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("/config agent_max_context_turns 2 --here", chat="a")
         for number in range(1, 6):
-            await house.says(f"question {number}", chat="a")
-            await house.says(f"question {number}", chat="b")
+            await bot.says(f"question {number}", chat="a")
+            await bot.says(f"question {number}", chat="b")
         sent = {
             request.body["messages"][-1]["content"]: len(request.body["messages"])
-            for request in house.server.requests
+            for request in bot.server.requests
             if "tools" in request.body
         }
-        a = (await house.says("/context", chat="a")).data or {}
-        b = (await house.says("/context", chat="b")).data or {}
+        a = (await bot.says("/context", chat="a")).data or {}
+        b = (await bot.says("/context", chat="b")).data or {}
     assert sent["question 5"] == 10
     assert len(a["turns"]) <= 2
     assert len(b["turns"]) == 5
@@ -99,18 +99,18 @@ async def test_a_result_over_20000_characters_is_clipped_in_later_turns_only(
     folder.mkdir(parents=True)
     line = "x" * 99 + "\n"
     (folder / "long.txt").write_text((line * 300)[:25_000])
-    async with living(tmp_path, script) as house:
-        await house.says("look")
-        fresh = turns_sent(house)[-1]
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("look")
+        fresh = turns_sent(bot)[-1]
         # The tool adds words of its own; what is stored is brought to the exact length.
-        await house.app.store.write(
+        await bot.app.store.write(
             lambda db: db.execute_sql(
                 "UPDATE message SET text = ? WHERE role = 'tool'", ("y" * length,)
             )
         )
-    async with living(tmp_path, script, {"restore": "exact"}) as house:
-        await house.says("and now?")
-        (later,) = [text for text in turns_sent(house) if "yyy" in text]
+    async with run_bot(tmp_path, script, {"restore": "exact"}) as bot:
+        await bot.says("and now?")
+        (later,) = [text for text in turns_sent(bot) if "yyy" in text]
     assert len(fresh) > 20_000
     assert ("y" * length in later) is not clipped
     if clipped:
@@ -128,69 +128,69 @@ async def test_under_five_turns_over_the_budget_are_squeezed(tmp_path: Path) -> 
     folder = tmp_path / "data" / "audiences" / "pipe-main" / "files"
     folder.mkdir(parents=True)
     (folder / "long.txt").write_text("some words in a line\n" * 250)
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for _ in range(3):
-            await house.says("look")
-        assert sum(len(text) > 3_000 for text in turns_sent(house)) == 3
-        await house.says("/config agent_max_context_tokens 4000")
-        await house.says("and now?")
-        assert turns_sent(house) == ["look", "Seen.", "look", "Seen.", "look", "Seen.", "and now?"]
+            await bot.says("look")
+        assert sum(len(text) > 3_000 for text in turns_sent(bot)) == 3
+        await bot.says("/config agent_max_context_tokens 4000")
+        await bot.says("and now?")
+        assert turns_sent(bot) == ["look", "Seen.", "look", "Seen.", "look", "Seen.", "and now?"]
 
 
 async def test_a_restart_restores_three_turns_as_text_and_undo_brings_all_back(
     tmp_path: Path,
 ) -> None:
     settings = {"restore": "recent"}
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 10)
-    async with living(tmp_path, echo, settings) as house:
-        await house.says("/context")
-        await house.app.conversations.settle()
-        await talk(house, 1, start=11)
-        assert turns_sent(house) == [
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 10)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await bot.says("/context")
+        await bot.app.conversations.settle()
+        await talk(bot, 1, start=11)
+        assert turns_sent(bot) == [
             f"{SUMMARY}question 8", "reply 8", "question 9", "reply 9", "question 10", "reply 10",
             "question 11",
         ]  # fmt: skip
-        assert "restart" in (await house.says("/context undo")).text
-        await talk(house, 1, start=12)
-        assert len(turns_sent(house)) == 23
+        assert "restart" in (await bot.says("/context undo")).text
+        await talk(bot, 1, start=12)
+        assert len(turns_sent(bot)) == 23
 
 
 async def test_an_exact_restart_sends_the_very_same_beginning(tmp_path: Path) -> None:
     settings = {"restore": "exact", "agent_max_context_turns": 6}
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 10)
-        before = turns_sent(house)
-    async with living(tmp_path, echo, settings) as house:
-        await talk(house, 1, start=11)
-        assert turns_sent(house)[: len(before)] == before
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 10)
+        before = turns_sent(bot)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 1, start=11)
+        assert turns_sent(bot)[: len(before)] == before
 
 
 async def test_a_clear_holds_over_a_restart_and_can_be_undone(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"restore": "exact"}) as house:
-        await talk(house, 3)
-        assert "t1 to t3" in (await house.says("/context clear")).text
-    async with living(tmp_path, echo, {"restore": "exact"}) as house:
-        await talk(house, 1, start=4)
-        assert turns_sent(house) == ["question 4"]
-        await house.says("/context undo")
-        await talk(house, 1, start=5)
-        assert len(turns_sent(house)) == 9
+    async with run_bot(tmp_path, echo, {"restore": "exact"}) as bot:
+        await talk(bot, 3)
+        assert "t1 to t3" in (await bot.says("/context clear")).text
+    async with run_bot(tmp_path, echo, {"restore": "exact"}) as bot:
+        await talk(bot, 1, start=4)
+        assert turns_sent(bot) == ["question 4"]
+        await bot.says("/context undo")
+        await talk(bot, 1, start=5)
+        assert len(turns_sent(bot)) == 9
 
 
 async def test_a_frame_that_fills_the_window_is_told_with_its_sizes(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"context": {"max_tokens": 500}}) as house:
-        reply = await house.says("Hello")
-        assert not house.server.requests, "nothing is sent that can't fit"
+    async with run_bot(tmp_path, echo, {"context": {"max_tokens": 500}}) as bot:
+        reply = await bot.says("Hello")
+        assert not bot.server.requests, "nothing is sent that can't fit"
     assert "500" in reply.text
     assert "tools" in reply.text
     assert "context.max_tokens" in reply.text
 
 
 async def test_the_cost_of_a_chat_has_its_summaries_in_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"agent_max_context_turns": 4}) as house:
-        await talk(house, 6)
-        data: Any = (await house.says("/context")).data
-        assert data["calls"] == 6 + sum("tools" not in r.body for r in house.server.requests)
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 4}) as bot:
+        await talk(bot, 6)
+        data: Any = (await bot.says("/context")).data
+        assert data["calls"] == 6 + sum("tools" not in r.body for r in bot.server.requests)
         assert data["calls"] > 6
         assert data["cost"] > 0

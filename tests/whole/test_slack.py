@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.fakes.slack_methods import SlackRefusal
 from tests.fakes.slack_server import SlackServer
-from tests.whole.slack_house import SlackHouse, at_slack
+from tests.whole.slack_testbot import SlackTestBot, at_slack
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 
@@ -19,90 +19,88 @@ def echo(request: Received) -> Answer:
     return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
-async def answers(house: SlackHouse, words: str) -> list[str]:
+async def answers(bot: SlackTestBot, words: str) -> list[str]:
     """All messages with these words, once the bot has nothing more to do."""
-    await house.is_idle()
-    return [message.text for message in house.slack.said if words in message.text]
+    await bot.is_idle()
+    return [message.text for message in bot.slack.said if words in message.text]
 
 
 async def test_a_message_is_answered_with_its_markup(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello, **Ann** <!channel>!")]) as house:
-        house.ann.says("Hi")
-        answer = await house.slack.shown("Hello, Ann <!channel>!")
+    async with at_slack(tmp_path, [Say("Hello, **Ann** <!channel>!")]) as bot:
+        bot.ann.says("Hi")
+        answer = await bot.slack.shown("Hello, Ann <!channel>!")
         assert answer.marked("bold") == ["Ann"]
-        assert house.sent_to_model()[-1] == {"role": "user", "content": "Hi"}
+        assert bot.sent_to_model()[-1] == {"role": "user", "content": "Hi"}
 
 
 async def test_an_answer_streams_into_one_message_which_its_final_text_replaces(
     tmp_path: Path,
 ) -> None:
-    async with at_slack(tmp_path, [Hang("Once **upon** a time")]) as house:
-        house.ann.says("Tell me a story")
-        draft = await house.slack.shown("Once upon a time …")
+    async with at_slack(tmp_path, [Hang("Once **upon** a time")]) as bot:
+        bot.ann.says("Tell me a story")
+        draft = await bot.slack.shown("Once upon a time …")
         assert draft.marked("bold") == ["upon"]
-        house.ann.says("/stop")
-        await house.slack.until(
-            lambda: draft.text == "Once upon a time\n\n(Stopped, as you asked.)"
-        )
-        assert len(await answers(house, "Once upon")) == 1
+        bot.ann.says("/stop")
+        await bot.slack.until(lambda: draft.text == "Once upon a time\n\n(Stopped, as you asked.)")
+        assert len(await answers(bot, "Once upon")) == 1
 
 
 async def test_a_long_answer_comes_in_several_messages_with_its_code_as_code(
     tmp_path: Path,
 ) -> None:
     code = "\n".join(f"line_{n} = {n}  # < & > 😀" for n in range(400))
-    async with at_slack(tmp_path, [Say(f"Here:\n\n```python\n{code}\n```\n\nDone.")]) as house:
-        house.ann.says("Write code")
-        await house.slack.shown("Done.")
-        await house.is_idle()
-        parts = [part for message in house.slack.said for part in message.marked("pre")]
+    async with at_slack(tmp_path, [Say(f"Here:\n\n```python\n{code}\n```\n\nDone.")]) as bot:
+        bot.ann.says("Write code")
+        await bot.slack.shown("Done.")
+        await bot.is_idle()
+        parts = [part for message in bot.slack.said for part in message.marked("pre")]
         assert "\n".join(parts) == code
         assert len(parts) > 2
 
 
 async def test_a_huge_answer_comes_as_a_file(tmp_path: Path) -> None:
     words = "word " * 20_000
-    async with at_slack(tmp_path, [Say(words)]) as house:
-        house.ann.says("Write a book")
-        message = await house.slack.shown("This reply is too long for a message")
+    async with at_slack(tmp_path, [Say(words)]) as bot:
+        bot.ann.says("Write a book")
+        message = await bot.slack.shown("This reply is too long for a message")
         (number,) = message.files
-        assert house.slack.contents[number].decode().strip() == words.strip()
-        assert house.slack.files[number]["name"] == "answer.md"
+        assert bot.slack.contents[number].decode().strip() == words.strip()
+        assert bot.slack.files[number]["name"] == "answer.md"
 
 
 async def test_events_that_come_again_are_answered_once(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        general = house.slack.channel()
-        house.ann.says("Hi")
-        house.ann.mentions("hello", general)
-        house.ann.commands("whoami")
-        await house.slack.shown("re: Hi")
-        await house.slack.shown("hello", general)
-        await house.slack.shown("You are slack/")
-        await house.is_idle()
-        house.slack.delivery.redeliver()
-        await house.is_idle()
-        assert len(house.model.requests) == 2
-        assert len(house.slack.said) == 3
+    async with at_slack(tmp_path, echo) as bot:
+        general = bot.slack.channel()
+        bot.ann.says("Hi")
+        bot.ann.mentions("hello", general)
+        bot.ann.commands("whoami")
+        await bot.slack.shown("re: Hi")
+        await bot.slack.shown("hello", general)
+        await bot.slack.shown("You are slack/")
+        await bot.is_idle()
+        bot.slack.delivery.redeliver()
+        await bot.is_idle()
+        assert len(bot.model.requests) == 2
+        assert len(bot.slack.said) == 3
 
 
 async def test_messages_that_come_at_once_are_taken_in_their_order(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
+    async with at_slack(tmp_path, echo) as bot:
         for number in range(8):
-            house.ann.says(f"message {number}")
-        await house.slack.shown("message 7")
-        await house.is_idle()
-        asked = [str(message["content"]) for message in house.sent_to_model()]
+            bot.ann.says(f"message {number}")
+        await bot.slack.shown("message 7")
+        await bot.is_idle()
+        asked = [str(message["content"]) for message in bot.sent_to_model()]
         places = [next(n for n, a in enumerate(asked) if f"message {k}" in a) for k in range(8)]
         assert places == sorted(places)
 
 
 async def test_what_no_bot_has_confirmed_is_brought_to_the_next_one(tmp_path: Path) -> None:
     async with SlackServer() as slack:
-        async with at_slack(tmp_path, echo, slack=slack) as house:
-            house.ann.says("first")
+        async with at_slack(tmp_path, echo, slack=slack) as bot:
+            bot.ann.says("first")
             await slack.shown("re: first")
-        house.ann.says("second")
+        bot.ann.says("second")
         async with at_slack(tmp_path, echo, slack=slack):
             await slack.shown("re: second")
             await slack.until(lambda: not slack.delivery.waiting)
@@ -112,25 +110,25 @@ async def test_what_no_bot_has_confirmed_is_brought_to_the_next_one(tmp_path: Pa
 async def test_an_edited_message_is_answered_anew_and_one_that_got_a_preview_is_not(
     tmp_path: Path,
 ) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        said = house.ann.says("one")
-        await house.slack.shown("re: one")
-        house.slack.change(said, said.as_json())  # a link's preview came
-        house.ann.edits(said, "two")
-        await house.slack.shown("re: two")
-        house.ann.deletes(said)
-        await house.is_idle()
-        assert len(house.model.requests) == 2
+    async with at_slack(tmp_path, echo) as bot:
+        said = bot.ann.says("one")
+        await bot.slack.shown("re: one")
+        bot.slack.change(said, said.as_json())  # a link's preview came
+        bot.ann.edits(said, "two")
+        await bot.slack.shown("re: two")
+        bot.ann.deletes(said)
+        await bot.is_idle()
+        assert len(bot.model.requests) == 2
 
 
 async def test_pictures_reach_the_model_and_documents_its_folder(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        house.ann.sends("cat.png", PNG, "image/png", "What is this?")
-        await house.slack.shown("What is this?")
-        parts = house.sent_to_model()[-1]["content"]
+    async with at_slack(tmp_path, echo) as bot:
+        bot.ann.sends("cat.png", PNG, "image/png", "What is this?")
+        await bot.slack.shown("What is this?")
+        parts = bot.sent_to_model()[-1]["content"]
         assert [part["type"] for part in parts if part["type"] != "text"] == ["image_url"]
-        house.ann.sends("note.txt", b"remember the milk", "text/plain", "Keep it")
-        await house.slack.shown("Keep it")
+        bot.ann.sends("note.txt", b"remember the milk", "text/plain", "Keep it")
+        await bot.slack.shown("Keep it")
         assert kept_files(tmp_path) == {"note.txt": "remember the milk"}
 
 
@@ -140,39 +138,39 @@ def kept_files(folder: Path) -> dict[str, str]:
 
 
 async def test_a_file_that_slack_does_not_give_is_said(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        house.slack.scopes.remove("files:read")
-        house.ann.sends("note.txt", b"secret", "text/plain", "Keep it")
-        await house.slack.shown("I did not get note.txt")
-        await house.slack.shown("re: Keep it")
+    async with at_slack(tmp_path, echo) as bot:
+        bot.slack.scopes.remove("files:read")
+        bot.ann.sends("note.txt", b"secret", "text/plain", "Keep it")
+        await bot.slack.shown("I did not get note.txt")
+        await bot.slack.shown("re: Keep it")
 
 
 async def test_buttons_do_what_is_on_them_and_only_for_those_who_are_let_in(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hi.")]) as house:
-        house.ann.says("Hello")
-        await house.slack.shown("Hi.")
-        house.ann.commands("context")
-        context = await house.slack.shown("50k tokens")
+    async with at_slack(tmp_path, [Say("Hi.")]) as bot:
+        bot.ann.says("Hello")
+        await bot.slack.shown("Hi.")
+        bot.ann.commands("context")
+        context = await bot.slack.shown("50k tokens")
         assert {"Details", "Compact", "Clear"} <= set(context.buttons)
-        mallory = house.slack.person("Mallory")
+        mallory = bot.slack.person("Mallory")
         mallory.presses(context, "Clear")
-        house.ann.presses(context, "Clear")
-        question = await house.slack.shown("are you sure?")
-        house.ann.presses(question, next(one for one in question.buttons if "Yes" in one))
-        await house.slack.until(lambda: question in house.slack.deleted)
-        house.ann.commands("context")
-        await house.is_idle()
-        asked = [m for m in house.slack.said if "are you sure?" in m.text]
+        bot.ann.presses(context, "Clear")
+        question = await bot.slack.shown("are you sure?")
+        bot.ann.presses(question, next(one for one in question.buttons if "Yes" in one))
+        await bot.slack.until(lambda: question in bot.slack.deleted)
+        bot.ann.commands("context")
+        await bot.is_idle()
+        asked = [m for m in bot.slack.said if "are you sure?" in m.text]
         assert not asked
 
 
 async def test_a_reaction_stops_an_answer(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Hang("Once upon a time")]) as house:
-        house.ann.says("Tell me a story")
-        draft = await house.slack.shown("Once upon a time …")
-        house.ann.reacts(draft, "tada")
-        house.ann.reacts(draft, "octagonal_sign")
-        await house.slack.until(lambda: "Stopped, as you asked" in draft.text)
+    async with at_slack(tmp_path, [Hang("Once upon a time")]) as bot:
+        bot.ann.says("Tell me a story")
+        draft = await bot.slack.shown("Once upon a time …")
+        bot.ann.reacts(draft, "tada")
+        bot.ann.reacts(draft, "octagonal_sign")
+        await bot.slack.until(lambda: "Stopped, as you asked" in draft.text)
 
 
 async def test_a_reaction_approves_in_a_thread_of_a_channel(
@@ -181,39 +179,39 @@ async def test_a_reaction_approves_in_a_thread_of_a_channel(
     script = [Say(calls=(Call("shell", '{"command": "echo done"}', "c1"),)), Say("It is done.")]
     monkeypatch.setattr("plugins.builtin.shell._BOX", [False])
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
-    async with at_slack(tmp_path, script, settings) as house:
-        house.ann.mentions("do it", house.slack.channel())
-        question = await house.slack.shown("echo done")
+    async with at_slack(tmp_path, script, settings) as bot:
+        bot.ann.mentions("do it", bot.slack.channel())
+        question = await bot.slack.shown("echo done")
         assert question.thread
-        house.slack.person("Mallory").reacts(question, "+1")
-        house.ann.reacts(question, "+1::skin-tone-4")
-        answer = await house.slack.shown("It is done.")
+        bot.slack.person("Mallory").reacts(question, "+1")
+        bot.ann.reacts(question, "+1::skin-tone-4")
+        answer = await bot.slack.shown("It is done.")
         assert answer.thread == question.thread
 
 
 async def test_a_slash_command_is_a_command_or_a_message(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        house.ann.commands("whoami")
-        await house.slack.shown(f"You are slack/{house.ann.id}, an owner")
-        house.ann.commands("")
-        await house.slack.shown("/context")
-        house.ann.commands("What is R&amp;D?")
-        await house.slack.shown("re: What is R&D?")
+    async with at_slack(tmp_path, echo) as bot:
+        bot.ann.commands("whoami")
+        await bot.slack.shown(f"You are slack/{bot.ann.id}, an owner")
+        bot.ann.commands("")
+        await bot.slack.shown("/context")
+        bot.ann.commands("What is R&amp;D?")
+        await bot.slack.shown("re: What is R&D?")
 
 
 async def test_where_the_bot_is_no_member_a_command_is_answered_to_whoever_gave_it(
     tmp_path: Path,
 ) -> None:
-    async with at_slack(tmp_path, echo) as house:
+    async with at_slack(tmp_path, echo) as bot:
         for kind in ("channel", "group"):
-            place = house.slack.channel(f"C-{kind}", kind, joined=False)
-            house.ann.commands("whoami", place)
-            house.ann.commands(f"hello, {kind}", place)
-            await house.slack.until(
-                lambda: any(kind in one and "re: " in one for one in house.slack.whispers)  # noqa: B023
+            place = bot.slack.channel(f"C-{kind}", kind, joined=False)
+            bot.ann.commands("whoami", place)
+            bot.ann.commands(f"hello, {kind}", place)
+            await bot.slack.until(
+                lambda: any(kind in one and "re: " in one for one in bot.slack.whispers)  # noqa: B023
             )
-        assert sum("You are slack/" in one for one in house.slack.whispers) == 2
-        assert not [message for message in house.slack.said if message.channel != house.ann.dm]
+        assert sum("You are slack/" in one for one in bot.slack.whispers) == 2
+        assert not [message for message in bot.slack.said if message.channel != bot.ann.dm]
 
 
 async def test_where_the_bot_is_no_member_nobody_sees_the_answer_to_another(
@@ -232,67 +230,67 @@ async def test_where_the_bot_is_no_member_nobody_sees_the_answer_to_another(
 
 
 async def test_a_stranger_is_refused_and_nothing_is_fetched_for_them(tmp_path: Path) -> None:
-    async with at_slack(tmp_path) as house:
-        bob = house.slack.person("Bob", "de-DE")
+    async with at_slack(tmp_path) as bot:
+        bob = bot.slack.person("Bob", "de-DE")
         bob.sends("note.txt", b"hello", "text/plain", "Hi")
-        await house.slack.shown("/pair", bob.dm)
-        await house.is_idle()
-        assert not house.slack.made("files.info")
+        await bot.slack.shown("/pair", bob.dm)
+        await bot.is_idle()
+        assert not bot.slack.made("files.info")
 
 
 async def test_slack_says_its_own_words_in_the_language_of_the_person(tmp_path: Path) -> None:
     async with SlackServer() as slack:
         slack.person("Eva", "de-DE")
-        async with at_slack(tmp_path, slack=slack) as house:
-            house.ann.says("/whoami")
+        async with at_slack(tmp_path, slack=slack) as bot:
+            bot.ann.says("/whoami")
             await slack.shown("Du bist")
 
 
 async def test_when_slack_asks_to_wait_the_reply_waits_as_long(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello!")]) as house:
-        house.slack.limit(17, "chat.postMessage", "users.info")
-        house.ann.says("Hi")
-        await house.slack.shown("Hello!")
-        assert house.slept.count(17) >= 2
+    async with at_slack(tmp_path, [Say("Hello!")]) as bot:
+        bot.slack.limit(17, "chat.postMessage", "users.info")
+        bot.ann.says("Hi")
+        await bot.slack.shown("Hello!")
+        assert bot.slept.count(17) >= 2
 
 
 async def test_when_slack_fails_the_reply_is_sent_again(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello!")]) as house:
+    async with at_slack(tmp_path, [Say("Hello!")]) as bot:
         errors = ("internal_error", "service_unavailable")
-        house.slack.fail("chat.postMessage", *map(SlackRefusal, errors))
-        house.ann.says("Hi")
-        await house.slack.shown("Hello!")
-        assert len(await answers(house, "Hello!")) == 1
+        bot.slack.fail("chat.postMessage", *map(SlackRefusal, errors))
+        bot.ann.says("Hi")
+        await bot.slack.shown("Hello!")
+        assert len(await answers(bot, "Hello!")) == 1
 
 
 async def test_markup_that_slack_refuses_goes_as_plain_text(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello, **Ann**!")]) as house:
-        house.channel.platform.traits = house.channel.platform.traits.__class__(
-            longest=3_000, message_id=house.channel.platform.traits.message_id
+    async with at_slack(tmp_path, [Say("Hello, **Ann**!")]) as bot:
+        bot.channel.platform.traits = bot.channel.platform.traits.__class__(
+            longest=3_000, message_id=bot.channel.platform.traits.message_id
         )
-        house.slack.fail("chat.postMessage", SlackRefusal("invalid_blocks"))
-        house.ann.says("Hi")
-        answer = await house.slack.shown("Hello, **Ann**!")
+        bot.slack.fail("chat.postMessage", SlackRefusal("invalid_blocks"))
+        bot.ann.says("Hi")
+        answer = await bot.slack.shown("Hello, **Ann**!")
         assert answer.blocks[0]["type"] == "section"
 
 
 async def test_a_reply_to_a_channel_that_is_no_more_is_dropped(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        general = house.slack.channel()
-        house.ann.mentions("Hi", general)
-        house.slack.channels[general] = "archived"
-        await house.slack.called("chat.postMessage")
-        await house.is_idle()
-        house.ann.says("still there?")
-        await house.slack.shown("re: still there?")
+    async with at_slack(tmp_path, echo) as bot:
+        general = bot.slack.channel()
+        bot.ann.mentions("Hi", general)
+        bot.slack.channels[general] = "archived"
+        await bot.slack.called("chat.postMessage")
+        await bot.is_idle()
+        bot.ann.says("still there?")
+        await bot.slack.shown("re: still there?")
 
 
 async def test_the_status_shows_that_the_bot_thinks_where_there_is_a_thread(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Hang("Once")]) as house:
-        general = house.slack.channel()
-        said = house.ann.mentions("think", general)
-        await house.slack.shown("Once")
-        (status, *_) = await house.slack.called("assistant.threads.setStatus")
+    async with at_slack(tmp_path, [Hang("Once")]) as bot:
+        general = bot.slack.channel()
+        said = bot.ann.mentions("think", general)
+        await bot.slack.shown("Once")
+        (status, *_) = await bot.slack.called("assistant.threads.setStatus")
         assert (status["thread_ts"], status["status"]) == (said.ts, "is thinking…")
-        house.ann.mentions("/stop", general, said.ts)
-        await house.slack.shown("Stopped")
+        bot.ann.mentions("/stop", general, said.ts)
+        await bot.slack.shown("Stopped")

@@ -22,104 +22,104 @@ from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.slack_methods import SlackRefusal
 from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer
-from tests.whole.slack_house import EVENTS_API, SlackHouse, at_slack
+from tests.whole.slack_testbot import EVENTS_API, SlackTestBot, at_slack
 from tests.whole.test_slack import echo
 
 
 async def test_after_a_broken_connection_it_goes_on(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
+    async with at_slack(tmp_path, echo) as bot:
         for number in range(3):
-            house.ann.says(f"message {number}")
-            await house.slack.shown(f"re: message {number}")
-            await house.slack.delivery.cut()
-        house.ann.says("last")
-        await house.slack.shown("re: last")
-        assert house.channel.health.state == "up"
-        assert all(seconds < 40 for seconds in house.slept)
+            bot.ann.says(f"message {number}")
+            await bot.slack.shown(f"re: message {number}")
+            await bot.slack.delivery.cut()
+        bot.ann.says("last")
+        await bot.slack.shown("re: last")
+        assert bot.channel.health.state == "up"
+        assert all(seconds < 40 for seconds in bot.slept)
 
 
 async def test_a_connection_that_slack_renews_has_no_gap(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        delivery = house.slack.delivery
-        await house.slack.until(lambda: delivery.connections)
+    async with at_slack(tmp_path, echo) as bot:
+        delivery = bot.slack.delivery
+        await bot.slack.until(lambda: delivery.connections)
         for number, reason in enumerate(("warning", "refresh_requested")):
             old = {*delivery.connections}
             await delivery.refresh(reason)
-            house.ann.says(f"message {number}")
-            await house.slack.shown(f"re: message {number}")
-            await house.slack.until(
+            bot.ann.says(f"message {number}")
+            await bot.slack.shown(f"re: message {number}")
+            await bot.slack.until(
                 partial(lambda old: delivery.connections and not old & {*delivery.connections}, old)
             )
-        assert house.slept == []  # it did not count as a failure
+        assert bot.slept == []  # it did not count as a failure
 
 
 async def test_hours_of_outage_are_waited_out_and_known(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        house.ann.says("before")
-        await house.slack.shown("re: before")
-        await house.slack.outage(True)
-        house.ann.says("meanwhile")
-        await house.slack.until(lambda: len(house.slept) > 20)
-        assert house.channel.health.state == "troubled"
-        assert "slack" in house.channel.health.reason.lower() or house.channel.health.reason
-        await house.slack.outage(False)
-        await house.slack.shown("re: meanwhile")
-        await house.slack.until(lambda: house.channel.health.state == "up")
-        assert max(house.slept) > 20  # with longer and longer waits
+    async with at_slack(tmp_path, echo) as bot:
+        bot.ann.says("before")
+        await bot.slack.shown("re: before")
+        await bot.slack.outage(True)
+        bot.ann.says("meanwhile")
+        await bot.slack.until(lambda: len(bot.slept) > 20)
+        assert bot.channel.health.state == "troubled"
+        assert "slack" in bot.channel.health.reason.lower() or bot.channel.health.reason
+        await bot.slack.outage(False)
+        await bot.slack.shown("re: meanwhile")
+        await bot.slack.until(lambda: bot.channel.health.state == "up")
+        assert max(bot.slept) > 20  # with longer and longer waits
 
 
 @pytest.mark.parametrize("code", ["token_revoked", "account_inactive", "invalid_auth"])
 async def test_a_token_that_is_revoked_is_a_sentence_for_the_owner(
     tmp_path: Path, code: str
 ) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        house.ann.says("before")
-        await house.slack.shown("re: before")
-        await house.slack.revoke(code)
-        await until_down(house)
-        assert "install the app again" in house.channel.health.reason
+    async with at_slack(tmp_path, echo) as bot:
+        bot.ann.says("before")
+        await bot.slack.shown("re: before")
+        await bot.slack.revoke(code)
+        await until_down(bot)
+        assert "install the app again" in bot.channel.health.reason
 
 
-async def until_down(house: SlackHouse) -> None:
+async def until_down(bot: SlackTestBot) -> None:
     """Wait until the channel has ended for good."""
-    await asyncio.wait({house.running}, timeout=30)
-    assert house.channel.health.state == "down"
+    await asyncio.wait({bot.running}, timeout=30)
+    assert bot.channel.health.state == "down"
 
 
 async def test_an_app_that_is_removed_says_so_at_once(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        await house.slack.until(lambda: house.slack.delivery.connections)
-        await house.slack.revoke(tells=True)
-        await until_down(house)
-        assert "removed from the Slack workspace" in house.channel.health.reason
+    async with at_slack(tmp_path, echo) as bot:
+        await bot.slack.until(lambda: bot.slack.delivery.connections)
+        await bot.slack.revoke(tells=True)
+        await until_down(bot)
+        assert "removed from the Slack workspace" in bot.channel.health.reason
 
 
 async def test_a_ticket_that_is_used_up_and_a_token_of_a_person_end_nothing(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        await house.slack.until(lambda: house.slack.delivery.connections)
-        house.slack.emit({"type": "tokens_revoked", "tokens": {"oauth": ["U9"], "bot": []}})
-        house.slack.delivery.refuses_tickets = 2
-        await house.slack.delivery.cut()
-        house.ann.says("Hi")
-        await house.slack.shown("re: Hi")
+    async with at_slack(tmp_path, echo) as bot:
+        await bot.slack.until(lambda: bot.slack.delivery.connections)
+        bot.slack.emit({"type": "tokens_revoked", "tokens": {"oauth": ["U9"], "bot": []}})
+        bot.slack.delivery.refuses_tickets = 2
+        await bot.slack.delivery.cut()
+        bot.ann.says("Hi")
+        await bot.slack.shown("re: Hi")
 
 
 async def test_socket_mode_that_is_switched_off_is_a_sentence(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        await house.slack.until(lambda: house.slack.delivery.connections)
-        await house.slack.delivery.refresh("link_disabled")
-        await until_down(house)
-        assert "Socket Mode is switched off" in house.channel.health.reason
+    async with at_slack(tmp_path, echo) as bot:
+        await bot.slack.until(lambda: bot.slack.delivery.connections)
+        await bot.slack.delivery.refresh("link_disabled")
+        await until_down(bot)
+        assert "Socket Mode is switched off" in bot.channel.health.reason
 
 
 async def test_a_missing_permission_is_named(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as house:
-        house.slack.fail(
+    async with at_slack(tmp_path, echo) as bot:
+        bot.slack.fail(
             "apps.connections.open", SlackRefusal("missing_scope", needed="connections:write")
         )
-        await house.slack.delivery.cut()
-        await until_down(house)
-        assert "lacks the permission connections:write" in house.channel.health.reason
+        await bot.slack.delivery.cut()
+        await until_down(bot)
+        assert "lacks the permission connections:write" in bot.channel.health.reason
 
 
 def test_without_a_way_in_it_says_what_to_do() -> None:
@@ -133,37 +133,37 @@ def test_a_token_goes_over_no_open_connection() -> None:
 
 
 @asynccontextmanager
-async def called(folder: Path) -> AsyncIterator[SlackHouse]:
+async def called(folder: Path) -> AsyncIterator[SlackTestBot]:
     """A bot that Slack calls."""
-    async with at_slack(folder, echo, secrets=EVENTS_API) as house:
-        bot: Bot = house.app.bot
-        async with webhooks(bot, house.channel) as address:
-            house.slack.delivery.webhook = f"{address}/webhooks/slack"
-            await house.slack.called("auth.test", 2)  # it is open, and listens
-            yield house
+    async with at_slack(folder, echo, secrets=EVENTS_API) as bot:
+        api: Bot = bot.app.bot
+        async with webhooks(api, bot.channel) as address:
+            bot.slack.delivery.webhook = f"{address}/webhooks/slack"
+            await bot.slack.called("auth.test", 2)  # it is open, and listens
+            yield bot
 
 
-async def post(house: SlackHouse, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
+async def post(bot: SlackTestBot, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
     async with (
         aiohttp.ClientSession() as session,
-        session.post(house.slack.delivery.webhook, data=body, headers=headers) as response,
+        session.post(bot.slack.delivery.webhook, data=body, headers=headers) as response,
     ):
         return response.status, await response.text()
 
 
 async def test_over_the_events_api_it_does_the_same(tmp_path: Path) -> None:
-    async with called(tmp_path) as house:
-        house.ann.says("Hi")
-        await house.slack.shown("re: Hi")
-        house.ann.commands("context")
-        context = await house.slack.shown("50k tokens")
-        house.ann.presses(context, "Details")
-        await house.slack.until(lambda: len(house.slack.delivery.answers) == 3)
-        assert house.slack.delivery.answers == [200, 200, 200]
-        house.slack.delivery.redeliver()
-        await house.slack.until(lambda: len(house.slack.delivery.answers) == 6)
-        await house.is_idle()
-        assert len(house.model.requests) == 1
+    async with called(tmp_path) as bot:
+        bot.ann.says("Hi")
+        await bot.slack.shown("re: Hi")
+        bot.ann.commands("context")
+        context = await bot.slack.shown("50k tokens")
+        bot.ann.presses(context, "Details")
+        await bot.slack.until(lambda: len(bot.slack.delivery.answers) == 3)
+        assert bot.slack.delivery.answers == [200, 200, 200]
+        bot.slack.delivery.redeliver()
+        await bot.slack.until(lambda: len(bot.slack.delivery.answers) == 6)
+        await bot.is_idle()
+        assert len(bot.model.requests) == 1
 
 
 async def test_a_call_from_before_the_bot_listened_takes_no_draft_from_later_ones() -> None:
@@ -189,10 +189,10 @@ async def test_a_call_from_before_the_bot_listened_takes_no_draft_from_later_one
 
 
 async def test_slack_is_answered_its_challenge(tmp_path: Path) -> None:
-    async with called(tmp_path) as house:
+    async with called(tmp_path) as bot:
         body = b'{"token": "t", "challenge": "3eZbrw1aB", "type": "url_verification"}'
-        headers = {**house.slack.delivery.sign(body), "Content-Type": "application/json"}
-        status, text = await post(house, body, headers)
+        headers = {**bot.slack.delivery.sign(body), "Content-Type": "application/json"}
+        status, text = await post(bot, body, headers)
         assert (status, "3eZbrw1aB" in text) == (200, True)
 
 
@@ -200,8 +200,8 @@ BODY = b'{"type": "event_callback", "event": {"type": "message"}}'
 
 
 async def test_who_has_not_the_secret_is_refused_and_counted(tmp_path: Path) -> None:
-    async with called(tmp_path) as house:
-        sign = house.slack.delivery.sign
+    async with called(tmp_path) as bot:
+        sign = bot.slack.delivery.sign
         headers = sign(BODY)
         timestamp = {"X-Slack-Request-Timestamp": headers["X-Slack-Request-Timestamp"]}
         forged: list[tuple[bytes, dict[str, str]]] = [
@@ -218,31 +218,31 @@ async def test_who_has_not_the_secret_is_refused_and_counted(tmp_path: Path) -> 
             (b"ssl_check=1", {"Content-Type": "application/x-www-form-urlencoded"}),
         ]
         for body, given in forged:
-            assert (await post(house, body, given))[0] == 401, given
-        assert house.channel.health.forged == len(forged)
-        assert not house.model.requests
+            assert (await post(bot, body, given))[0] == 401, given
+        assert bot.channel.health.forged == len(forged)
+        assert not bot.model.requests
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"7", b"\xff", b"[" * 9_000, b"{}"])
 async def test_what_slack_signs_and_nobody_can_read_breaks_nothing(
     tmp_path: Path, body: bytes
 ) -> None:
-    async with called(tmp_path) as house:
-        headers = {**house.slack.delivery.sign(body), "Content-Type": "application/json"}
-        status, _ = await post(house, body, headers)
+    async with called(tmp_path) as bot:
+        headers = {**bot.slack.delivery.sign(body), "Content-Type": "application/json"}
+        status, _ = await post(bot, body, headers)
         assert status < 500
-        house.ann.says("Hi")
-        await house.slack.shown("re: Hi")
+        bot.ann.says("Hi")
+        await bot.slack.shown("re: Hi")
 
 
 async def test_a_clock_that_is_wrong_is_named_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with called(tmp_path) as house:
-        house.slack.delivery.skew = 3_600
-        house.ann.says("Hi")
-        await house.slack.until(lambda: len(house.slack.delivery.answers) == 4)
-        assert house.slack.delivery.answers == [401] * 4
+    async with called(tmp_path) as bot:
+        bot.slack.delivery.skew = 3_600
+        bot.ann.says("Hi")
+        await bot.slack.until(lambda: len(bot.slack.delivery.answers) == 4)
+        assert bot.slack.delivery.answers == [401] * 4
         assert "is the clock of this machine right?" in caplog.text
 
 
@@ -250,20 +250,20 @@ async def test_no_secret_gets_into_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with at_slack(tmp_path, echo) as house:
-        house.ann.sends("note.txt", b"x", "text/plain", "Hi")
-        await house.slack.shown("re: Hi")
-        await house.slack.outage(True)
-        await house.slack.until(lambda: len(house.slept) > 3)
-        await house.slack.outage(False)
-        await house.slack.revoke()
-        await until_down(house)
+    async with at_slack(tmp_path, echo) as bot:
+        bot.ann.sends("note.txt", b"x", "text/plain", "Hi")
+        await bot.slack.shown("re: Hi")
+        await bot.slack.outage(True)
+        await bot.slack.until(lambda: len(bot.slept) > 3)
+        await bot.slack.outage(False)
+        await bot.slack.revoke()
+        await until_down(bot)
     assert not any(secret in caplog.text for secret in (BOT_TOKEN, APP_TOKEN, SIGNING_SECRET))
 
 
 async def test_a_wrong_token_is_a_sentence_for_the_owner(tmp_path: Path) -> None:
     async with SlackServer() as slack:
         slack.bot_token = "xoxb-another"
-        async with at_slack(tmp_path, slack=slack) as house:
-            await until_down(house)
-            assert "install the app again" in house.channel.health.reason
+        async with at_slack(tmp_path, slack=slack) as bot:
+            await until_down(bot)
+            assert "install the app again" in bot.channel.health.reason

@@ -16,7 +16,7 @@ from memory.context.strategies import STRATEGIES
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.points.wire import answered, results
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 ALL_TOOLS = {"shell": True, "web_fetch": True}
@@ -29,10 +29,10 @@ async def test_the_prompt_with_all_built_in_tools_has_at_most_1500_tokens(
     tmp_path: Path, strategy: str
 ) -> None:
     settings = {"tools": ALL_TOOLS, "context": {"strategy": strategy}}
-    async with living(tmp_path, settings=settings) as house:
-        await house.says("/context")
-        prefix = house.app.config.prefix(KEY)
-        tokens = house.app.conversations.services.meter.prefix(prefix)
+    async with run_bot(tmp_path, settings=settings) as bot:
+        await bot.says("/context")
+        prefix = bot.app.config.prefix(KEY)
+        tokens = bot.app.conversations.services.meter.prefix(prefix)
     sys.stdout.write(f"{strategy}: {tokens.system} tokens of prompt, {tokens.tools} of tools\n")
     assert {"shell", "web_fetch"} < {tool["function"]["name"] for tool in prefix.tools}
     assert 0 < tokens.system + tokens.tools <= MOST
@@ -113,21 +113,19 @@ async def test_60_turns_with_tools_in_a_small_window(
         "context": {"strategy": strategy, "max_tokens": window},
         "tools": ALL_TOOLS | {"offer": offer},
     }
-    async with living(tmp_path, Clerk(), settings, window=window) as house:
-        house.server.counts = lambda prompt: meter.count(prompt.decode())
+    async with run_bot(tmp_path, Clerk(), settings, window=window) as bot:
+        bot.server.counts = lambda prompt: meter.count(prompt.decode())
         replies = [
-            (await house.says(f"The key of turn {n} is in locker{n:02d}. {WORDS}")).text
+            (await bot.says(f"The key of turn {n} is in locker{n:02d}. {WORDS}")).text
             for n in range(1, TURNS + 1)
         ]
-        await house.app.conversations.settle()
+        await bot.app.conversations.settle()
         found = []
         for number in (1, 20, 40, TURNS - 1):
-            await house.says(f"Find locker{number:02d}")
-            found.append(
-                f"The key of turn {number} is in locker" in results(answered(house)[-1])[-1]
-            )
-        refused = house.server.refused
-        history = (await house.says("/context history")).data
+            await bot.says(f"Find locker{number:02d}")
+            found.append(f"The key of turn {number} is in locker" in results(answered(bot)[-1])[-1])
+        refused = bot.server.refused
+        history = (await bot.says("/context history")).data
     assert history is not None
     kinds = Counter((e["kind"], e["actor"]) for e in history["events"])
     sys.stdout.write(f"{strategy} {window} {offer}: {dict(kinds)}, refused {refused}\n")

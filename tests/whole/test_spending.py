@@ -16,7 +16,7 @@ from memory.record.ledger import Bill, Spent
 from memory.record.store import Store
 from plugins.api import Account
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -26,26 +26,26 @@ def echo(request: Received) -> Answer:
     return Say("Yes.")
 
 
-async def spent(house: House, chat: str = "main") -> float:
+async def spent(bot: TestBot, chat: str = "main") -> float:
     """What a chat has cost this month, as /usage says."""
-    data = (await house.says("/usage", chat=chat)).data
+    data = (await bot.says("/usage", chat=chat)).data
     assert data is not None
     cost: float = data["limits"]["spend_limit_chat"]["bill"]["cost"]
     return cost
 
 
-async def limit(house: House, setting: str, turns: float) -> None:
+async def limit(bot: TestBot, setting: str, turns: float) -> None:
     """Set a limit to so many times the cost of the first turn."""
-    await house.says(f"/config {setting} {await spent(house) * turns:.9f}")
+    await bot.says(f"/config {setting} {await spent(bot) * turns:.9f}")
 
 
 async def test_usage_shows_days_chats_models_and_purposes(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 2, "timezone": "UTC"}
-    async with living(tmp_path, echo, settings) as house:
+    async with run_bot(tmp_path, echo, settings) as bot:
         for chat in ("main", "main", "main", "other"):
-            await house.says("Hi", chat=chat)
-        await house.app.conversations.settle()
-        usage = await house.says("/usage")
+            await bot.says("Hi", chat=chat)
+        await bot.app.conversations.settle()
+        usage = await bot.says("/usage")
         now = datetime.now(UTC)
     assert usage.data is not None
     assert set(usage.data["this month by chat"]) == {"pipe/main", "pipe/other"}
@@ -60,159 +60,159 @@ async def test_usage_shows_days_chats_models_and_purposes(tmp_path: Path) -> Non
 
 
 async def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, {"model": "nobody-knows-me"}) as house:
-        await house.says("Hi")
-        usage = (await house.says("/usage")).text
+    async with run_bot(tmp_path, echo, {"model": "nobody-knows-me"}) as bot:
+        await bot.says("Hi")
+        usage = (await bot.says("/usage")).text
         assert "| this chat, in all | 1 |" in usage
         assert "| unknown |" in usage
         assert "unknown (1 call of unknown price)" in usage
-        await house.says("/config spend_limit_chat 0.000001")
-        assert (await house.says("Hi")).text == "Yes.", "it counts as nothing"
-        assert "2 calls of unknown price" in (await house.says("/usage")).text
+        await bot.says("/config spend_limit_chat 0.000001")
+        assert (await bot.says("Hi")).text == "Yes.", "it counts as nothing"
+        assert "2 calls of unknown price" in (await bot.says("/usage")).text
 
 
 async def test_a_limit_is_warned_of_at_70_and_90_percent_once_and_stops_at_100(
     tmp_path: Path,
 ) -> None:
     # A model whose cached tokens cost as much as others, so that each turn costs the same.
-    async with living(tmp_path, echo, {"model": "gpt-4"}) as house:
-        assert (await house.says("One")).text == "Yes."
-        await limit(house, "spend_limit_chat", 4.2)
-        assert (await house.says("Two")).text == "Yes."
-        assert "`spend_limit_chat` sets the limit" in (await house.says("Three")).text
-        assert "At 100% I stop" in (await house.says("Four")).text
-        assert "(Spending" not in str(house.sent_to_model()), "the model is not told"
-        assert (await house.says("Five")).text == "Yes.", "each share is told of once"
-        requests = len(house.server.requests)
-        stopped = await house.says("Six")
+    async with run_bot(tmp_path, echo, {"model": "gpt-4"}) as bot:
+        assert (await bot.says("One")).text == "Yes."
+        await limit(bot, "spend_limit_chat", 4.2)
+        assert (await bot.says("Two")).text == "Yes."
+        assert "`spend_limit_chat` sets the limit" in (await bot.says("Three")).text
+        assert "At 100% I stop" in (await bot.says("Four")).text
+        assert "(Spending" not in str(bot.sent_to_model()), "the model is not told"
+        assert (await bot.says("Five")).text == "Yes.", "each share is told of once"
+        requests = len(bot.server.requests)
+        stopped = await bot.says("Six")
         assert stopped.text.startswith("Your message was not sent to the model: this chat has")
         assert "/usage lift" in stopped.text
-        assert len(house.server.requests) == requests
-        assert "5 turns" in (await house.says("/context")).text
-    async with living(tmp_path, echo) as house:
-        assert "was not sent" in (await house.says("Seven")).text, "a restart forgets nothing"
+        assert len(bot.server.requests) == requests
+        assert "5 turns" in (await bot.says("/context")).text
+    async with run_bot(tmp_path, echo) as bot:
+        assert "was not sent" in (await bot.says("Seven")).text, "a restart forgets nothing"
 
 
 async def test_a_turn_under_way_ends_where_a_limit_is_reached(tmp_path: Path) -> None:
     again = Say("Looking.", calls=(Call("current_time", "{}"),))
     script = [Say("Yes."), *[again] * 9]
     settings = {"model": "gpt-4"}  # where cached tokens cost the same
-    async with living(tmp_path, script, settings) as house:
-        await house.says("One")
-        await limit(house, "spend_limit_chat", 2.5)
-        said = await house.says("Look around")
+    async with run_bot(tmp_path, script, settings) as bot:
+        await bot.says("One")
+        await limit(bot, "spend_limit_chat", 2.5)
+        said = await bot.says("Look around")
         assert said.text.startswith("(A spending limit (spend_limit_chat, $")
         assert "lift the limit with /usage lift" in said.text
         assert said.problem == "spent"
-        assert len(house.server.requests) == 3, "one request may go beyond it"
-        house.server.answers.clear()
+        assert len(bot.server.requests) == 3, "one request may go beyond it"
+        bot.server.answers.clear()
 
 
 async def test_a_turn_under_way_heeds_a_limit_that_is_set_meanwhile(tmp_path: Path) -> None:
     gate = asyncio.Event()
     again = Say(calls=(Call("current_time", "{}"),), gate=gate)
     settings = {"model": "gpt-4"}
-    async with living(tmp_path, [Say("Yes."), again, Say("More.")], settings) as house:
-        await house.says("One")
-        await house.writes("Look", id="look")
-        await limit(house, "spend_limit_total", 0.5)
+    async with run_bot(tmp_path, [Say("Yes."), again, Say("More.")], settings) as bot:
+        await bot.says("One")
+        await bot.writes("Look", id="look")
+        await limit(bot, "spend_limit_total", 0.5)
         gate.set()
-        assert "spend_limit_total" in (await house.reply_to("look")).reply.text
-        assert len(house.server.requests) == 2
-        house.server.answers.clear()
+        assert "spend_limit_total" in (await bot.reply_to("look")).reply.text
+        assert len(bot.server.requests) == 2
+        bot.server.answers.clear()
 
 
 async def test_an_owner_lifts_a_limit_until_the_month_ends_or_raises_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("One")
-        assert "nothing to lift" in (await house.says("/usage lift")).text
-        await limit(house, "spend_limit_total", 0.5)
-        refused = await house.says("Two", chat="other")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("One")
+        assert "nothing to lift" in (await bot.says("/usage lift")).text
+        await limit(bot, "spend_limit_total", 0.5)
+        refused = await bot.says("Two", chat="other")
         assert "all chats together have spent" in refused.text
         assert "/config spend_limit_total" in refused.text
-        usage = await house.says("/usage")
+        usage = await bot.says("/usage")
         assert [action.command for action in usage.actions] == ["/usage lift"]
-        assert "spend_limit_total" in (await house.says("/usage lift")).text
-        assert (await house.says("Two", chat="other")).text == "Yes."
-    async with living(tmp_path, echo) as house:
-        assert (await house.says("Three")).text == "Yes.", "lifted stays lifted"
-        assert "lifted until the month ends" in (await house.says("/usage")).text
-        await house.says("/config spend_limit_total 20")
-        await house.says("/config spend_limit_chat 0.000001")
-        assert "spend_limit_chat" in (await house.says("Four")).text
-        await house.says("/config spend_limit_chat 20")
-        assert (await house.says("Four")).text == "Yes."
+        assert "spend_limit_total" in (await bot.says("/usage lift")).text
+        assert (await bot.says("Two", chat="other")).text == "Yes."
+    async with run_bot(tmp_path, echo) as bot:
+        assert (await bot.says("Three")).text == "Yes.", "lifted stays lifted"
+        assert "lifted until the month ends" in (await bot.says("/usage")).text
+        await bot.says("/config spend_limit_total 20")
+        await bot.says("/config spend_limit_chat 0.000001")
+        assert "spend_limit_chat" in (await bot.says("Four")).text
+        await bot.says("/config spend_limit_chat 20")
+        assert (await bot.says("Four")).text == "Yes."
 
 
 async def test_a_limit_of_one_chat_does_not_stop_another(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("One")
-        await limit(house, "spend_limit_chat", 0.9)
-        assert "was not sent" in (await house.says("Two")).text
-        assert (await house.says("Two", chat="other")).text.startswith("Yes.")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("One")
+        await limit(bot, "spend_limit_chat", 0.9)
+        assert "was not sent" in (await bot.says("Two")).text
+        assert (await bot.says("Two", chat="other")).text.startswith("Yes.")
 
 
 async def test_summaries_cost_nothing_more_once_a_limit_is_reached(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for number in range(4):
-            await house.says(f"My number is {number}.")
-        await limit(house, "spend_limit_chat", 0.5)
-        await house.says("/new")
-        await house.app.conversations.settle()
-        assert len(house.server.requests) == 4
-        memory = (await house.says("/memory")).text
+            await bot.says(f"My number is {number}.")
+        await limit(bot, "spend_limit_chat", 0.5)
+        await bot.says("/new")
+        await bot.app.conversations.settle()
+        assert len(bot.server.requests) == 4
+        memory = (await bot.says("/memory")).text
     assert "- t1: My number is 0. → Yes." in memory, "a plain extract serves"
 
 
 async def test_who_may_write_is_asked_before_a_limit_is_lifted(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         person = "mallory"
-        assert "lift" not in (await house.says("/usage lift", user=person)).text.lower()
+        assert "lift" not in (await bot.says("/usage lift", user=person)).text.lower()
 
 
 @pytest.mark.parametrize("value", ["-1", "abc", "1e9", "NaN", "Infinity", "true"])
 async def test_a_limit_is_an_amount_of_money(tmp_path: Path, value: str) -> None:
-    async with living(tmp_path, echo) as house:
-        answer = (await house.says(f"/config spend_limit_chat {value}")).text
+    async with run_bot(tmp_path, echo) as bot:
+        answer = (await bot.says(f"/config spend_limit_chat {value}")).text
         assert "it must be a number from 0 (no limit) to 100000" in answer
-        assert (await house.says("Hi")).text == "Yes."
+        assert (await bot.says("Hi")).text == "Yes."
 
 
 async def test_a_user_is_stopped_in_all_chats_and_others_are_not(tmp_path: Path) -> None:
     settings = {"owners": ["pipe/boss"], "model": "gpt-4"}  # where cached tokens cost the same
-    async with living(tmp_path, echo, settings) as house:
-        await house.says("/pair here")
-        assert (await house.says("One", user="kid")).text == "Yes."
-        await limit(house, "spend_limit_user", 2.5)
-        answers = [(await house.says("More", user="kid")).text for _ in range(8)]
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await bot.says("/pair here")
+        assert (await bot.says("One", user="kid")).text == "Yes."
+        await limit(bot, "spend_limit_user", 2.5)
+        answers = [(await bot.says("More", user="kid")).text for _ in range(8)]
         refused = answers[-1]
         assert refused.startswith("Your message was not sent to the model: you have spent")
         told = [text for text in answers if text.startswith("Yes.") and "you have spent" in text]
         assert told, "before it is reached"
         assert "/usage lift pipe/kid" in refused
         assert "/config spend_limit_user" in refused
-        usage = await house.says("/usage", user="kid")
+        usage = await bot.says("/usage", user="kid")
         assert "You, this month" in usage.text
         assert "All chats" not in usage.text
         for other in ("sister", "boss", ""):
-            assert (await house.says("Hi", user=other)).text.startswith("Yes."), other
-    async with living(tmp_path, echo, settings) as house:
-        assert "not sent" in (await house.says("Five", user="kid")).text, "after a restart too"
-        await house.says("/forget chat yes")
-        assert "not sent" in (await house.says("Five", user="kid")).text, "/forget pays no bill"
-        assert "for this user" in (await house.says("/usage lift pipe/kid")).text
-        assert (await house.says("Five", user="kid")).text.startswith("Yes.")
+            assert (await bot.says("Hi", user=other)).text.startswith("Yes."), other
+    async with run_bot(tmp_path, echo, settings) as bot:
+        assert "not sent" in (await bot.says("Five", user="kid")).text, "after a restart too"
+        await bot.says("/forget chat yes")
+        assert "not sent" in (await bot.says("Five", user="kid")).text, "/forget pays no bill"
+        assert "for this user" in (await bot.says("/usage lift pipe/kid")).text
+        assert (await bot.says("Five", user="kid")).text.startswith("Yes.")
 
 
 async def test_a_summary_is_booked_to_who_spoke_last(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("/pair here")
-        await house.says("One", user="kid")
-        await house.says("/new", user="kid")
-        await house.app.conversations.settle()
-        bills = await house.app.store.read(ledger.bills_by_person)
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("/pair here")
+        await bot.says("One", user="kid")
+        await bot.says("/new", user="kid")
+        await bot.app.conversations.settle()
+        bills = await bot.app.store.read(ledger.bills_by_person)
         assert bills["pipe/kid"].calls == 2
-        (_, _, own) = house.app.spending.accounts(KEY, "pipe/kid")
+        (_, _, own) = bot.app.spending.accounts(KEY, "pipe/kid")
         assert own.bill.calls == 2
 
 

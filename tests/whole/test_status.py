@@ -13,8 +13,8 @@ from channels.message import Reply
 from memory.record.store import StoreError
 from plugins.recent import RecentInfo, RecentTimes, describe_recent
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
-from tests.whole.house import living
 from tests.whole.process import talking
+from tests.whole.testbot import run_bot
 
 REFUSED = Fail(401, {"message": "no"})
 
@@ -27,8 +27,8 @@ def recent(reply: Reply) -> dict[str, Any]:
 
 
 async def test_a_bot_that_has_done_nothing_tells_nothing_of_it(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        text = (await house.says("/status")).text
+    async with run_bot(tmp_path) as bot:
+        text = (await bot.says("/status")).text
         assert "Lately" not in text
         assert "Waiting" not in text
         assert "failed" not in text
@@ -36,10 +36,10 @@ async def test_a_bot_that_has_done_nothing_tells_nothing_of_it(tmp_path: Path) -
 
 async def test_it_says_how_long_answers_took(tmp_path: Path) -> None:
     sum_up = Call("calculate", '{"expression": "1+1"}', "call_1")
-    async with living(tmp_path, [Say("One."), Say(calls=(sum_up,)), Say("Two.")]) as house:
-        await house.says("One?")
-        await house.says("Two?")
-        status = await house.says("/status")
+    async with run_bot(tmp_path, [Say("One."), Say(calls=(sum_up,)), Say("Two.")]) as bot:
+        await bot.says("One?")
+        await bot.says("Two?")
+        status = await bot.says("/status")
         assert "the slowest of 2 took " in status.text
         assert "the model began within " in status.text
         times = recent(status)["times"]
@@ -49,15 +49,15 @@ async def test_it_says_how_long_answers_took(tmp_path: Path) -> None:
 
 async def test_it_says_for_how_long_the_oldest_message_waits(tmp_path: Path) -> None:
     gate = asyncio.Event()
-    async with living(tmp_path, [Say("First.", gate=gate), Say("Second.")]) as house:
-        await house.writes("One", id="a")
-        await house.writes("Two", id="b")
-        status = await house.says("/status")
+    async with run_bot(tmp_path, [Say("First.", gate=gate), Say("Second.")]) as bot:
+        await bot.writes("One", id="a")
+        await bot.writes("Two", id="b")
+        status = await bot.says("/status")
         assert "Waiting" not in status.text, "it has only just come"
         assert recent(status)["oldest"] > 0
         gate.set()
-        await house.reply_to("b")
-        assert recent(await house.says("/status"))["oldest"] == 0
+        await bot.reply_to("b")
+        assert recent(await bot.says("/status"))["oldest"] == 0
 
 
 def test_what_waits_for_long_is_told_with_replies_and_summaries() -> None:

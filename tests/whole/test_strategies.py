@@ -8,7 +8,7 @@ from pathlib import Path
 from channels.base import Activity, Delta
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.points.scene import answering, steps, whole
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 SLIM = {"context": {"strategy": "slim", "fold_turns": 1, "full_turns": 1}}
 DASHBOARD = "I created the dashboard with three sections for shopping, todos, and schedule."
@@ -26,12 +26,12 @@ async def test_nobody_sees_a_terse_tag_neither_streamed_nor_sent_nor_in_commands
 ) -> None:
     script = [Say(f"{DASHBOARD}\n<terse>{LINE}</terse>"), Say("<TERSE>only this</TERSE>")]
     events: list[Activity] = []
-    async with living(tmp_path, script, SLIM) as house:
-        watching = await house.watches(events)
-        assert (await house.says("Make a dashboard")).text == DASHBOARD
-        assert (await house.says("And now?")).text == "only this"
+    async with run_bot(tmp_path, script, SLIM) as bot:
+        watching = await bot.watches(events)
+        assert (await bot.says("Make a dashboard")).text == DASHBOARD
+        assert (await bot.says("And now?")).text == "only this"
         for line in ("/context detail", "/context turns", "/context search dashboard"):
-            assert "terse>" not in (await house.says(line)).text.replace(
+            assert "terse>" not in (await bot.says(line)).text.replace(
                 "<terse>what was done, key decisions</terse>", ""
             )
         watching.cancel()
@@ -40,24 +40,24 @@ async def test_nobody_sees_a_terse_tag_neither_streamed_nor_sent_nor_in_commands
 
 
 async def test_the_model_is_asked_for_tags_under_slim_alone(tmp_path: Path) -> None:
-    async with living(tmp_path, tagged, SLIM) as house:
-        await house.says("question 1")
-        assert "<terse>" in house.sent_to_model()[0]["content"]
-        await house.says("/config context.strategy full")
-        reply = await house.says("question 2")
-        assert "<terse>" not in house.sent_to_model()[0]["content"]
+    async with run_bot(tmp_path, tagged, SLIM) as bot:
+        await bot.says("question 1")
+        assert "<terse>" in bot.sent_to_model()[0]["content"]
+        await bot.says("/config context.strategy full")
+        reply = await bot.says("question 2")
+        assert "<terse>" not in bot.sent_to_model()[0]["content"]
         assert reply.text == "reply 2", "nobody asked for it, and it is hidden all the same"
 
 
 async def test_the_log_grows_line_by_line_and_context_shows_it(tmp_path: Path) -> None:
-    async with living(tmp_path, tagged, SLIM) as house:
+    async with run_bot(tmp_path, tagged, SLIM) as bot:
         for number in range(1, 5):
-            await house.says(f"question {number}")
-        sent = house.sent_to_model()
-        shown = (await house.says("/context")).text
-        turns = (await house.says("/context turns")).text
-        map_ = await house.says("/context map")
-        preview = (await house.says("/context preview")).text
+            await bot.says(f"question {number}")
+        sent = bot.sent_to_model()
+        shown = (await bot.says("/context")).text
+        turns = (await bot.says("/context turns")).text
+        map_ = await bot.says("/context map")
+        preview = (await bot.says("/context preview")).text
     log = sent[1]["content"].splitlines()
     assert log[0] == "[Context -- Activity Log]"
     assert [line.partition("] ")[2] for line in log[1:]] == [
@@ -84,11 +84,11 @@ async def test_structured_asks_for_json_and_shows_it_after_the_prompt(tmp_path: 
             return Say(json.dumps({"task_overview": "Count.", "next_steps": "Go on."}))
         return Say("reply " + "word " * 800)
 
-    async with living(tmp_path, answer, settings) as house:
+    async with run_bot(tmp_path, answer, settings) as bot:
         for number in range(6):
-            await house.says(f"question {number}")
-            await house.app.conversations.settle()
-        bodies = [request.body for request in house.server.requests]
+            await bot.says(f"question {number}")
+            await bot.app.conversations.settle()
+        bodies = [request.body for request in bot.server.requests]
         formats = [body["response_format"] for body in bodies if "response_format" in body]
         sent = [body for body in bodies if "tools" in body][-1]["messages"]
     assert formats[0]["json_schema"]["schema"]["required"][0] == "task_overview"
@@ -97,16 +97,16 @@ async def test_structured_asks_for_json_and_shows_it_after_the_prompt(tmp_path: 
 
 
 async def test_each_change_of_strategy_plans_over_all_that_was_said(tmp_path: Path) -> None:
-    async with living(tmp_path, tagged, SLIM) as house:
+    async with run_bot(tmp_path, tagged, SLIM) as bot:
         for number in range(1, 6):
-            await house.says(f"question {number}")
-        await house.says("/config context.strategy full")
-        await house.says("question 6")
-        everything = [str(m["content"]) for m in house.sent_to_model()]
-        await house.says("/config context.strategy slim")
-        await house.says("question 7")
-        folded = house.sent_to_model()
-        history = (await house.says("/context history")).text
+            await bot.says(f"question {number}")
+        await bot.says("/config context.strategy full")
+        await bot.says("question 6")
+        everything = [str(m["content"]) for m in bot.sent_to_model()]
+        await bot.says("/config context.strategy slim")
+        await bot.says("question 7")
+        folded = bot.sent_to_model()
+        history = (await bot.says("/context history")).text
     assert [text for text in everything if text.startswith("question")] == [
         f"question {number}" for number in range(1, 7)
     ]
@@ -118,15 +118,15 @@ async def test_each_change_of_strategy_plans_over_all_that_was_said(tmp_path: Pa
 async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_there_is_nothing(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, tagged, {"context": {"strategy": "full"}}) as house:
-        await house.says("question 1")
-        few = await house.says("/context free")
+    async with run_bot(tmp_path, tagged, {"context": {"strategy": "full"}}) as bot:
+        await bot.says("question 1")
+        few = await bot.says("/context free")
         assert few.text == (
             "There is nothing to compact: the 2 messages in play would stay anyway."
         )
         for number in range(2, 6):
-            await house.says(f"question {number}")
-        freed = await house.says("/context free")
+            await bot.says(f"question {number}")
+        freed = await bot.says("/context free")
         assert freed.data is not None
         assert freed.data["turns"] == ["t1", "t2"], "half of t3 would stay, so that it stays whole"
         assert freed.data["freed"] > 0
@@ -134,15 +134,15 @@ async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_ther
 
 async def test_the_preview_shows_what_a_raised_setting_brings_back(tmp_path: Path) -> None:
     context = {"strategy": "slim", "full_turns": 1, "fold_turns": 1}
-    async with living(tmp_path, lambda _: Say("Yes."), {"context": context}) as house:
+    async with run_bot(tmp_path, lambda _: Say("Yes."), {"context": context}) as bot:
         for number in range(6):
-            await house.says(f"question {number}")
-        before = (await house.says("/context json")).data
-        await house.says("/config context.full_turns 4")
-        preview = await house.says("/context preview")
-        assert (await house.says("/context json")).data["turns"] == before["turns"]  # type: ignore[index]
-        await house.says("question 6")
-        asked = [m["content"] for m in house.sent_to_model() if m["role"] == "user"][1:-1]
+            await bot.says(f"question {number}")
+        before = (await bot.says("/context json")).data
+        await bot.says("/config context.full_turns 4")
+        preview = await bot.says("/context preview")
+        assert (await bot.says("/context json")).data["turns"] == before["turns"]  # type: ignore[index]
+        await bot.says("question 6")
+        asked = [m["content"] for m in bot.sent_to_model() if m["role"] == "user"][1:-1]
     assert preview.data is not None
     shown = [row["beginning"] for row in preview.data["messages"] if row["message"] == "user"][:-1]
     assert shown == asked == [f"question {number}" for number in range(2, 6)]
@@ -153,12 +153,12 @@ async def test_what_was_at_hand_at_a_cut_is_told_again_under_a_strategy_chosen_l
     tmp_path: Path,
 ) -> None:
     settings = {"context": {"strategy": "trim"}}
-    async with living(tmp_path, answering(lambda _: Say("Fine.")), settings) as house:
+    async with run_bot(tmp_path, answering(lambda _: Say("Fine.")), settings) as bot:
         for number in range(4):
-            await house.says(f"Question {number}. " + "word " * 300)
-        await house.says("/context compact")
-        await house.says("Between.")
-        assert "Tools at hand" not in whole(steps(house)[-1])
-        await house.says("/config context.strategy summarize --here")
-        await house.says("After.")
-        assert "Tools at hand (native tool calls): " in whole(steps(house)[-1])
+            await bot.says(f"Question {number}. " + "word " * 300)
+        await bot.says("/context compact")
+        await bot.says("Between.")
+        assert "Tools at hand" not in whole(steps(bot)[-1])
+        await bot.says("/config context.strategy summarize --here")
+        await bot.says("After.")
+        assert "Tools at hand (native tool calls): " in whole(steps(bot)[-1])

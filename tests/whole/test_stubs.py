@@ -11,8 +11,8 @@ import pytest
 
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.points.wire import data, events, results, with_plugin
-from tests.whole.house import House, living
 from tests.whole.process import talking
+from tests.whole.testbot import TestBot, run_bot
 
 PAGES = '''
 from plugins.api import hookimpl, tool
@@ -61,23 +61,23 @@ def named(body: dict[str, Any]) -> Iterator[str]:
     return (found[1] for text in results(body) if (found := ARRIVED.search(text)))
 
 
-def sent(house: House) -> list[str]:
-    return results(house.server.requests[-1].body)
+def sent(bot: TestBot) -> list[str]:
+    return results(bot.server.requests[-1].body)
 
 
 async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marked(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, script, STUBS) as house:
+    async with run_bot(tmp_path, script, STUBS) as bot:
         for page in ("one", "two", "three"):
-            await house.says(f"Please look at {page}")
-        await house.says("Thanks")
-        first, second, third = sent(house)
-        await house.says("Please read the first again")
-        again = sent(house)[-1]
-        turns = (await house.says("/context turns")).text
-        history = (await house.says("/context history")).text
-        shown = (await house.says("/context")).text
+            await bot.says(f"Please look at {page}")
+        await bot.says("Thanks")
+        first, second, third = sent(bot)
+        await bot.says("Please read the first again")
+        again = sent(bot)[-1]
+        turns = (await bot.says("/context turns")).text
+        history = (await bot.says("/context history")).text
+        shown = (await bot.says("/context")).text
     assert first.startswith('[put away: the result of look({"page": "one"}), 1,630 characters; ')
     assert second.startswith('[put away: the result of look({"page": "two"})')
     assert third.startswith('<untrusted source="look">\nPage three')
@@ -91,33 +91,33 @@ async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marke
 async def test_stubs_stand_after_a_restart_and_undo_brings_the_results_back(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, script, STUBS) as house:
+    async with run_bot(tmp_path, script, STUBS) as bot:
         for number in (300, 301, 302):
-            await house.says(f"Please count to {number}")
-        await house.says("Thanks")
-        before = sent(house)
-    async with living(tmp_path, script, STUBS) as house:
-        await house.says("And?")
-        assert sent(house) == before
-        stubs = await events(house, "stub")
+            await bot.says(f"Please count to {number}")
+        await bot.says("Thanks")
+        before = sent(bot)
+    async with run_bot(tmp_path, script, STUBS) as bot:
+        await bot.says("And?")
+        assert sent(bot) == before
+        stubs = await events(bot, "stub")
         for _ in stubs:
-            undone = (await house.says("/context undo")).text
-        await house.says("And now?")
+            undone = (await bot.says("/context undo")).text
+        await bot.says("And now?")
         assert stubs
-        assert all("put away" not in text for text in sent(house))
+        assert all("put away" not in text for text in sent(bot))
     assert "old tool results to stubs" in undone
 
 
 @pytest.mark.parametrize("way", ["/context drop t1", "/context clear"])
 async def test_what_was_taken_away_is_not_read_again_by_its_stub(tmp_path: Path, way: str) -> None:
-    async with living(tmp_path, script, STUBS) as house:
+    async with run_bot(tmp_path, script, STUBS) as bot:
         for number in (300, 301, 302):
-            await house.says(f"Please count to {number}")
-        await house.says("Thanks")
-        (stub, *_) = named(house.server.requests[-1].body)
-        await house.says(way)
-        await house.says(f"Please read {stub} again")
-        answer = sent(house)[-1]
+            await bot.says(f"Please count to {number}")
+        await bot.says("Thanks")
+        (stub, *_) = named(bot.server.requests[-1].body)
+        await bot.says(way)
+        await bot.says(f"Please read {stub} again")
+        answer = sent(bot)[-1]
     assert "298 299" not in answer
     assert answer.startswith((f"There is no message {stub} among the", "Nothing was said before"))
 
@@ -129,15 +129,15 @@ async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
         "context": {"stub_tools": True, "stub_keep": 0, "stub_batch": 300},
         "agent_max_context_turns": 3,
     }
-    async with living(tmp_path, script, settings) as house:
+    async with run_bot(tmp_path, script, settings) as bot:
         for number in (300, 301, 302):
-            await house.says(f"Please count to {number}")
-        coming = (await house.says("/context")).text
-        preview = await house.says("/context preview")
-        plans = (await data(house, "/context preview"))["plans"]
-        await house.says("Thanks")
-        kinds = [event["kind"] for event in await events(house, "stub", "compact")]
-        limits = (await house.says("/context")).text
+            await bot.says(f"Please count to {number}")
+        coming = (await bot.says("/context")).text
+        preview = await bot.says("/context preview")
+        plans = (await data(bot, "/context preview"))["plans"]
+        await bot.says("Thanks")
+        kinds = [event["kind"] for event in await events(bot, "stub", "compact")]
+        limits = (await bot.says("/context")).text
     assert "when t4 begins, at this pace. 3 old tool results become stubs, then t1 leaves" in coming
     assert "Before that, 3 old tool results become stubs (about " in preview.text
     assert [plan["effect"] for plan in plans] == [
@@ -171,16 +171,16 @@ async def test_stubs_and_their_undo_outlive_a_kill_9(tmp_path: Path) -> None:
 
 
 async def test_a_branch_reads_the_stubs_of_what_it_shares(tmp_path: Path) -> None:
-    async with living(tmp_path, script, STUBS) as house:
+    async with run_bot(tmp_path, script, STUBS) as bot:
         for number in (300, 301, 302):
-            await house.says(f"Please count to {number}")
-        await house.says("Thanks")
-        (stub, *_) = named(house.server.requests[-1].body)
-        await house.says("/fork")
-        await house.says(f"Please read {stub} again")
-        assert sent(house)[-1].endswith("298 299")
-        await house.says("Please read the first again")
-        assert sent(house)[-1].endswith("298 299"), "and so it is with stubs that it has itself"
+            await bot.says(f"Please count to {number}")
+        await bot.says("Thanks")
+        (stub, *_) = named(bot.server.requests[-1].body)
+        await bot.says("/fork")
+        await bot.says(f"Please read {stub} again")
+        assert sent(bot)[-1].endswith("298 299")
+        await bot.says("Please read the first again")
+        assert sent(bot)[-1].endswith("298 299"), "and so it is with stubs that it has itself"
 
 
 async def test_stubs_wait_for_nobody_where_a_cut_is_asked_about(tmp_path: Path) -> None:
@@ -193,14 +193,14 @@ async def test_stubs_wait_for_nobody_where_a_cut_is_asked_about(tmp_path: Path) 
         },
         "agent_max_context_turns": 3,
     }
-    async with living(tmp_path, script, settings) as house:
+    async with run_bot(tmp_path, script, settings) as bot:
         for number in (300, 301, 302):
-            await house.says(f"Please count to {number}")
-        await house.says("Thanks")
-        kinds = [event["kind"] for event in await events(house, "stub", "compact")]
+            await bot.says(f"Please count to {number}")
+        await bot.says("Thanks")
+        kinds = [event["kind"] for event in await events(bot, "stub", "compact")]
         assert kinds == ["stub"]
-        assert all(text.startswith("[put away") for text in sent(house))
-        await house.app.conversations.settle()
-        await house.says("/context approve s1")
-        kinds = [event["kind"] for event in await events(house, "stub", "compact")]
+        assert all(text.startswith("[put away") for text in sent(bot))
+        await bot.app.conversations.settle()
+        await bot.says("/context approve s1")
+        kinds = [event["kind"] for event in await events(bot, "stub", "compact")]
     assert kinds == ["stub", "compact"]

@@ -9,10 +9,10 @@ import pytest
 
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received
 from tests.whole import test_untrusted as outside
-from tests.whole.house import living
 from tests.whole.process import talking
 from tests.whole.test_approve_cuts import ASK, SHOW, questioned, settle, told
 from tests.whole.test_edit_summary import OWN, asked, compacted, echo, is_summary, talk
+from tests.whole.testbot import run_bot
 
 RULE: dict[str, Any] = {
     "id": "tidy",
@@ -28,20 +28,20 @@ def continued(requests: Any) -> list[str]:
 
 
 async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await talk(house, 9)
-        await house.says("/context free")
-        await house.app.conversations.settle()
-        shown = await house.says("/context summary")
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 9)
+        await bot.says("/context free")
+        await bot.app.conversations.settle()
+        shown = await bot.says("/context summary")
         assert "from your next message on" in shown.text
-        await house.says(f"/context summary edit {OWN}")
+        await bot.says(f"/context summary edit {OWN}")
         for number in (10, 11):
-            await house.says(f"question {number}")
-            assert OWN in asked(house)
-            assert "Lisbon" not in asked(house)
-        await house.says("/context undo")
-        await house.says("question 12")
-        assert "Lisbon" in asked(house)
+            await bot.says(f"question {number}")
+            assert OWN in asked(bot)
+            assert "Lisbon" not in asked(bot)
+        await bot.says("/context undo")
+        await bot.says("question 12")
+        assert "Lisbon" in asked(bot)
 
 
 async def test_the_summary_that_a_kill_cuts_short_continues_the_edited_one(tmp_path: Path) -> None:
@@ -74,16 +74,16 @@ async def test_a_restart_that_restores_the_recent_turns_continues_the_edited_one
     tmp_path: Path,
 ) -> None:
     settings = {"restore": "recent", "agent_max_context_turns": 12}
-    async with living(tmp_path, echo, settings) as house:
-        await compacted(house, 4)
-        await house.says(f"/context summary edit {OWN}")
-        await talk(house, 6, 5)
-    async with living(tmp_path, echo, settings) as house:
-        await house.says("question 11")
-        await house.app.conversations.settle()
-        assert OWN in continued(house.server.requests)[0]
-        await house.says("question 12")
-        assert "They talked about Lisbon." in asked(house)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await compacted(bot, 4)
+        await bot.says(f"/context summary edit {OWN}")
+        await talk(bot, 6, 5)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await bot.says("question 11")
+        await bot.app.conversations.settle()
+        assert OWN in continued(bot.server.requests)[0]
+        await bot.says("question 12")
+        assert "They talked about Lisbon." in asked(bot)
 
 
 async def test_an_edit_stays_marked_until_an_owner_has_looked_through_its_section(
@@ -91,15 +91,15 @@ async def test_an_edit_stays_marked_until_an_owner_has_looked_through_its_sectio
 ) -> None:
     (tmp_path / "data" / "plugins").mkdir(parents=True)
     (tmp_path / "data" / "plugins" / "web.py").write_text(outside.WEB)
-    async with living(tmp_path, outside.script, outside.NEVER) as house:
-        await outside.compacted(house, "Please look", "Hello", "Hello")
-        await house.says(f"/context summary edit {OWN}")
-        assert "from outside" in (await house.says("/context summary")).text
-        waiting = await house.says("/memory pending")
+    async with run_bot(tmp_path, outside.script, outside.NEVER) as bot:
+        await outside.compacted(bot, "Please look", "Hello", "Hello")
+        await bot.says(f"/context summary edit {OWN}")
+        assert "from outside" in (await bot.says("/context summary")).text
+        waiting = await bot.says("/memory pending")
         assert OWN not in waiting.text
-        await house.says(waiting.actions[0].command)
-        assert "from outside" not in (await house.says("/context summary")).text
-        assert OWN in (await house.says("/context summary")).text
+        await bot.says(waiting.actions[0].command)
+        assert "from outside" not in (await bot.says("/context summary")).text
+        assert OWN in (await bot.says("/context summary")).text
 
 
 async def test_a_rule_asks_too_and_is_shown_too(tmp_path: Path) -> None:
@@ -108,15 +108,15 @@ async def test_a_rule_asks_too_and_is_shown_too(tmp_path: Path) -> None:
         folder.mkdir()
         quiet = {**settings, "agent_max_context_turns": 100, "hooks": [RULE]}
         quiet["context"] = {**settings["context"], "keep_recent": 2}
-        async with living(folder, echo, quiet) as house:
-            await talk(house, 5)
-            await settle(house)
-            (said,) = told(house)
+        async with run_bot(folder, echo, quiet) as bot:
+            await talk(bot, 5)
+            await settle(bot)
+            (said,) = told(bot)
             assert ("May I" in said.text) == (settings is ASK)
             if settings is ASK:
-                done = await house.says(said.actions[0].command)
+                done = await bot.says(said.actions[0].command)
                 assert done.text.startswith("Compacted t1 to t")
-                assert "you said yes" in (await house.says("/context history")).text
+                assert "you said yes" in (await bot.says("/context history")).text
 
 
 async def test_a_kill_while_the_summary_is_written_asks_once(tmp_path: Path) -> None:
@@ -151,56 +151,56 @@ async def test_a_cut_is_approved_while_a_turn_runs(tmp_path: Path) -> None:
     def model(request: Received) -> Answer:
         return Hang("Well") if slow["is"] and not is_summary(request) else echo(request)
 
-    async with living(tmp_path, model, ASK) as house:
-        approve, *_ = (await questioned(house)).actions
+    async with run_bot(tmp_path, model, ASK) as bot:
+        approve, *_ = (await questioned(bot)).actions
         slow["is"] = True
-        await house.writes("a slow one", id="slow")
-        while not house.app.conversations.list_loaded()[0].context.current:
-            await house.server_said_something()
-        assert (await house.says(approve.command)).text.startswith("Compacted t1 to t3")
-        await house.says("/stop")
-        await house.reply_to("slow")
+        await bot.writes("a slow one", id="slow")
+        while not bot.app.conversations.list_loaded()[0].context.current:
+            await bot.server_said_something()
+        assert (await bot.says(approve.command)).text.startswith("Compacted t1 to t3")
+        await bot.says("/stop")
+        await bot.reply_to("slow")
         slow["is"] = False
-        await house.says("question 9")
-        assert "They talked about Lisbon." in asked(house)
-        assert "a slow one" in asked(house)
+        await bot.says("question 9")
+        assert "They talked about Lisbon." in asked(bot)
+        assert "a slow one" in asked(bot)
 
 
 async def test_an_undo_of_an_earlier_cut_ends_the_question(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        await compacted(house)
-        await talk(house, 6, 4)
-        await settle(house)
-        (question,) = told(house)
-        await house.says("/context undo")
-        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
-        await house.says("question 10")
-        assert "question 1\n" in f"{asked(house)}\n"
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        await compacted(bot)
+        await talk(bot, 6, 4)
+        await settle(bot)
+        (question,) = told(bot)
+        await bot.says("/context undo")
+        assert "No cut is waiting" in (await bot.says(question.actions[0].command)).text
+        await bot.says("question 10")
+        assert "question 1\n" in f"{asked(bot)}\n"
 
 
 async def test_a_branch_has_the_edited_summary_and_no_question_of_its_parent(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        await compacted(house)
-        await house.says(f"/context summary edit {OWN}")
-        await talk(house, 6, 4)
-        await settle(house)
-        (question,) = told(house)
-        await house.says("/fork")
-        assert OWN in (await house.says("/context summary")).text
-        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
-        await house.says("on the branch")
-        assert OWN in asked(house)
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        await compacted(bot)
+        await bot.says(f"/context summary edit {OWN}")
+        await talk(bot, 6, 4)
+        await settle(bot)
+        (question,) = told(bot)
+        await bot.says("/fork")
+        assert OWN in (await bot.says("/context summary")).text
+        assert "No cut is waiting" in (await bot.says(question.actions[0].command)).text
+        await bot.says("on the branch")
+        assert OWN in asked(bot)
 
 
 async def test_what_was_said_for_a_form_is_in_no_search_and_no_export(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await compacted(house)
-        await house.says("/context summary edit")
-        await house.says("The word is zanzibar.")
-        assert "Nothing in this conversation" in (await house.says("/context search zanzibar")).text
-        await house.says("/context export")
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        await bot.says("/context summary edit")
+        await bot.says("The word is zanzibar.")
+        assert "Nothing in this conversation" in (await bot.says("/context search zanzibar")).text
+        await bot.says("/context export")
         exported = list((tmp_path / "data" / "audiences").rglob("context*.json"))
         assert exported
         assert not any(b"zanzibar" in file.read_bytes() for file in exported)
@@ -210,23 +210,23 @@ async def test_what_was_said_for_a_form_is_in_no_search_and_no_export(tmp_path: 
 async def test_show_tells_of_the_cuts_of_each_strategy(tmp_path: Path, strategy: str) -> None:
     limits = {"max_tokens": 8_000, "keep_recent": 2, "compression_trigger": 0.55}
     context = {"strategy": strategy, "compaction_approval": "show", "trigger_ratio": 0.4}
-    async with living(tmp_path, echo, {"context": {**limits, **context}}) as house:
+    async with run_bot(tmp_path, echo, {"context": {**limits, **context}}) as bot:
         number = 0
-        while number < 9 and not told(house):
+        while number < 9 and not told(bot):
             number += 1
-            await house.says(f"question {number} {'word ' * 250}")
-            await settle(house)
-        (shown,) = told(house)
+            await bot.says(f"question {number} {'word ' * 250}")
+            await settle(bot)
+        (shown,) = told(bot)
         assert "left the context" in shown.text
         assert [action.label for action in shown.actions][:2] == ["Edit", "Undo"]
-        await house.says(f"{shown.actions[0].command} {OWN}")
-        await house.says("the next question")
-        assert OWN in asked(house)
+        await bot.says(f"{shown.actions[0].command} {OWN}")
+        await bot.says("the next question")
+        assert OWN in asked(bot)
 
 
 async def test_the_preview_shows_no_cut_that_waits(tmp_path: Path) -> None:
-    async with living(tmp_path, echo, ASK) as house:
-        await questioned(house)
-        preview = await house.says("/context preview")
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        await questioned(bot)
+        preview = await bot.says("/context preview")
         assert "t1 to t3 leave" not in preview.text
-        assert "question 1" in asked(house)
+        assert "question 1" in asked(bot)

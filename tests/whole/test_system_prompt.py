@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.test_skills import skill, write
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 ADDS = """
 from plugins.api import hookimpl
@@ -38,17 +38,17 @@ def echo(request: Received) -> Answer:
     return Say("Yes.")
 
 
-async def prompt(house: House, chat: str = "main") -> str:
+async def prompt(bot: TestBot, chat: str = "main") -> str:
     """The system prompt of a turn."""
-    await house.says("Hi", chat=chat)
-    first = asked(house, "Hi")[0]
+    await bot.says("Hi", chat=chat)
+    first = asked(bot, "Hi")[0]
     assert first["role"] == "system"
     return str(first["content"])
 
 
-def asked(house: House, text: str) -> list[dict[str, Any]]:
+def asked(bot: TestBot, text: str) -> list[dict[str, Any]]:
     """The messages of the newest request that ends with these words of a person."""
-    requests = [request.body["messages"] for request in house.server.requests]
+    requests = [request.body["messages"] for request in bot.server.requests]
     return next(m for m in reversed(requests) if str(m[-1]["content"]).endswith(text))
 
 
@@ -57,11 +57,11 @@ async def test_the_order_is_base_skills_hooks_summary_context(tmp_path: Path) ->
     plugin(tmp_path, "a_first", ADDS.format(word="first"))
     write(tmp_path / "data", "tax", skill("tax", "Fill in tax forms."))
     settings = {"system_prompt": "You are Ada.", "agent_max_context_turns": 2}
-    async with living(tmp_path, echo, settings) as house:
+    async with run_bot(tmp_path, echo, settings) as bot:
         for text in ("One.", "Two.", "Three."):
-            await house.says(text)
-            await house.app.conversations.settle()
-        sent = asked(house, "Three.")
+            await bot.says(text)
+            await bot.app.conversations.settle()
+        sent = asked(bot, "Three.")
     text = str(sent[0]["content"])
     parts = ["You are Ada.", "You have tools.", "- tax: Fill in", "first for", "second for"]
     places = [text.index(part) for part in parts]
@@ -72,12 +72,12 @@ async def test_the_order_is_base_skills_hooks_summary_context(tmp_path: Path) ->
 
 async def test_the_prompt_is_byte_for_byte_the_same_until_a_skill_changes(tmp_path: Path) -> None:
     file = write(tmp_path / "data", "tax", skill("tax", "One."))
-    async with living(tmp_path, echo) as house:
-        first = await prompt(house)
-        assert await prompt(house) == first
+    async with run_bot(tmp_path, echo) as bot:
+        first = await prompt(bot)
+        assert await prompt(bot) == first
         file.write_text(skill("tax", "Two."))
         os.utime(file, ns=(1, 1))
-        assert await prompt(house) == first.replace("- tax: One.", "- tax: Two.")
+        assert await prompt(bot) == first.replace("- tax: One.", "- tax: Two.")
 
 
 async def test_the_model_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ async def test_the_model_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
         Call("read_file", '{"path": "skills/own/SKILL.md"}', "b"),
         Call("read_skill", '{"name": "tex"}', "c"),
     )
-    async with living(tmp_path, [Say(calls=calls), Say("Which year?")]) as house:
-        assert (await house.says("My taxes, please.")).text == "Which year?"
-        results = {m["tool_call_id"]: m["content"] for m in house.sent_to_model()[-3:]}
+    async with run_bot(tmp_path, [Say(calls=calls), Say("Which year?")]) as bot:
+        assert (await bot.says("My taxes, please.")).text == "Which year?"
+        results = {m["tool_call_id"]: m["content"] for m in bot.sent_to_model()[-3:]}
     assert results["a"] == "Ask for the year first."
     assert results["b"].endswith("Ours.")
     assert results["c"] == "There is no skill 'tex'; did you mean 'tax'?"
@@ -98,9 +98,9 @@ async def test_the_model_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
 
 async def test_a_chat_sees_its_own_skills_and_no_other_chats(tmp_path: Path) -> None:
     write(tmp_path / "data/audiences/pipe-main", "own", skill("own"))
-    async with living(tmp_path, echo) as house:
-        assert "- own: Does it." in await prompt(house)
-        assert "- own" not in await prompt(house, chat="other")
+    async with run_bot(tmp_path, echo) as bot:
+        assert "- own: Does it." in await prompt(bot)
+        assert "- own" not in await prompt(bot, chat="other")
 
 
 @pytest.mark.parametrize("line", ["raise RuntimeError('no')", "return 7", "return None"])
@@ -109,9 +109,9 @@ async def test_a_hook_that_fails_is_skipped_and_logged_once(
 ) -> None:
     plugin(tmp_path, "a_broken", FAILS.format(line=line))
     plugin(tmp_path, "b_whole", ADDS.format(word="whole"))
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for _ in range(2):
-            text = await prompt(house)
+            text = await prompt(bot)
             assert text.startswith("You are Parley")
             assert text.endswith("whole for pipe/main")
     failures = [r.getMessage() for r in caplog.records if "parley_system_prompt" in r.message]
@@ -126,18 +126,18 @@ async def test_what_left_can_be_found_where_the_prompt_says(tmp_path: Path) -> N
         is_asked = str(last["content"]).endswith("Where do I live?")
         return Say(calls=(call,)) if is_asked else Say("In Lisbon.")
 
-    async with living(tmp_path, script, {"agent_max_context_turns": 1}) as house:
-        assert "sessions/*/context.jsonl" in await prompt(house)
-        await house.says("I live in Lisbon.")
-        await house.says("Hm.")
-        await house.app.conversations.settle()
-        await house.says("Where do I live?")
+    async with run_bot(tmp_path, script, {"agent_max_context_turns": 1}) as bot:
+        assert "sessions/*/context.jsonl" in await prompt(bot)
+        await bot.says("I live in Lisbon.")
+        await bot.says("Hm.")
+        await bot.app.conversations.settle()
+        await bot.says("Where do I live?")
         results = [
-            m for r in house.server.requests for m in r.body["messages"] if m["role"] == "tool"
+            m for r in bot.server.requests for m in r.body["messages"] if m["role"] == "tool"
         ]
         assert "I live in Lisbon." in results[-1]["content"]
-        await house.says("/config context.offload false")
-        assert "context.jsonl" not in await prompt(house)
+        await bot.says("/config context.offload false")
+        assert "context.jsonl" not in await prompt(bot)
 
 
 async def test_a_tools_long_output_is_read_from_the_file_that_the_marker_names(
@@ -148,57 +148,57 @@ async def test_a_tools_long_output_is_read_from_the_file_that_the_marker_names(
     big.write_text("".join(f"line {number}\n" for number in range(400)))
     whole = Call("read_file", '{"path": "files/big.txt"}', "w")
     settings = {"context": {"tool_result_limit": 300}}
-    async with living(tmp_path, [Say(calls=(whole,)), Say("Long.")], settings) as house:
-        await house.says("Read it.")
-        shown = house.sent_to_model()[-1]["content"]
+    async with run_bot(tmp_path, [Say(calls=(whole,)), Say("Long.")], settings) as bot:
+        await bot.says("Read it.")
+        shown = bot.sent_to_model()[-1]["content"]
     assert "\nline 0\nline 1\n" in shown
     file = shown.split("refer to the file in '")[1].split("'")[0]
     assert file == "sessions/pipe%2Fmain/tool_result-w.txt"
     again = Call("read_file", f'{{"path": "{file}", "offset": 400, "limit": 1}}', "x")
-    async with living(tmp_path, [Say(calls=(again,)), Say("There.")], settings) as house:
-        await house.says("And the last line?")
-        assert "line 399" in house.sent_to_model()[-1]["content"]
+    async with run_bot(tmp_path, [Say(calls=(again,)), Say("There.")], settings) as bot:
+        await bot.says("And the last line?")
+        assert "line 399" in bot.sent_to_model()[-1]["content"]
 
 
-async def kinds(house: House) -> list[tuple[str, str]]:
-    data = (await house.says("/context history")).data or {}
+async def kinds(bot: TestBot) -> list[tuple[str, str]]:
+    data = (await bot.says("/context history")).data or {}
     return [(event["kind"], event["reason"]) for event in data["events"]]
 
 
 async def test_what_changes_the_beginning_of_the_prompt_is_a_recorded_event(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for _ in range(2):
-            await house.says("Hello.")
-        assert await kinds(house) == [], "a first prompt replaces none"
-        await house.says("/config model gpt-4o")
-        assert await kinds(house) == [], "nothing was sent yet"
-        await house.says("Hello.")
-        await house.says("/config system_prompt Be brief.")
-        await house.says("/config tools.web_fetch true")
-        await house.says("Hello.")
+            await bot.says("Hello.")
+        assert await kinds(bot) == [], "a first prompt replaces none"
+        await bot.says("/config model gpt-4o")
+        assert await kinds(bot) == [], "nothing was sent yet"
+        await bot.says("Hello.")
+        await bot.says("/config system_prompt Be brief.")
+        await bot.says("/config tools.web_fetch true")
+        await bot.says("Hello.")
         both = "the system prompt and the tools were changed"
-        assert await kinds(house) == [("reframe", "the model was changed"), ("reframe", both)]
-        assert "change of the prompt" in (await house.says("/context history")).text
-        assert "nothing to undo" in (await house.says("/context undo")).text
+        assert await kinds(bot) == [("reframe", "the model was changed"), ("reframe", both)]
+        assert "change of the prompt" in (await bot.says("/context history")).text
+        assert "nothing to undo" in (await bot.says("/context undo")).text
 
 
 async def test_flags_before_the_value_of_a_setting_are_no_part_of_it(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        said = (await house.says("/config system_prompt --here Be brief.")).text
+    async with run_bot(tmp_path) as bot:
+        said = (await bot.says("/config system_prompt --here Be brief.")).text
         assert "is now **Be brief.** in this conversation" in said
-        assert "(from: default" in (await house.says("/config system_prompt", chat="other")).text
-        both = (await house.says("/config system_prompt --unset Be brief.")).text
+        assert "(from: default" in (await bot.says("/config system_prompt", chat="other")).text
+        both = (await bot.says("/config system_prompt --unset Be brief.")).text
         assert "takes a value or --unset, not both" in both
         for line in ("/model --unset", "/config model gpt-4o --her", "/regenerate --unset"):
-            assert "must be a model's name" in (await house.says(line)).text
-        assert (await house.says("/model")).text.startswith("gpt-4o-mini ")
+            assert "must be a model's name" in (await bot.says(line)).text
+        assert (await bot.says("/model")).text.startswith("gpt-4o-mini ")
 
 
 async def test_a_change_while_the_bot_was_down_is_recorded_too(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("Hello.")
-    async with living(tmp_path, echo) as house:
-        await house.says("Nothing is new.")
-    async with living(tmp_path, echo, {"system_prompt": "Be brief."}) as house:
-        await house.says("And again.")
-        assert await kinds(house) == [("reframe", "the system prompt was changed")]
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hello.")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Nothing is new.")
+    async with run_bot(tmp_path, echo, {"system_prompt": "Be brief."}) as bot:
+        await bot.says("And again.")
+        assert await kinds(bot) == [("reframe", "the system prompt was changed")]

@@ -21,7 +21,7 @@ from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 WEB = '''
 import secrets
@@ -88,11 +88,11 @@ LOOK = "call look {}"
 
 
 async def test_what_was_repeated_is_kept_out_when_its_source_was_dropped(tmp_path: Path) -> None:
-    async with living(tmp_path, repeats, SETTINGS) as house:
+    async with run_bot(tmp_path, repeats, SETTINGS) as bot:
         for said in (LOOK, "Hello", "/context drop t1", "Hello", "Hello", "/context compact"):
-            await house.says(said)
-        await house.app.conversations.settle()
-        waiting = (await house.says("/memory pending")).text
+            await bot.says(said)
+        await bot.app.conversations.settle()
+        waiting = (await bot.says("/memory pending")).text
     assert "word_" not in remembered(tmp_path)
     assert "word_" in waiting
 
@@ -103,39 +103,39 @@ async def test_an_answer_under_way_is_tainted_by_what_was_dropped_meanwhile(tmp_
         is_slow = request.body["messages"][-1]["content"] == "Hello, slowly"
         return Hang(answer.text) if is_slow and isinstance(answer, Say) else answer
 
-    async with living(tmp_path, slow, SETTINGS) as house:
-        await house.says(LOOK)
-        with (await house.bot()).watch(Address("pipe", "main")) as happening:
-            await house.writes("Hello, slowly", id="slow")
+    async with run_bot(tmp_path, slow, SETTINGS) as bot:
+        await bot.says(LOOK)
+        with (await bot.api()).watch(Address("pipe", "main")) as happening:
+            await bot.writes("Hello, slowly", id="slow")
             async for event in happening:
                 if isinstance(event, Delta) and "word_" in event.text:
                     break
-        await house.says("/context drop t1")
-        await house.says("/stop")
-        assert "word_" in (await house.reply_to("slow")).reply.text
+        await bot.says("/context drop t1")
+        await bot.says("/stop")
+        assert "word_" in (await bot.reply_to("slow")).reply.text
         for said in ("Hello", "Hello", "/context compact"):
-            await house.says(said)
-        await house.app.conversations.settle()
+            await bot.says(said)
+        await bot.app.conversations.settle()
     assert "word_" not in remembered(tmp_path)
 
 
 async def test_it_ends_when_all_that_was_said_with_it_in_view_has_left(tmp_path: Path) -> None:
-    async with living(tmp_path, repeats, SETTINGS) as house:
+    async with run_bot(tmp_path, repeats, SETTINGS) as bot:
         hello = "Hello, and a good morning to you and to all who are with you!"
         for said in (LOOK, "Hello", "/context clear", hello, hello, "/context compact"):
-            await house.says(said)
-        await house.app.conversations.settle()
-        assert "Nothing is waiting" in (await house.says("/memory pending")).text
+            await bot.says(said)
+        await bot.app.conversations.settle()
+        assert "Nothing is waiting" in (await bot.says("/memory pending")).text
     assert "Summary: nothing." in remembered(tmp_path)
 
 
 async def test_a_reply_that_is_looked_up_comes_back_marked(tmp_path: Path) -> None:
     search = 'call context_search {"mode": "tail", "last": 1}'
-    async with living(tmp_path, repeats, SETTINGS) as house:
+    async with run_bot(tmp_path, repeats, SETTINGS) as bot:
         for said in (LOOK, "Hello", "/new", search):
-            await house.says(said)
-        await house.app.conversations.settle()
-        requests = [r.body["messages"] for r in house.server.requests]
+            await bot.says(said)
+        await bot.app.conversations.settle()
+        requests = [r.body["messages"] for r in bot.server.requests]
     results = [str(m["content"]) for m in requests[-1] if m["role"] == "tool"]
     results += [str(m["content"]) for m in requests[-2] if m["role"] == "tool"]
     assert any("word_" in result for result in results)
@@ -144,21 +144,21 @@ async def test_a_reply_that_is_looked_up_comes_back_marked(tmp_path: Path) -> No
 
 async def test_calls_that_were_made_with_it_in_view_are_no_examples(tmp_path: Path) -> None:
     chosen = SETTINGS | {"context": {"strategy": "summarize"}}
-    async with living(tmp_path, repeats, chosen) as house:
+    async with run_bot(tmp_path, repeats, chosen) as bot:
         own = 'call write_file {"path": "own.txt", "content": "mine"}'
         for said in (own, LOOK, "note it", "Hello", "/context compact"):
-            await house.says(said)
-        await house.app.conversations.settle()
-        await house.says("Hello")
-        front = str(house.sent_to_model()[1]["content"])
+            await bot.says(said)
+        await bot.app.conversations.settle()
+        await bot.says("Hello")
+        front = str(bot.sent_to_model()[1]["content"])
     assert "own.txt" in front
     assert "notes.txt" not in front
 
 
 async def test_lines_that_somebody_sent_beside_a_context_taint_it(tmp_path: Path) -> None:
-    async with living(tmp_path, repeats, SETTINGS) as house:
+    async with run_bot(tmp_path, repeats, SETTINGS) as bot:
         for said in ("Hello", "Hello", "/context export"):
-            await house.says(said)
+            await bot.says(said)
         (whole,) = (tmp_path / "data").rglob("context.json")
         lines = whole.with_name("context.terse.json").read_bytes()
         own = whole.read_bytes().decode()
@@ -167,12 +167,12 @@ async def test_lines_that_somebody_sent_beside_a_context_taint_it(tmp_path: Path
         (files / "own.json").write_text(own)
         (files.parent / ".own").write_text(f"{hashlib.sha256(own.encode()).hexdigest()}\n")
         sent = re.sub(rb'"summary": "[^"]*"', b'"summary": "word_00000000"', lines)
-        await house.says("Here.", files=(Attachment("own.terse.json", "", sent),))
+        await bot.says("Here.", files=(Attachment("own.terse.json", "", sent),))
         for said in ("/context clear", "/context import files/own.json", "Hello"):
-            await house.says(said)
-        await house.says("/context compact")
-        await house.app.conversations.settle()
-        assert "Summary" in (await house.says("/memory pending")).text
+            await bot.says(said)
+        await bot.says("/context compact")
+        await bot.app.conversations.settle()
+        assert "Summary" in (await bot.says("/memory pending")).text
 
 
 STEPS = (
@@ -216,11 +216,11 @@ def test_nothing_that_was_made_of_it_is_remembered_unless_an_owner_says_so(
 async def _lived(folder: Path, steps: Sequence[str]) -> None:
     allowed: set[str] = set()
     for part in _between_restarts(steps):
-        async with living(folder, repeats, SETTINGS) as house:
+        async with run_bot(folder, repeats, SETTINGS) as bot:
             for step in part:
-                allowed |= await _taken(house, step)
+                allowed |= await _taken(bot, step)
                 assert set(WORD.findall(remembered(folder))) <= allowed, step
-            await house.app.conversations.settle()
+            await bot.app.conversations.settle()
         assert set(WORD.findall(remembered(folder))) <= allowed
 
 
@@ -235,18 +235,18 @@ def _between_restarts(steps: Sequence[str]) -> Iterator[list[str]]:
     yield [*part, LOOK, "Hello", "/context drop t1-t99", "Hello", "Hello", "/context compact"]
 
 
-async def _taken(house: House, step: str) -> set[str]:
+async def _taken(bot: TestBot, step: str) -> set[str]:
     """Take a step; returns the words that an owner has let in by it."""
     if step not in ("approve", "reject"):
         name = uuid4().hex  # which no message had before the restart
-        await house.writes(step, id=name)
-        await house.reply_to(name)
+        await bot.writes(step, id=name)
+        await bot.reply_to(name)
         return set()
-    await house.app.conversations.settle()
-    waiting = await house.says("/memory pending")
+    await bot.app.conversations.settle()
+    waiting = await bot.says("/memory pending")
     if not waiting.actions:
         return set()
-    await house.says(waiting.actions[step == "reject"].command)
+    await bot.says(waiting.actions[step == "reject"].command)
     return set(WORD.findall(waiting.text)) if step == "approve" else set()
 
 

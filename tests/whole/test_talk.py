@@ -22,29 +22,29 @@ from tests.fakes.openai_server import (
     StreamError,
     openai_overflow,
 )
-from tests.whole.house import living
+from tests.whole.testbot import run_bot
 
 TOOLS = "tool_calls"
 
 
 async def test_a_question_gets_the_models_answer_as_it_streams(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello, Ann!", pieces=3)]) as house:
+    async with run_bot(tmp_path, [Say("Hello, Ann!", pieces=3)]) as bot:
         seen: list[Activity] = []
-        watching = await house.watches(seen)
-        reply = await house.says("Hi, I am Ann.")
+        watching = await bot.watches(seen)
+        reply = await bot.says("Hi, I am Ann.")
         watching.cancel()
     assert reply.text == "Hello, Ann!"
     assert isinstance(seen[0], ContextChanged | TurnStarted)
     assert "".join(event.text for event in seen if isinstance(event, Delta)) == "Hello, Ann!"
-    assert house.sent_to_model()[-1] == {"role": "user", "content": "Hi, I am Ann."}
+    assert bot.sent_to_model()[-1] == {"role": "user", "content": "Hi, I am Ann."}
 
 
 async def test_the_bot_remembers_after_a_restart(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello, Ann!")]) as house:
-        await house.says("Hi, I am Ann.")
-    async with living(tmp_path, [Say("You are Ann.")]) as house:
-        assert (await house.says("Who am I?")).text == "You are Ann."
-    texts = [message["content"] for message in house.sent_to_model()[1:]]
+    async with run_bot(tmp_path, [Say("Hello, Ann!")]) as bot:
+        await bot.says("Hi, I am Ann.")
+    async with run_bot(tmp_path, [Say("You are Ann.")]) as bot:
+        assert (await bot.says("Who am I?")).text == "You are Ann."
+    texts = [message["content"] for message in bot.sent_to_model()[1:]]
     assert texts == ["Hi, I am Ann.", "Hello, Ann!", "Who am I?"]
 
 
@@ -54,10 +54,10 @@ async def test_each_request_extends_the_one_before_byte_for_byte(tmp_path: Path)
         Say("It is 4."),
         Say("Yes."),
     ]
-    async with living(tmp_path, script) as house:
-        await house.says("What is 2+2?")
-        await house.says("Sure?")
-        requests = [request.body["messages"] for request in house.server.requests]
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("What is 2+2?")
+        await bot.says("Sure?")
+        requests = [request.body["messages"] for request in bot.server.requests]
     for shorter, longer in pairwise(requests):
         assert longer[: len(shorter)] == shorter
 
@@ -67,12 +67,12 @@ async def test_tools_run_and_their_results_reach_the_model(tmp_path: Path) -> No
         Call("calculate", '{"expression": "6*7"}', "a"),
         Call("current_time", '{"timezone": "UTC"}', "b"),
     )
-    async with living(tmp_path, [Say(calls=calls), Say("42, and it is late.")]) as house:
+    async with run_bot(tmp_path, [Say(calls=calls), Say("42, and it is late.")]) as bot:
         seen: list[Activity] = []
-        watching = await house.watches(seen)
-        reply = await house.says("6 times 7, and the time?")
+        watching = await bot.watches(seen)
+        reply = await bot.says("6 times 7, and the time?")
         watching.cancel()
-        results = {m["tool_call_id"]: m["content"] for m in house.sent_to_model()[-2:]}
+        results = {m["tool_call_id"]: m["content"] for m in bot.sent_to_model()[-2:]}
     assert reply.text == "42, and it is late."
     assert results["a"] == "42"
     assert "UTC" in results["b"]
@@ -93,16 +93,16 @@ async def test_tools_run_and_their_results_reach_the_model(tmp_path: Path) -> No
 async def test_a_tool_call_that_fails_is_a_result_that_says_why(
     tmp_path: Path, call: Call, told: str
 ) -> None:
-    async with living(tmp_path, [Say(calls=(call,)), Say("I see.")]) as house:
-        assert (await house.says("Try it.")).text == "I see."
-        assert told in house.sent_to_model()[-1]["content"]
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("I see.")]) as bot:
+        assert (await bot.says("Try it.")).text == "I see."
+        assert told in bot.sent_to_model()[-1]["content"]
 
 
 async def test_a_call_id_that_is_used_twice_gets_a_name_of_its_own(tmp_path: Path) -> None:
     call = Call("calculate", '{"expression": "1"}', "same")
     script = [Say(calls=(call,)), Say(calls=(call,)), Say("Done.")]
-    async with living(tmp_path, script) as house:
-        assert (await house.says("Twice.")).text == "Done."
+    async with run_bot(tmp_path, script) as bot:
+        assert (await bot.says("Twice.")).text == "Done."
 
 
 async def test_the_step_limit_ends_with_an_answer_that_says_so(tmp_path: Path) -> None:
@@ -112,37 +112,37 @@ async def test_the_step_limit_ends_with_an_answer_that_says_so(tmp_path: Path) -
         count = len(request.body["messages"])
         return Say(calls=(Call("calculate", '{"expression": "1"}', f"c{count}"),))
 
-    async with living(tmp_path, script, {"agent_max_steps": 3}) as house:
-        reply = await house.says("Loop.")
-        assert len(house.server.requests) == 4
+    async with run_bot(tmp_path, script, {"agent_max_steps": 3}) as bot:
+        reply = await bot.says("Loop.")
+        assert len(bot.server.requests) == 4
     assert reply.text.startswith("This is what I have.")
     assert "agent_max_steps" in reply.text
 
 
 async def test_a_changed_step_limit_holds_in_the_turn_that_runs(tmp_path: Path) -> None:
-    async with living(tmp_path, lambda _: Say(), {"agent_max_steps": 10}) as house:
+    async with run_bot(tmp_path, lambda _: Say(), {"agent_max_steps": 10}) as bot:
 
         def script(request: Received) -> Say:
             if request.body.get("tool_choice") == "none":
                 return Say("Enough.")
             count = len(request.body["messages"])
             if count >= 4:
-                house.app.config.book.set("agent_max_steps", 2)
+                bot.app.config.book.set("agent_max_steps", 2)
             return Say(calls=(Call("calculate", '{"expression": "1"}', f"c{count}"),))
 
-        house.server._decide = script
-        await house.says("Loop.")
-        assert len(house.server.requests) == 3
+        bot.server._decide = script
+        await bot.says("Loop.")
+        assert len(bot.server.requests) == 3
 
 
 async def test_commands_answer_while_a_turn_runs(tmp_path: Path) -> None:
-    async with living(tmp_path, [Hang("I am thinking")]) as house:
-        await house.writes("A hard one.", id="slow")
-        await house.server.reached.acquire()
-        assert "tokens" in (await house.says("/context")).text
-        assert "**5**" in (await house.says("/config agent_max_steps 5")).text
-        assert (await house.says("/stop")).text.startswith("Stopping")
-        stopped = await house.reply_to("slow")
+    async with run_bot(tmp_path, [Hang("I am thinking")]) as bot:
+        await bot.writes("A hard one.", id="slow")
+        await bot.server.reached.acquire()
+        assert "tokens" in (await bot.says("/context")).text
+        assert "**5**" in (await bot.says("/config agent_max_steps 5")).text
+        assert (await bot.says("/stop")).text.startswith("Stopping")
+        stopped = await bot.reply_to("slow")
     assert stopped.turn == "t1"
     assert "Stopped" in stopped.reply.text
 
@@ -153,20 +153,20 @@ async def test_stop_keeps_what_was_done(tmp_path: Path) -> None:
         Hang("It is forty-"),
         Say("As I said, 42."),
     ]
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         seen: list[Activity] = []
-        watching = await house.watches(seen)
-        await house.writes("6*7?", id="q")
-        await house.server.reached.acquire()
-        await house.server.reached.acquire()
+        watching = await bot.watches(seen)
+        await bot.writes("6*7?", id="q")
+        await bot.server.reached.acquire()
+        await bot.server.reached.acquire()
         while not any(isinstance(event, Delta) for event in seen):
-            await house.server_said_something()
-        await house.says("/stop")
-        first = (await house.reply_to("q")).reply.text
+            await bot.server_said_something()
+        await bot.says("/stop")
+        first = (await bot.reply_to("q")).reply.text
         watching.cancel()
         assert first.startswith("It is forty-")
-        assert (await house.says("So?")).text == "As I said, 42."
-        roles = [message["role"] for message in house.sent_to_model()]
+        assert (await bot.says("So?")).text == "As I said, 42."
+        roles = [message["role"] for message in bot.sent_to_model()]
     assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
 
@@ -188,17 +188,17 @@ async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
         "    return [wait_for_ever]\n"
     )
     calls = (Call("wait_for_ever", "{}", "a"), Call("calculate", '{"expression": "1"}', "b"))
-    async with living(tmp_path, [Say(calls=calls), Say("Fine.")]) as house:
+    async with run_bot(tmp_path, [Say(calls=calls), Say("Fine.")]) as bot:
         seen: list[Activity] = []
-        watching = await house.watches(seen)
-        await house.writes("Wait.", id="q")
+        watching = await bot.watches(seen)
+        await bot.writes("Wait.", id="q")
         while not any(isinstance(event, ToolEnded) for event in seen):
-            await house.server_said_something()
+            await bot.server_said_something()
         watching.cancel()
-        await house.says("/stop")
-        await house.reply_to("q")
-        assert (await house.says("And now?")).text == "Fine."
-        results = [m["content"] for m in house.sent_to_model() if m["role"] == "tool"]
+        await bot.says("/stop")
+        await bot.reply_to("q")
+        assert (await bot.says("And now?")).text == "Fine."
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
     assert sorted(results) == ["1", BROKEN_OFF]
 
 
@@ -218,17 +218,17 @@ async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
 async def test_whatever_the_endpoint_does_ends_in_a_sentence_and_the_next_message_works(
     tmp_path: Path, answers: list[Say | Fail], sentence: str
 ) -> None:
-    async with living(tmp_path, [*answers, Say("All is well.")]) as house:
-        reply = await house.says("Hello?")
+    async with run_bot(tmp_path, [*answers, Say("All is well.")]) as bot:
+        reply = await bot.says("Hello?")
         assert sentence in reply.text
         assert "Traceback" not in reply.text
-        assert (await house.says("And now?")).text == "All is well."
+        assert (await bot.says("And now?")).text == "All is well."
 
 
 async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
     gone = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    async with living(tmp_path, [], environ=gone) as house:
-        reply = await house.says("Hello?")
+    async with run_bot(tmp_path, [], environ=gone) as bot:
+        reply = await bot.says("Hello?")
     assert "http://127.0.0.1:9/v1" in reply.text
 
 
@@ -237,15 +237,15 @@ async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         is_slow = request.body["messages"][-1]["content"] == "Slow?"
         return Hang("Let me") if is_slow else Say("Quick.")
 
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         # Below what settings allow, so that the test need not wait for it.
-        runner = house.app.turns.runner
+        runner = bot.app.turns.runner
         usual = runner.rules
         runner.rules = replace(usual, timeout_for=lambda key: 0.2)
-        reply = await house.says("Slow?")
+        reply = await bot.says("Slow?")
         assert "took longer than 0.2 s" in reply.text
         runner.rules = usual
-        assert (await house.says("Fast?")).text == "Quick."
+        assert (await bot.says("Fast?")).text == "Quick."
 
 
 async def test_the_fallback_model_answers_when_the_first_fails(tmp_path: Path) -> None:
@@ -255,56 +255,56 @@ async def test_the_fallback_model_answers_when_the_first_fails(tmp_path: Path) -
         return Say("Second here.")
 
     settings = {"model": "first", "fallback_models": ["second"]}
-    async with living(tmp_path, script, settings) as house:
-        assert (await house.says("Anyone?")).text == "Second here."
+    async with run_bot(tmp_path, script, settings) as bot:
+        assert (await bot.says("Anyone?")).text == "Second here."
 
 
 async def test_auto_takes_the_model_that_the_endpoint_lists(tmp_path: Path) -> None:
     settings = {"model": "auto"}
-    async with living(tmp_path, [Say("Hi.")], settings, models=("llama-9",)) as house:
-        await house.says("Hello")
-        assert house.server.requests[-1].body["model"] == "llama-9"
-        assert "llama-9" in (await house.says("/model")).text
+    async with run_bot(tmp_path, [Say("Hi.")], settings, models=("llama-9",)) as bot:
+        await bot.says("Hello")
+        assert bot.server.requests[-1].body["model"] == "llama-9"
+        assert "llama-9" in (await bot.says("/model")).text
 
 
 async def test_chats_run_side_by_side_and_each_in_order(tmp_path: Path) -> None:
     def script(request: Received) -> Say:
         return Say(f"re: {request.body['messages'][-1]['content']}")
 
-    async with living(tmp_path, script) as house:
+    async with run_bot(tmp_path, script) as bot:
         for number in range(5):
             for chat in ("a", "b", "c"):
-                await house.writes(f"{chat}{number}", chat, id=f"{chat}{number}")
+                await bot.writes(f"{chat}{number}", chat, id=f"{chat}{number}")
         for chat in ("a", "b", "c"):
-            await house.reply_to(f"{chat}4")
+            await bot.reply_to(f"{chat}4")
         for chat in ("a", "b", "c"):
-            texts = [o.reply.text for o in house.sent if o.address.chat == chat]
+            texts = [o.reply.text for o in bot.sent if o.address.chat == chat]
             assert texts == [f"re: {chat}{number}" for number in range(5)]
 
 
 async def test_the_same_message_twice_is_handled_once(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Once."), Say("Another.")]) as house:
-        first = await house.writes("Hello", id="same")
-        second = await house.writes("Hello", id="same")
-        await house.reply_to("same")
-        await house.says("Next")
+    async with run_bot(tmp_path, [Say("Once."), Say("Another.")]) as bot:
+        first = await bot.writes("Hello", id="same")
+        second = await bot.writes("Hello", id="same")
+        await bot.reply_to("same")
+        await bot.says("Next")
     assert first is not None
     assert first.is_new
     assert second is not None
     assert not second.is_new
-    assert [o.reply.text for o in house.sent] == ["Once.", "Another."]
+    assert [o.reply.text for o in bot.sent] == ["Once.", "Another."]
 
 
 async def test_a_turn_that_a_crash_cut_short_goes_on_at_the_next_start(tmp_path: Path) -> None:
     call = Call("write_file", '{"path": "note.txt", "content": "x"}', "a")
-    async with living(tmp_path, [Say(calls=(call,)), Hang("I am about to")]) as house:
-        await house.writes("Write it down.", id="q")
-        await house.server.reached.acquire()
-        await house.server.reached.acquire()
-        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
-    async with living(tmp_path, [Say("It is written.")]) as house:
-        outbound = await house.reply_to("q")
-        roles = [message["role"] for message in house.sent_to_model()]
+    async with run_bot(tmp_path, [Say(calls=(call,)), Hang("I am about to")]) as bot:
+        await bot.writes("Write it down.", id="q")
+        await bot.server.reached.acquire()
+        await bot.server.reached.acquire()
+        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
+    async with run_bot(tmp_path, [Say("It is written.")]) as bot:
+        outbound = await bot.reply_to("q")
+        roles = [message["role"] for message in bot.sent_to_model()]
     assert outbound.reply.text == "It is written."
     assert outbound.turn == "t1"
     assert roles == ["system", "user", "assistant", "tool"]
@@ -313,66 +313,66 @@ async def test_a_turn_that_a_crash_cut_short_goes_on_at_the_next_start(tmp_path:
 async def test_a_reply_that_was_not_marked_as_sent_is_sent_again_with_a_mark(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, [Say("Hello!")]) as house:
-        await house.says("Hi")
-        await house.app.delivery.queues.idle()
-        await house.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
-    async with living(tmp_path) as house:
-        again = await house.reply_to("m1")
+    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+        await bot.says("Hi")
+        await bot.app.delivery.queues.idle()
+        await bot.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
+    async with run_bot(tmp_path) as bot:
+        again = await bot.reply_to("m1")
     assert again.is_resent
     assert again.reply.text == "Hello!"
 
 
 async def test_strangers_get_nothing(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Welcome.")], {"owners": ["pipe/ann"]}) as house:
-        assert "let in" in (await house.says("Hi", user="mallory")).text
-        assert "let in" in (await house.says("/context clear", user="eve")).text
-        assert (await house.says("Hi", user="ann")).text == "Welcome."
-        assert "owner" in (await house.says("/whoami", user="ann")).text
+    async with run_bot(tmp_path, [Say("Welcome.")], {"owners": ["pipe/ann"]}) as bot:
+        assert "let in" in (await bot.says("Hi", user="mallory")).text
+        assert "let in" in (await bot.says("/context clear", user="eve")).text
+        assert (await bot.says("Hi", user="ann")).text == "Welcome."
+        assert "owner" in (await bot.says("/whoami", user="ann")).text
 
 
 @pytest.mark.parametrize("text", ["", "   \n ", "\x00\x1b"])
 async def test_an_empty_message_is_answered_with_what_to_do(tmp_path: Path, text: str) -> None:
-    async with living(tmp_path) as house:
-        assert "empty" in (await house.says(text)).text
+    async with run_bot(tmp_path) as bot:
+        assert "empty" in (await bot.says(text)).text
 
 
 async def test_control_characters_and_broken_unicode_never_reach_the_model(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hm.")]) as house:
-        await house.says("a\x00b\x1b[31m\ud800c\r\nd\te")
-        assert house.sent_to_model()[-1]["content"] == "ab[31m?c\nd\te"
+    async with run_bot(tmp_path, [Say("Hm.")]) as bot:
+        await bot.says("a\x00b\x1b[31m\ud800c\r\nd\te")
+        assert bot.sent_to_model()[-1]["content"] == "ab[31m?c\nd\te"
 
 
 async def test_a_command_that_is_mistyped_gets_a_hint(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("A path, I see.")]) as house:
-        assert "did you mean /context?" in (await house.says("/contxt")).text
-        await house.says("//etc/passwd")
-        assert house.sent_to_model()[-1]["content"] == "/etc/passwd"
+    async with run_bot(tmp_path, [Say("A path, I see.")]) as bot:
+        assert "did you mean /context?" in (await bot.says("/contxt")).text
+        await bot.says("//etc/passwd")
+        assert bot.sent_to_model()[-1]["content"] == "/etc/passwd"
 
 
 async def test_a_new_start_says_what_left(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello!"), Say("A greeting.")]) as house:
-        assert "already starting afresh" in (await house.says("/new")).text
-        await house.says("Hi")
-        assert "1 turn left the context" in (await house.says("/new")).text
-        assert "already starting afresh" in (await house.says("/new")).text
+    async with run_bot(tmp_path, [Say("Hello!"), Say("A greeting.")]) as bot:
+        assert "already starting afresh" in (await bot.says("/new")).text
+        await bot.says("Hi")
+        assert "1 turn left the context" in (await bot.says("/new")).text
+        assert "already starting afresh" in (await bot.says("/new")).text
 
 
 async def test_a_title_is_given_and_taken_away(tmp_path: Path) -> None:
-    async with living(tmp_path) as house:
-        assert "has no title" in (await house.says("/title")).text
-        assert "now called “Lisbon”" in (await house.says("/title Lisbon")).text
-        assert "is called “Lisbon”" in (await house.says("/title")).text
-        assert "has no title" in (await house.says("/title --unset")).text
+    async with run_bot(tmp_path) as bot:
+        assert "has no title" in (await bot.says("/title")).text
+        assert "now called “Lisbon”" in (await bot.says("/title Lisbon")).text
+        assert "is called “Lisbon”" in (await bot.says("/title")).text
+        assert "has no title" in (await bot.says("/title --unset")).text
 
 
 async def test_a_done_event_follows_a_reply_that_is_on_disk(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello!")]) as house:
+    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
         seen: list[Activity] = []
-        watching = await house.watches(seen)
-        await house.says("Hi")
+        watching = await bot.watches(seen)
+        await bot.says("Hi")
         while not (done := [event for event in seen if isinstance(event, Done)]):
-            await house.server_said_something()
+            await bot.server_said_something()
         watching.cancel()
     (event,) = done
     assert (event.reply_to, event.turn) == ("m1", "t1")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.fakes.openai_server import Received, Say
 from tests.fakes.telegram_server import Person, TelegramServer
-from tests.whole.telegram_house import TelegramHouse, at_telegram
+from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 from tests.whole.test_telegram_groups import GROUP, questions
 
 TWO = {"owners": ["telegram/42", "telegram/43"]}
@@ -17,161 +17,161 @@ def echo(request: Received) -> Say:
     return Say(f"re: {last.rpartition(': ')[2]}")
 
 
-async def said(house: TelegramHouse, person: Person, text: str) -> None:
+async def said(bot: TelegramTestBot, person: Person, text: str) -> None:
     """Say something to the bot in a group, and wait for the model's answer."""
     person.says(f"@parley_bot {text}")
-    await house.telegram.shown(f"re: {text}")
+    await bot.telegram.shown(f"re: {text}")
 
 
 async def test_in_private_a_fork_a_switch_and_a_side_question_are_taps_away(
     tmp_path: Path,
 ) -> None:
-    async with at_telegram(tmp_path, echo) as house:
-        house.ann.says("first")
-        await house.telegram.shown("re: first")
-        house.ann.says("second")
-        await house.telegram.shown("re: second")
-        house.ann.says("/fork t1 Aside")
-        forked = await house.telegram.shown("You are in branch 2, “Aside” now. It shares t1")
+    async with at_telegram(tmp_path, echo) as bot:
+        bot.ann.says("first")
+        await bot.telegram.shown("re: first")
+        bot.ann.says("second")
+        await bot.telegram.shown("re: second")
+        bot.ann.says("/fork t1 Aside")
+        forked = await bot.telegram.shown("You are in branch 2, “Aside” now. It shares t1")
         assert [*forked.buttons] == ["Go back", "All branches"]
-        house.ann.says("/btw why?")
-        await house.telegram.shown("re: why?")
-        assert questions(house) == ["first", "why?"]
-        house.ann.says("third")
-        await house.telegram.shown("re: third")
-        assert questions(house) == ["first", "third"]
-        house.ann.presses(forked, "Go back")
-        await house.telegram.shown("You are in branch 1")
-        house.ann.says("/btw")
-        await house.telegram.shown("Nothing was asked aside here.")
-        house.ann.says("fourth")
-        await house.telegram.shown("re: fourth")
-        assert questions(house) == ["first", "second", "fourth"]
+        bot.ann.says("/btw why?")
+        await bot.telegram.shown("re: why?")
+        assert questions(bot) == ["first", "why?"]
+        bot.ann.says("third")
+        await bot.telegram.shown("re: third")
+        assert questions(bot) == ["first", "third"]
+        bot.ann.presses(forked, "Go back")
+        await bot.telegram.shown("You are in branch 1")
+        bot.ann.says("/btw")
+        await bot.telegram.shown("Nothing was asked aside here.")
+        bot.ann.says("fourth")
+        await bot.telegram.shown("re: fourth")
+        assert questions(bot) == ["first", "second", "fourth"]
 
 
 async def test_in_a_group_a_fork_leads_everybody_there_and_nobody_elsewhere(
     tmp_path: Path,
 ) -> None:
-    async with at_telegram(tmp_path, echo, TWO) as house:
-        group = house.telegram.group(GROUP)
-        ann, bob = house.ann.at(group), house.telegram.person("Bob", 43).at(group)
-        await said(house, ann, "first")
-        await said(house, bob, "second")
+    async with at_telegram(tmp_path, echo, TWO) as bot:
+        group = bot.telegram.group(GROUP)
+        ann, bob = bot.ann.at(group), bot.telegram.person("Bob", 43).at(group)
+        await said(bot, ann, "first")
+        await said(bot, bob, "second")
         ann.says("/fork@parley_bot t1 Aside")
-        forked = await house.telegram.shown("You are in branch 2, “Aside” now", chat=GROUP)
-        await said(house, bob, "third")
-        assert questions(house) == ["Ann: first", "Bob: third"]
-        house.ann.says("/branches")
-        await house.telegram.shown("This chat has one conversation and no branches", chat=42)
+        forked = await bot.telegram.shown("You are in branch 2, “Aside” now", chat=GROUP)
+        await said(bot, bob, "third")
+        assert questions(bot) == ["Ann: first", "Bob: third"]
+        bot.ann.says("/branches")
+        await bot.telegram.shown("This chat has one conversation and no branches", chat=42)
         bob.presses(forked, "Go back")
-        await house.telegram.shown("You are in branch 1", chat=GROUP)
-        await said(house, ann, "fourth")
-        assert questions(house) == ["Ann: first", "Bob: second", "Ann: fourth"]
+        await bot.telegram.shown("You are in branch 1", chat=GROUP)
+        await said(bot, ann, "fourth")
+        assert questions(bot) == ["Ann: first", "Bob: second", "Ann: fourth"]
 
 
 async def test_a_topic_is_forked_and_the_one_beside_it_is_not(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as house:
-        group = house.telegram.group(GROUP, is_forum=True)
-        seven, eight = house.ann.at(group, 7), house.ann.at(group, 8)
-        await said(house, seven, "seven")
-        await said(house, eight, "eight")
+    async with at_telegram(tmp_path, echo) as bot:
+        group = bot.telegram.group(GROUP, is_forum=True)
+        seven, eight = bot.ann.at(group, 7), bot.ann.at(group, 8)
+        await said(bot, seven, "seven")
+        await said(bot, eight, "eight")
         seven.says("/fork")
-        forked = await house.telegram.shown("You are in branch 2")
+        forked = await bot.telegram.shown("You are in branch 2")
         assert forked.topic == 7
         seven.says("/btw aside?")
-        assert (await house.telegram.shown("re: aside?")).topic == 7
-        await said(house, seven, "more of seven")
+        assert (await bot.telegram.shown("re: aside?")).topic == 7
+        await said(bot, seven, "more of seven")
         eight.says("/branches")
-        alone = await house.telegram.shown("This chat has one conversation and no branches")
+        alone = await bot.telegram.shown("This chat has one conversation and no branches")
         assert alone.topic == 8
         eight.says("/btw")
-        assert (await house.telegram.shown("Nothing was asked aside here.")).topic == 8
-        await said(house, eight, "more of eight")
-        assert questions(house) == ["Ann: eight", "Ann: more of eight"]
+        assert (await bot.telegram.shown("Nothing was asked aside here.")).topic == 8
+        await said(bot, eight, "more of eight")
+        assert questions(bot) == ["Ann: eight", "Ann: more of eight"]
         seven.presses(forked, "Go back")
-        assert (await house.telegram.shown("You are in branch 1")).topic == 7
-        await said(house, seven, "seven again")
-        assert questions(house) == ["Ann: seven", "Ann: seven again"]
+        assert (await bot.telegram.shown("You are in branch 1")).topic == 7
+        await said(bot, seven, "seven again")
+        assert questions(bot) == ["Ann: seven", "Ann: seven again"]
 
 
 async def test_another_member_sees_what_was_asked_aside_and_the_model_does_not(
     tmp_path: Path,
 ) -> None:
-    async with at_telegram(tmp_path, echo, TWO) as house:
-        group = house.telegram.group(GROUP)
-        ann, bob = house.ann.at(group), house.telegram.person("Bob", 43).at(group)
-        await said(house, ann, "first")
+    async with at_telegram(tmp_path, echo, TWO) as bot:
+        group = bot.telegram.group(GROUP)
+        ann, bob = bot.ann.at(group), bot.telegram.person("Bob", 43).at(group)
+        await said(bot, ann, "first")
         ann.says("/btw who is it?")
-        await house.telegram.shown("re: who is it?", chat=GROUP)
-        assert questions(house) == ["Ann: first", "Ann: who is it?"]
+        await bot.telegram.shown("re: who is it?", chat=GROUP)
+        assert questions(bot) == ["Ann: first", "Ann: who is it?"]
         bob.says("/btw")
-        listed = await house.telegram.shown("Ann: who is it?", chat=GROUP)
+        listed = await bot.telegram.shown("Ann: who is it?", chat=GROUP)
         assert "re: who is it?" in listed.text
-        await said(house, bob, "second")
-        assert questions(house) == ["Ann: first", "Bob: second"]
+        await said(bot, bob, "second")
+        assert questions(bot) == ["Ann: first", "Bob: second"]
 
 
 async def test_where_each_person_has_a_conversation_a_branch_and_an_aside_are_theirs_alone(
     tmp_path: Path,
 ) -> None:
     settings = {**TWO, "telegram": {"conversations": "user"}}
-    async with at_telegram(tmp_path, echo, settings) as house:
-        group = house.telegram.group(GROUP)
-        ann, bob = house.ann.at(group), house.telegram.person("Bob", 43).at(group)
-        await said(house, ann, "first")
-        await said(house, bob, "mine")
+    async with at_telegram(tmp_path, echo, settings) as bot:
+        group = bot.telegram.group(GROUP)
+        ann, bob = bot.ann.at(group), bot.telegram.person("Bob", 43).at(group)
+        await said(bot, ann, "first")
+        await said(bot, bob, "mine")
         ann.says("/btw secret?")
-        await house.telegram.shown("re: secret?")
+        await bot.telegram.shown("re: secret?")
         ann.says("/fork")
-        forked = await house.telegram.shown("You are in branch 2")
+        forked = await bot.telegram.shown("You are in branch 2")
         bob.presses(forked, "All branches")
-        await house.telegram.shown("This chat has one conversation and no branches")
+        await bot.telegram.shown("This chat has one conversation and no branches")
         bob.says("/btw")
-        await house.telegram.shown("Nothing was asked aside here.")
-        await said(house, bob, "more")
-        assert questions(house) == ["Bob: mine", "Bob: more"]
+        await bot.telegram.shown("Nothing was asked aside here.")
+        await said(bot, bob, "more")
+        assert questions(bot) == ["Bob: mine", "Bob: more"]
 
 
 async def test_a_stranger_in_a_group_neither_branches_nor_asks_nor_sees_anything(
     tmp_path: Path,
 ) -> None:
-    async with at_telegram(tmp_path, echo) as house:
-        group = house.telegram.group(GROUP)
-        ann, eve = house.ann.at(group), house.telegram.person("Eve", 66).at(group)
-        await said(house, ann, "first")
+    async with at_telegram(tmp_path, echo) as bot:
+        group = bot.telegram.group(GROUP)
+        ann, eve = bot.ann.at(group), bot.telegram.person("Eve", 66).at(group)
+        await said(bot, ann, "first")
         ann.says("/fork Plan")
-        forked = await house.telegram.shown("You are in branch 2, “Plan” now")
-        shown = len(house.telegram.texts)
+        forked = await bot.telegram.shown("You are in branch 2, “Plan” now")
+        shown = len(bot.telegram.texts)
         for line in ("/btw what is the plan?", "/fork", "/branches", "/branches 1"):
             eve.says(line)
         eve.presses(forked, "Go back")
         eve.presses(forked, "All branches")
-        await house.telegram.called("answerCallbackQuery", 2)
-        await house.is_idle()
-        (told,) = house.telegram.texts[shown:]
+        await bot.telegram.called("answerCallbackQuery", 2)
+        await bot.is_idle()
+        (told,) = bot.telegram.texts[shown:]
         assert "to be let in, ask the owner" in told
         assert "Plan" not in told
         ann.says("/branches")
-        listed = await house.telegram.shown("You are in branch 2. /branches N")
+        listed = await bot.telegram.shown("You are in branch 2. /branches N")
         assert [*listed.buttons] == ["1: first"]
         ann.says("/btw")
-        await house.telegram.shown("Nothing was asked aside here.")
-        assert len(house.model.requests) == 1
+        await bot.telegram.shown("Nothing was asked aside here.")
+        assert len(bot.model.requests) == 1
 
 
 async def test_a_topic_goes_on_in_its_branch_after_a_restart(tmp_path: Path) -> None:
     async with TelegramServer() as server:
-        async with at_telegram(tmp_path, echo, telegram=server) as house:
-            seven = house.ann.at(server.group(GROUP, is_forum=True), 7)
-            await said(house, seven, "first")
-            await said(house, seven, "second")
+        async with at_telegram(tmp_path, echo, telegram=server) as bot:
+            seven = bot.ann.at(server.group(GROUP, is_forum=True), 7)
+            await said(bot, seven, "first")
+            await said(bot, seven, "second")
             seven.says("/fork t1")
             forked = await server.shown("You are in branch 2")
-            await house.is_idle()
-        async with at_telegram(tmp_path, echo, telegram=server) as house:
-            await said(house, seven, "third")
-            assert questions(house) == ["Ann: first", "Ann: third"]
+            await bot.is_idle()
+        async with at_telegram(tmp_path, echo, telegram=server) as bot:
+            await said(bot, seven, "third")
+            assert questions(bot) == ["Ann: first", "Ann: third"]
             seven.presses(forked, "Go back")  # a button of the process before
             await server.shown("You are in branch 1")
-            await said(house, seven, "fourth")
-            assert questions(house) == ["Ann: first", "Ann: second", "Ann: fourth"]
+            await said(bot, seven, "fourth")
+            assert questions(bot) == ["Ann: first", "Ann: second", "Ann: fourth"]

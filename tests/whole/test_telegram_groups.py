@@ -9,7 +9,7 @@ import pytest
 
 from plugins.builtin import shell as plugin
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.telegram_house import TelegramHouse, at_telegram
+from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
 OWNERS = {"owners": ["telegram/42", "telegram/43"]}
 GROUP = -1001
@@ -20,77 +20,77 @@ def echo(request: Received) -> Answer:
 
 
 async def test_in_a_group_it_answers_only_those_who_speak_to_it(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as house:
-        ann = house.ann.at(house.telegram.group(GROUP))
+    async with at_telegram(tmp_path, echo) as bot:
+        ann = bot.ann.at(bot.telegram.group(GROUP))
         ann.says("Good morning, all!")
         ann.says("/context@other_bot")
         ann.says("/roll 6")  # a command of some other bot
         message = ann.says("@Parley_Bot what is up?")
-        answer = await house.telegram.shown("re: Ann: what is up?")
+        answer = await bot.telegram.shown("re: Ann: what is up?")
         assert answer.answers == message
-        replied = {"message_id": answer.id, "date": 1, "chat": house.telegram.chats[GROUP]}
-        bot = {"id": 123456, "is_bot": True, "first_name": "Parley", "username": "parley_bot"}
-        ann.says("And now?", reply_to_message={**replied, "from": bot, "text": answer.text})
-        await house.telegram.shown("re: Ann: And now?")
+        replied = {"message_id": answer.id, "date": 1, "chat": bot.telegram.chats[GROUP]}
+        api = {"id": 123456, "is_bot": True, "first_name": "Parley", "username": "parley_bot"}
+        ann.says("And now?", reply_to_message={**replied, "from": api, "text": answer.text})
+        await bot.telegram.shown("re: Ann: And now?")
         ann.says("/whoami")
-        await house.telegram.shown("This conversation is telegram/-1001")
+        await bot.telegram.shown("This conversation is telegram/-1001")
         ann.says("/version@parley_bot")
-        await house.telegram.shown("Parley 0")
-        assert len(house.model.requests) == 2
+        await bot.telegram.shown("Parley 0")
+        assert len(bot.model.requests) == 2
 
 
 async def test_the_model_knows_who_speaks_and_to_whose_words(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo, OWNERS) as house:
-        group = house.telegram.group(GROUP)
-        bob = house.telegram.person("Bob", 43)
-        quoted = house.ann.at(group).message("Lisbon is far.")
+    async with at_telegram(tmp_path, echo, OWNERS) as bot:
+        group = bot.telegram.group(GROUP)
+        bob = bot.telegram.person("Bob", 43)
+        quoted = bot.ann.at(group).message("Lisbon is far.")
         bob.at(group).says("@parley_bot is it?", reply_to_message=quoted)
-        await house.telegram.shown("re: Bob: Ann wrote:\nLisbon is far.\n\nis it?")
+        await bot.telegram.shown("re: Bob: Ann wrote:\nLisbon is far.\n\nis it?")
         bob.says("And here?")  # in private nobody else can be meant
-        await house.telegram.shown("re: And here?", chat=43)
+        await bot.telegram.shown("re: And here?", chat=43)
 
 
 async def test_each_topic_is_a_conversation_and_is_answered_in_its_place(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as house:
-        group = house.telegram.group(GROUP, is_forum=True)
-        house.ann.at(group, 7).says("@parley_bot seven")
-        house.ann.at(group, 8).says("@parley_bot eight")
-        assert (await house.telegram.shown("re: Ann: seven")).topic == 7
-        assert (await house.telegram.shown("re: Ann: eight")).topic == 8
-        house.ann.at(group, 8).says("/whoami")
-        assert (await house.telegram.shown("telegram/-1001/8")).topic == 8
+    async with at_telegram(tmp_path, echo) as bot:
+        group = bot.telegram.group(GROUP, is_forum=True)
+        bot.ann.at(group, 7).says("@parley_bot seven")
+        bot.ann.at(group, 8).says("@parley_bot eight")
+        assert (await bot.telegram.shown("re: Ann: seven")).topic == 7
+        assert (await bot.telegram.shown("re: Ann: eight")).topic == 8
+        bot.ann.at(group, 8).says("/whoami")
+        assert (await bot.telegram.shown("telegram/-1001/8")).topic == 8
 
 
 async def test_a_whole_group_can_be_one_conversation(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo, {"telegram": {"conversations": "chat"}}) as house:
-        group = house.telegram.group(GROUP, is_forum=True)
-        house.ann.at(group, 7).says("@parley_bot seven")
-        assert (await house.telegram.shown("re: Ann: seven")).topic == 7
-        house.ann.at(group, 8).says("@parley_bot eight")
-        assert (await house.telegram.shown("re: Ann: eight")).topic == 8
-        assert len(questions(house)) == 2
+    async with at_telegram(tmp_path, echo, {"telegram": {"conversations": "chat"}}) as bot:
+        group = bot.telegram.group(GROUP, is_forum=True)
+        bot.ann.at(group, 7).says("@parley_bot seven")
+        assert (await bot.telegram.shown("re: Ann: seven")).topic == 7
+        bot.ann.at(group, 8).says("@parley_bot eight")
+        assert (await bot.telegram.shown("re: Ann: eight")).topic == 8
+        assert len(questions(bot)) == 2
 
 
 async def test_each_person_in_a_group_can_have_a_conversation(tmp_path: Path) -> None:
     settings = {**OWNERS, "telegram": {"conversations": "user"}}
-    async with at_telegram(tmp_path, echo, settings) as house:
-        group = house.telegram.group(GROUP)
-        house.ann.at(group).says("@parley_bot I am Ann")
-        await house.telegram.shown("re: Ann: I am Ann")
-        house.telegram.person("Bob", 43).at(group).says("@parley_bot I am Bob")
-        await house.telegram.shown("re: Bob: I am Bob")
-        assert len(questions(house)) == 1
+    async with at_telegram(tmp_path, echo, settings) as bot:
+        group = bot.telegram.group(GROUP)
+        bot.ann.at(group).says("@parley_bot I am Ann")
+        await bot.telegram.shown("re: Ann: I am Ann")
+        bot.telegram.person("Bob", 43).at(group).says("@parley_bot I am Bob")
+        await bot.telegram.shown("re: Bob: I am Bob")
+        assert len(questions(bot)) == 1
 
 
-def questions(house: TelegramHouse) -> list[str]:
+def questions(bot: TelegramTestBot) -> list[str]:
     """What people said, as the last request to the model holds it."""
-    return [m["content"] for m in house.sent_to_model() if m["role"] == "user"]
+    return [m["content"] for m in bot.sent_to_model() if m["role"] == "user"]
 
 
-def hidden(house: TelegramHouse) -> dict[str, Any]:
+def hidden(bot: TelegramTestBot) -> dict[str, Any]:
     """How Telegram shows an administrator who hides: as the group itself."""
     robot = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
-    return {"from": robot, "sender_chat": house.telegram.chats[GROUP]}
+    return {"from": robot, "sender_chat": bot.telegram.chats[GROUP]}
 
 
 async def test_a_hidden_administrator_is_not_alone_with_the_bot(
@@ -98,29 +98,29 @@ async def test_a_hidden_administrator_is_not_alone_with_the_bot(
 ) -> None:
     monkeypatch.setattr(plugin, "_BOX", [True])
     script = [Say(calls=(Call("shell", '{"command": "true"}', "c1"),)), Say("Then not.")]
-    async with at_telegram(tmp_path, script, {"tools": {"shell": True}}) as house:
-        ann = house.ann.at(house.telegram.group(GROUP))
+    async with at_telegram(tmp_path, script, {"tools": {"shell": True}}) as bot:
+        ann = bot.ann.at(bot.telegram.group(GROUP))
         ann.says("/pair here")
-        await house.telegram.shown("is a user from now on")
+        await bot.telegram.shown("is a user from now on")
         ann.says("@parley_bot do it")
-        asked = await house.telegram.shown("May I?")
+        asked = await bot.telegram.shown("May I?")
         name = asked.text.partition("/approve ")[2][:4]
-        ann.says(f"/approve {name}", **hidden(house))
-        await house.telegram.shown("Only an owner may allow this; you are telegram/admin-1001.")
-        ann.says(f"/deny {name}", **hidden(house))
-        await house.telegram.shown("Then not.")
-        ann.says("/forget chat yes", **hidden(house))
-        await house.telegram.shown("Only an owner may delete what was said where others read")
+        ann.says(f"/approve {name}", **hidden(bot))
+        await bot.telegram.shown("Only an owner may allow this; you are telegram/admin-1001.")
+        ann.says(f"/deny {name}", **hidden(bot))
+        await bot.telegram.shown("Then not.")
+        ann.says("/forget chat yes", **hidden(bot))
+        await bot.telegram.shown("Only an owner may delete what was said where others read")
 
 
 async def test_other_bots_are_not_answered_and_hidden_administrators_are_the_group(
     tmp_path: Path,
 ) -> None:
-    async with at_telegram(tmp_path, echo) as house:
-        ann = house.ann.at(house.telegram.group(GROUP))
+    async with at_telegram(tmp_path, echo) as bot:
+        ann = bot.ann.at(bot.telegram.group(GROUP))
         robot = {"id": 77, "is_bot": True, "first_name": "Robot"}
         ann.sends({**ann.message("@parley_bot hello"), "from": robot})
-        ann.sends(ann.message("@parley_bot hello") | hidden(house))
-        await house.telegram.shown("to be let in, ask the owner")
-        await house.is_idle()
-        assert len(house.telegram.texts) == 1
+        ann.sends(ann.message("@parley_bot hello") | hidden(bot))
+        await bot.telegram.shown("to be let in, ask the owner")
+        await bot.is_idle()
+        assert len(bot.telegram.texts) == 1

@@ -9,118 +9,118 @@ import pytest
 
 from channels.message import Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
-from tests.whole.house import House, living
 from tests.whole.test_attachments import PHOTO, REPORT
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import data
+from tests.whole.testbot import TestBot, run_bot
 
 
 def echo(request: Received) -> Say:
     return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
-async def again(house: House, line: str, chat: str = "main", user: str = "") -> tuple[Reply, str]:
+async def again(bot: TestBot, line: str, chat: str = "main", user: str = "") -> tuple[Reply, str]:
     """A command that asks again: what it answers, and what the model does."""
-    reply = await house.says(line, chat, user)
+    reply = await bot.says(line, chat, user)
     assert reply.data, reply.text
-    return reply, (await house.reply_to(reply.data["asked"])).reply.text
+    return reply, (await bot.reply_to(reply.data["asked"])).reply.text
 
 
 async def test_a_question_is_asked_again_in_a_branch_that_begins_before_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for question in ("one", "two", "three"):
-            await house.says(question)
-        told, answer = await again(house, "/regenerate t2")
+            await bot.says(question)
+        told, answer = await again(bot, "/regenerate t2")
         assert told.text.startswith("t2 is asked again, in branch 2: “two”. /branches 1 goes back")
         assert answer == "re: two"
-        assert asked(house) == ["one", "two"]
-        await house.says("/branches 1")
-        await house.says("four")
-        assert asked(house) == ["one", "two", "three", "four"]
+        assert asked(bot) == ["one", "two"]
+        await bot.says("/branches 1")
+        await bot.says("four")
+        assert asked(bot) == ["one", "two", "three", "four"]
 
 
 async def test_the_first_question_is_asked_in_other_words_and_nothing_is_shared(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("one")
-        told, answer = await again(house, "/edit t1 Something\nelse")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("one")
+        told, answer = await again(bot, "/edit t1 Something\nelse")
         assert told.text.startswith("In the place of t1 is asked now, in branch 2")
         assert answer == "re: Something\nelse"
-        await house.says("/undo")
-        await house.says("two")
-        assert asked(house) == ["two"]
-        listed = (await house.says("/branches")).data
+        await bot.says("/undo")
+        await bot.says("two")
+        assert asked(bot) == ["two"]
+        listed = (await bot.says("/branches")).data
         assert listed
         assert [(b["number"], b["turn"]) for b in listed["branches"]] == [(1, ""), (2, "")]
 
 
 async def test_without_a_text_edit_asks_for_it(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("What about Lisbn?")
-        told = await house.says("/edit")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("What about Lisbn?")
+        told = await bot.says("/edit")
         assert told.form
         assert told.form.text == "What about Lisbn?"
-        await house.says("What about Lisbon?")
-        assert "In the place of t1" in house.sent[-2].reply.text + house.sent[-1].reply.text
-        assert (await house.says("/branches")).data
+        await bot.says("What about Lisbon?")
+        assert "In the place of t1" in bot.sent[-2].reply.text + bot.sent[-1].reply.text
+        assert (await bot.says("/branches")).data
 
 
 async def test_another_model_answers_in_the_branch_alone(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("one")
-        told, _ = await again(house, "/regenerate t1 gpt-4o")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("one")
+        told, _ = await again(bot, "/regenerate t1 gpt-4o")
         assert "gpt-4o answers here from now on" in told.text
-        assert house.server.requests[-1].body["model"] == "gpt-4o"
-        await house.says("/branches 1")
-        await house.says("two")
-        assert house.server.requests[-1].body["model"] == "gpt-4o-mini"
+        assert bot.server.requests[-1].body["model"] == "gpt-4o"
+        await bot.says("/branches 1")
+        await bot.says("two")
+        assert bot.server.requests[-1].body["model"] == "gpt-4o-mini"
 
 
 async def test_files_and_pictures_of_the_question_go_along(tmp_path: Path) -> None:
-    async with living(tmp_path, lambda _: Say("I see.")) as house:
-        await house.says("Look!", files=(PHOTO, REPORT))
-        form = (await house.says("/edit t1")).form
+    async with run_bot(tmp_path, lambda _: Say("I see.")) as bot:
+        await bot.says("Look!", files=(PHOTO, REPORT))
+        form = (await bot.says("/edit t1")).form
         assert form
         assert form.text == "Look!"
-        await house.says("/cancel")
-        await again(house, "/edit t1 See?")
-        await again(house, "/regenerate")
-        for content in (house.sent_to_model(index)[-1]["content"] for index in (1, 2)):
+        await bot.says("/cancel")
+        await again(bot, "/edit t1 See?")
+        await again(bot, "/regenerate")
+        for content in (bot.sent_to_model(index)[-1]["content"] for index in (1, 2)):
             assert content[0]["text"] == "See?\n[file: files/report.txt, 120 kB]"
             assert [part["type"] for part in content] == ["text", "image_url"]
 
 
 async def test_what_runs_is_stopped_if_it_is_asked_again(tmp_path: Path) -> None:
     script: list[Answer] = [Say("One."), Hang("Half"), Say("Better.")]
-    async with living(tmp_path, script) as house:
-        await house.says("one")
-        await house.writes("two", id="two")
-        while len(house.server.requests) < 2:
-            await house.server_said_something()
-        told, answer = await again(house, "/edit t2 Two, please")
+    async with run_bot(tmp_path, script) as bot:
+        await bot.says("one")
+        await bot.writes("two", id="two")
+        while len(bot.server.requests) < 2:
+            await bot.server_said_something()
+        told, answer = await again(bot, "/edit t2 Two, please")
         assert told.text.startswith("I stopped the running answer.")
         assert answer == "Better."
-        assert asked(house) == ["one", "Two, please"]
-        stopped = (await house.reply_to("two")).reply.text
+        assert asked(bot) == ["one", "Two, please"]
+        stopped = (await bot.reply_to("two")).reply.text
         assert "Stopped, as you asked." in stopped
 
 
 async def test_what_tools_did_is_said_to_stay(tmp_path: Path) -> None:
     call = Call("calculate", '{"expression": "1+1"}', "c1")
-    async with living(tmp_path, [Say(calls=(call,)), Say("2"), Say("Two.")]) as house:
-        await house.says("one")
-        told, _ = await again(house, "/regenerate")
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("2"), Say("Two.")]) as bot:
+        await bot.says("one")
+        told, _ = await again(bot, "/regenerate")
         assert "What `calculate` did there stays done, and may be done again." in told.text
 
 
 async def test_asking_over_and_over_makes_branches_side_by_side(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("one")
-        await house.says("two")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("one")
+        await bot.says("two")
         for _ in range(3):
-            await again(house, "/regenerate t2")
-        data = (await house.says("/branches")).data
+            await again(bot, "/regenerate t2")
+        data = (await bot.says("/branches")).data
         assert data
         assert [(b["parent"], b["turn"]) for b in data["branches"][1:]] == [(1, "t1")] * 3
 
@@ -128,22 +128,22 @@ async def test_asking_over_and_over_makes_branches_side_by_side(tmp_path: Path) 
 async def test_what_was_dropped_in_a_branch_stays_dropped_where_it_is_asked_again(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
+    async with run_bot(tmp_path, echo) as bot:
         for question in ("one", "two", "three"):
-            await house.says(question)
-        await house.says("/fork t2")
-        await house.says("/context drop t1")
-        await house.says("other")
-        await again(house, "/regenerate t3")
-        assert asked(house) == ["two", "other"]
+            await bot.says(question)
+        await bot.says("/fork t2")
+        await bot.says("/context drop t1")
+        await bot.says("other")
+        await again(bot, "/regenerate t3")
+        assert asked(bot) == ["two", "other"]
 
 
 async def test_a_question_that_begins_with_a_slash_is_no_command(tmp_path: Path) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("one")
-        _, answer = await again(house, "/edit t1 /imagine a cat")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("one")
+        _, answer = await again(bot, "/edit t1 /imagine a cat")
         assert answer == "re: /imagine a cat"
-        _, answer = await again(house, "/regenerate")
+        _, answer = await again(bot, "/regenerate")
         assert answer == "re: /imagine a cat"
 
 
@@ -159,34 +159,34 @@ async def test_a_question_that_begins_with_a_slash_is_no_command(tmp_path: Path)
 async def test_what_can_t_be_asked_again_makes_no_branch(
     tmp_path: Path, line: str, told: str
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        assert told in (await house.says(line)).text
-        assert "no branches" in (await house.says("/branches")).text
+    async with run_bot(tmp_path, echo) as bot:
+        assert told in (await bot.says(line)).text
+        assert "no branches" in (await bot.says("/branches")).text
 
 
 async def test_in_a_group_who_may_not_choose_models_makes_no_branch(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"owners": ["pipe/ann"]}
-    async with living(tmp_path, echo, settings) as house:
-        await house.says("/pair here", "group", "ann")
-        await house.says("one", "group", "ann")
-        told = (await house.says("/regenerate t1 gpt-4o", "group", "bob")).text
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await bot.says("/pair here", "group", "ann")
+        await bot.says("one", "group", "ann")
+        told = (await bot.says("/regenerate t1 gpt-4o", "group", "bob")).text
         assert "Nothing was changed" in told
-        assert "no branches" in (await house.says("/branches", "group", "ann")).text
-        _, answer = await again(house, "/edit t1 else", "group", "bob")
+        assert "no branches" in (await bot.says("/branches", "group", "ann")).text
+        _, answer = await again(bot, "/edit t1 else", "group", "bob")
         assert answer.endswith("else")
 
 
 async def test_each_turn_says_what_it_cost_and_who_answered_it_also_where_it_is_shared(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
-        await house.says("one")
-        await house.says("two")
-        await again(house, "/regenerate t2 gpt-4o")
-        turns = (await data(house, "/context turns"))["turns"]
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("one")
+        await bot.says("two")
+        await again(bot, "/regenerate t2 gpt-4o")
+        turns = (await data(bot, "/context turns"))["turns"]
         assert [turn["models"] for turn in turns] == [["gpt-4o-mini"], ["gpt-4o"]]
         assert 0 < turns[0]["cost"] < turns[1]["cost"]
         assert turns[0]["prompt"] > 0
-        await house.says("/branches 1")
-        turns = (await data(house, "/context turns"))["turns"]
+        await bot.says("/branches 1")
+        turns = (await data(bot, "/context turns"))["turns"]
         assert [turn["models"] for turn in turns] == [["gpt-4o-mini"], ["gpt-4o-mini"]]

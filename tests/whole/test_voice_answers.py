@@ -18,8 +18,8 @@ from channels.message import Address
 from memory.record import ledger
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_desk import OGG
-from tests.whole.house import living
-from tests.whole.telegram_house import at_telegram
+from tests.whole.telegram_testbot import at_telegram
+from tests.whole.testbot import run_bot
 
 VOICE = {"model": "whisper-1", "speech_model": "tts-1", "speech_price": 15.0}
 
@@ -29,94 +29,94 @@ def settings(reply: str) -> dict[str, Any]:
 
 
 async def test_a_voice_message_is_answered_in_voice_and_text(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("**Green**."), Say("Black.")], settings("same")) as house:
-        house.model.voice.transcripts.append("Which tea?")
-        house.model.voice.sound = OGG
-        house.ann.sends(house.ann.voice(b"OggS ann"))
-        await house.telegram.called("sendVoice")
-        await house.is_idle()
-        assert house.model.voice.speeches == [
+    async with at_telegram(tmp_path, [Say("**Green**."), Say("Black.")], settings("same")) as bot:
+        bot.model.voice.transcripts.append("Which tea?")
+        bot.model.voice.sound = OGG
+        bot.ann.sends(bot.ann.voice(b"OggS ann"))
+        await bot.telegram.called("sendVoice")
+        await bot.is_idle()
+        assert bot.model.voice.speeches == [
             {"model": "tts-1", "input": "Green.", "voice": "alloy", "response_format": "opus"}
         ]
-        assert OGG in [message.file for message in house.telegram.messages.values()]
-        house.ann.says("And now?")
-        await house.telegram.shown("Black.")
-        await house.is_idle()
-        assert len(house.model.voice.speeches) == 1, "a written question is answered in writing"
-        spent = await house.app.store.read(ledger.bills_by_model)
+        assert OGG in [message.file for message in bot.telegram.messages.values()]
+        bot.ann.says("And now?")
+        await bot.telegram.shown("Black.")
+        await bot.is_idle()
+        assert len(bot.model.voice.speeches) == 1, "a written question is answered in writing"
+        spent = await bot.app.store.read(ledger.bills_by_model)
         (bill,) = [bill for _model, purpose, bill in spent if purpose == "voice answered"]
         assert bill.cost == pytest.approx(6 * 15 / 1e6)
 
 
 @pytest.mark.parametrize("here", ["", "always"])
 async def test_it_is_set_for_each_conversation(tmp_path: Path, here: str) -> None:
-    async with at_telegram(tmp_path, [Say("Green.")], settings("off")) as house:
-        house.model.voice.sound = OGG
+    async with at_telegram(tmp_path, [Say("Green.")], settings("off")) as bot:
+        bot.model.voice.sound = OGG
         if here:
-            house.ann.says(f"/config voice.reply {here} --here")
-            await house.telegram.shown("voice.reply")
-        house.ann.says("Which tea?")
-        await house.telegram.shown("Green.")
-        await house.is_idle()
-        assert (OGG in [message.file for message in house.telegram.messages.values()]) == bool(here)
+            bot.ann.says(f"/config voice.reply {here} --here")
+            await bot.telegram.shown("voice.reply")
+        bot.ann.says("Which tea?")
+        await bot.telegram.shown("Green.")
+        await bot.is_idle()
+        assert (OGG in [message.file for message in bot.telegram.messages.values()]) == bool(here)
 
 
 async def test_where_speech_fails_there_is_the_text(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as house:
-        house.model.voice.sound = lambda: web.json_response({"error": {}}, status=400)
-        house.ann.says("Which tea?")
-        await house.telegram.shown("Green.")
-        await house.is_idle()
-        assert not [one for one in house.telegram.messages.values() if one.file]
+    async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as bot:
+        bot.model.voice.sound = lambda: web.json_response({"error": {}}, status=400)
+        bot.ann.says("Which tea?")
+        await bot.telegram.shown("Green.")
+        await bot.is_idle()
+        assert not [one for one in bot.telegram.messages.values() if one.file]
 
 
 async def test_a_user_who_may_spend_no_more_is_not_read_to(tmp_path: Path) -> None:
     limited = settings("always") | {"spend_limit_user": 1e-7}
-    async with at_telegram(tmp_path, [Say("Green.")], limited) as house:
-        house.model.voice.sound = OGG
-        bob = house.telegram.person("Bob", 8)
+    async with at_telegram(tmp_path, [Say("Green.")], limited) as bot:
+        bot.model.voice.sound = OGG
+        bob = bot.telegram.person("Bob", 8)
         bob.says("Hello?")
-        stranger = await house.telegram.shown("/pair", 8)
+        stranger = await bot.telegram.shown("/pair", 8)
         code = stranger.text.split("/pair ")[1].split()[0]
-        house.ann.says(f"/pair {code}")
-        await house.telegram.shown("is let in")
+        bot.ann.says(f"/pair {code}")
+        await bot.telegram.shown("is let in")
         bob.says("Which tea?")
-        await house.telegram.shown("Green.", 8)
-        await house.is_idle()
-        assert not house.model.voice.speeches
+        await bot.telegram.shown("Green.", 8)
+        await bot.is_idle()
+        assert not bot.model.voice.speeches
 
 
 async def test_stop_ends_the_reading_and_not_the_answer(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as house:
-        house.model.voice.gate = asyncio.Event()
-        house.ann.says("Which tea?")
-        await asyncio.wait_for(house.model.voice.reached.acquire(), 10)
-        house.ann.says("/stop")
-        await house.telegram.shown("Stopping;")
-        await house.is_idle()
-        assert not house.telegram.made("sendVoice")
+    async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as bot:
+        bot.model.voice.gate = asyncio.Event()
+        bot.ann.says("Which tea?")
+        await asyncio.wait_for(bot.model.voice.reached.acquire(), 10)
+        bot.ann.says("/stop")
+        await bot.telegram.shown("Stopping;")
+        await bot.is_idle()
+        assert not bot.telegram.made("sendVoice")
 
 
 async def test_where_nothing_plays_nothing_is_read(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Green.")], settings("always")) as house:
-        reply = await house.says("Which tea?")
+    async with run_bot(tmp_path, [Say("Green.")], settings("always")) as bot:
+        reply = await bot.says("Which tea?")
         assert (reply.text, reply.sound) == ("Green.", "")
-        assert not house.server.voice.speeches
+        assert not bot.server.voice.speeches
 
 
 async def test_what_was_read_goes_with_its_conversation(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Green.")], settings("always")) as house:
-        house.sound = "mp3"  # type: ignore[attr-defined]
-        house.server.voice.sound = b"ID3 sound"
-        reply = await house.says("Which tea?")
+    async with run_bot(tmp_path, [Say("Green.")], settings("always")) as bot:
+        bot.sound = "mp3"  # type: ignore[attr-defined]
+        bot.server.voice.sound = b"ID3 sound"
+        reply = await bot.says("Which tea?")
         assert Path(reply.sound).name == "answer-t1.mp3"
-        said = await (await house.bot()).transcript(Address("pipe", "main"))
+        said = await (await bot.api()).transcript(Address("pipe", "main"))
         (file,) = said[-1].files
-        opened = await (await house.bot()).open_file(Address("pipe", "main"), file.path)
+        opened = await (await bot.api()).open_file(Address("pipe", "main"), file.path)
         assert opened is not None
         with opened.content as content:
             assert (content.read(), opened.sound) == (b"ID3 sound", "audio/mpeg")
-        await house.says("/forget chat yes")
+        await bot.says("/forget chat yes")
         assert not _sounds(tmp_path)
 
 

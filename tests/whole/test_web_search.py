@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tests.fakes.openai_server import Call, Say, Script
 from tests.fakes.search_servers import KEY, SearchServer, searching
-from tests.whole.house import House, living
+from tests.whole.testbot import TestBot, run_bot
 
 PROVIDERS = ["searxng", "brave", "tavily"]
 TEA = ("Tea &amp; co", "https://example.org/tea", "A drink\nof leaves.")
@@ -42,8 +42,8 @@ def script(*queries: str) -> Script:
 SECRETS = {"SEARCH_KEY": KEY}
 
 
-def result(house: House) -> str:
-    return str(next(m["content"] for m in reversed(house.sent_to_model()) if m["role"] == "tool"))
+def result(bot: TestBot) -> str:
+    return str(next(m["content"] for m in reversed(bot.sent_to_model()) if m["role"] == "tool"))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -51,23 +51,23 @@ async def test_results_are_numbered_with_their_addresses_and_marked(
     tmp_path: Path, server: SearchServer, provider: str
 ) -> None:
     server.results = [TEA, ("Milk", "https://example.org/milk", "")]
-    async with living(
+    async with run_bot(
         tmp_path, script("tea and milk"), settings(server, provider), SECRETS
-    ) as house:
-        assert (await house.says("Search")).text == "Here you are."
-        assert result(house) == (
+    ) as bot:
+        assert (await bot.says("Search")).text == "Here you are."
+        assert result(bot) == (
             '<untrusted source="web_search">\n'
             "[1] Tea & co\nhttps://example.org/tea\nA drink of leaves.\n\n"
             "[2] Milk\nhttps://example.org/milk\n</untrusted>"
         )
-        assert KEY not in str(house.server.requests)
+        assert KEY not in str(bot.server.requests)
     assert server.queries == ["tea and milk"]
 
 
 async def test_without_a_provider_there_is_no_such_tool(tmp_path: Path) -> None:
-    async with living(tmp_path, [Say("Hello.")]) as house:
-        await house.says("Hi")
-        assert "web_search" not in str(house.server.requests[-1].body["tools"])
+    async with run_bot(tmp_path, [Say("Hello.")]) as bot:
+        await bot.says("Hi")
+        assert "web_search" not in str(bot.server.requests[-1].body["tools"])
 
 
 async def test_a_person_is_asked_once_with_the_words_that_go_out(
@@ -75,16 +75,16 @@ async def test_a_person_is_asked_once_with_the_words_that_go_out(
 ) -> None:
     server.results = [TEA]
     asking = settings(server, "searxng", approve="ask")
-    async with living(tmp_path, script("my `secret` plan", "more"), asking) as house:
-        await house.writes("Search", id="q")
-        while not (asked := [o.reply for o in house.sent if not o.reply_to]):
-            await house.server_said_something()
+    async with run_bot(tmp_path, script("my `secret` plan", "more"), asking) as bot:
+        await bot.writes("Search", id="q")
+        while not (asked := [o.reply for o in bot.sent if not o.reply_to]):
+            await bot.server_said_something()
         assert server.queries == []
         assert "Search the web at 127.0.0.1 for:" in asked[0].text
         assert "my  secret  plan" in asked[0].text
-        await house.says(asked[0].actions[0].command)
-        assert (await house.reply_to("q")).reply.text == "Here you are."
-        assert len([o for o in house.sent if not o.reply_to]) == 1
+        await bot.says(asked[0].actions[0].command)
+        assert (await bot.reply_to("q")).reply.text == "Here you are."
+        assert len([o for o in bot.sent if not o.reply_to]) == 1
     assert server.queries == ["my `secret` plan", "more"]
 
 
@@ -98,9 +98,9 @@ async def test_no_more_results_than_wanted_each_page_once_and_none_that_is_no_pa
         ("Long\u202e" * 1_000, "https://example.org/long", "y" * 100_000),
         *((f"Page {n}", f"https://example.org/{n}", "z") for n in range(30)),
     ]
-    async with living(tmp_path, script("tea"), settings(server, "searxng", results=3)) as house:
-        await house.says("Search")
-        found = result(house)
+    async with run_bot(tmp_path, script("tea"), settings(server, "searxng", results=3)) as bot:
+        await bot.says("Search")
+        found = result(bot)
     assert found.count("https://") == 3
     assert found.count("example.org/tea") == 1
     assert "javascript" not in found
@@ -136,18 +136,18 @@ async def test_an_answer_that_is_none_is_a_sentence(
     sentence: str,
 ) -> None:
     server.answer = answer
-    async with living(tmp_path, script("tea"), settings(server, "searxng")) as house:
-        assert (await house.says("Search")).text == "Here you are."
-        assert sentence in result(house)
+    async with run_bot(tmp_path, script("tea"), settings(server, "searxng")) as bot:
+        assert (await bot.says("Search")).text == "Here you are."
+        assert sentence in result(bot)
 
 
 async def test_a_searxng_that_speaks_no_json_says_what_to_change(
     tmp_path: Path, server: SearchServer
 ) -> None:
     server.speaks_json = False
-    async with living(tmp_path, script("tea"), settings(server, "searxng")) as house:
-        await house.says("Search")
-        assert "search.formats" in result(house)
+    async with run_bot(tmp_path, script("tea"), settings(server, "searxng")) as bot:
+        await bot.says("Search")
+        assert "search.formats" in result(bot)
 
 
 @pytest.mark.parametrize("provider", ["brave", "tavily"])
@@ -155,10 +155,10 @@ async def test_a_wrong_key_is_said_and_not_shown(
     tmp_path: Path, server: SearchServer, provider: str
 ) -> None:
     wrong = {"SEARCH_KEY": "wrong-key-1234567890"}
-    async with living(tmp_path, script("tea"), settings(server, provider), wrong) as house:
-        await house.says("Search")
-        assert "it does not take the key. Tell the owner." in result(house)
-        assert "wrong-key" not in str(house.sent_to_model())
+    async with run_bot(tmp_path, script("tea"), settings(server, provider), wrong) as bot:
+        await bot.says("Search")
+        assert "it does not take the key. Tell the owner." in result(bot)
+        assert "wrong-key" not in str(bot.sent_to_model())
 
 
 @pytest.mark.parametrize(
@@ -172,24 +172,24 @@ async def test_what_is_missing_is_said_and_nothing_is_asked_for(
     tmp_path: Path, search: Any, sentence: str
 ) -> None:
     half = {"tools": {"web_search": search, "approve": "never"}}
-    async with living(tmp_path, script("tea"), half) as house:
-        await house.says("Search")
-        assert sentence in result(house)
+    async with run_bot(tmp_path, script("tea"), half) as bot:
+        await bot.says("Search")
+        assert sentence in result(bot)
 
 
 async def test_nobody_is_there_any_more(tmp_path: Path, server: SearchServer) -> None:
     gone = settings(server, "searxng")
     gone["tools"]["web_search"]["base_url"] = "http://127.0.0.1:9"
-    async with living(tmp_path, script("tea"), gone) as house:
-        await house.says("Search")
-        assert "The search failed: 127.0.0.1 can't be read" in result(house)
+    async with run_bot(tmp_path, script("tea"), gone) as bot:
+        await bot.says("Search")
+        assert "The search failed: 127.0.0.1 can't be read" in result(bot)
 
 
 async def test_the_chat_can_not_send_the_key_elsewhere(
     tmp_path: Path, server: SearchServer
 ) -> None:
-    async with living(tmp_path, [], settings(server, "brave"), SECRETS) as house:
-        said = await house.says("/config tools.web_search.base_url http://127.0.0.1:9")
+    async with run_bot(tmp_path, [], settings(server, "brave"), SECRETS) as bot:
+        said = await bot.says("/config tools.web_search.base_url http://127.0.0.1:9")
         assert "can't be changed" in said.text or "configuration" in said.text
-        assert KEY not in (await house.says("/config tools.web_search.api_key")).text
-        assert server.url in (await house.says("/config tools.web_search.base_url")).text
+        assert KEY not in (await bot.says("/config tools.web_search.api_key")).text
+        assert server.url in (await bot.says("/config tools.web_search.base_url")).text

@@ -16,7 +16,7 @@ from channels.slack.settings import SlackSettings
 from tests.channels.contract.stage import Ability, Seen, Stage
 from tests.fakes.slack_people import BOT_USER, SlackMessage
 from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer
-from tests.whole.slack_house import EVENTS_API, SOCKET_MODE
+from tests.whole.slack_testbot import EVENTS_API, SOCKET_MODE
 
 GROUP = "C1GENERAL"
 _NAMES = {"👍": "+1", "🛑": "octagonal_sign"}

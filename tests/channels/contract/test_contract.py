@@ -15,11 +15,11 @@ from bot.doctor import check_health
 from channels.base import WithHealth
 from channels.message import Address
 from plugins.builtin import shell
-from tests.channels.contract.house import at_platform
 from tests.channels.contract.stage import PATIENCE, Ability, Seen, Stage
 from tests.channels.contract.stages import list_stages
+from tests.channels.contract.testbot import at_platform
 from tests.fakes.openai_server import Call, Received, Say
-from tests.whole.house import Hands
+from tests.whole.testbot import TestChannel
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -72,17 +72,17 @@ def words_of(seen: list[Seen]) -> list[str]:
 
 
 async def test_a_message_is_answered(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, [Say("Hello, Ann!")]) as house:
+    async with at_platform(stage, tmp_path, [Say("Hello, Ann!")]) as bot:
         await stage.say("Hi")
         await stage.shown("Hello, Ann!")
-        await house.is_idle()
-        assert house.asked() == ["Hi"]
-        assert isinstance(house.channel, WithHealth)
-        assert house.channel.health.state == "up"
+        await bot.is_idle()
+        assert bot.asked() == ["Hi"]
+        assert isinstance(bot.channel, WithHealth)
+        assert bot.channel.health.state == "up"
 
 
 async def test_messages_of_a_chat_are_answered_in_order(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, echo) as house:
+    async with at_platform(stage, tmp_path, echo) as bot:
         for number in range(5):
             await stage.say(f"number {number}")
         seen = await stage.until(
@@ -90,56 +90,56 @@ async def test_messages_of_a_chat_are_answered_in_order(stage: Stage, tmp_path: 
         )
         told = [one.text.strip() for one in seen if "re number" in one.text]
         assert told == [f"re number {number}" for number in range(5)]
-        assert house.asked() == [f"number {number}" for number in range(5)]
+        assert bot.asked() == [f"number {number}" for number in range(5)]
 
 
 @needs("stranger")
 async def test_a_stranger_gets_a_code_and_nothing_else(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path) as house:
+    async with at_platform(stage, tmp_path) as bot:
         await stage.say("Let me in!", by="bob")
         (seen,) = await stage.until(lambda all_: all_, by="bob")
         assert "/pair" in seen.text
-        await house.is_idle()
-        assert house.asked() == []
+        await bot.is_idle()
+        assert bot.asked() == []
 
 
 @needs("redeliver")
 async def test_what_comes_twice_is_answered_once(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, echo) as house:
+    async with at_platform(stage, tmp_path, echo) as bot:
         await stage.say("one")
         await stage.shown("re one")
         await stage.redeliver()
         await stage.say("two")
         await stage.shown("re two")
-        await house.is_idle()
-        assert house.asked() == ["one", "two"]
+        await bot.is_idle()
+        assert bot.asked() == ["one", "two"]
 
 
 @needs("redeliver")
 async def test_what_comes_again_after_a_restart_is_answered_once(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with at_platform(stage, tmp_path, [Say("re one")]) as house:
+    async with at_platform(stage, tmp_path, [Say("re one")]) as bot:
         await stage.say("one")
         await stage.shown("re one")
-        await house.is_idle()
-    async with at_platform(stage, tmp_path, echo) as house:
+        await bot.is_idle()
+    async with at_platform(stage, tmp_path, echo) as bot:
         await stage.redeliver()
         await stage.say("two")
         await stage.shown("re two")
-        await house.is_idle()
-        assert house.asked() == ["two"]
+        await bot.is_idle()
+        assert bot.asked() == ["two"]
     assert sum("re one" in one.text for one in await stage.see()) == 1
 
 
 @needs("edit")
 async def test_an_edited_message_is_taken_as_it_is_now(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, echo) as house:
+    async with at_platform(stage, tmp_path, echo) as bot:
         message = await stage.say("Wat?")
         await stage.shown("re Wat?")
         await stage.edit(message, "What?")
         await stage.shown("re What?")
-        await house.is_idle()
+        await bot.is_idle()
 
 
 @needs("delete")
@@ -153,7 +153,7 @@ async def test_a_deleted_message_breaks_nothing(stage: Stage, tmp_path: Path) ->
 
 
 async def test_a_long_answer_arrives_whole_and_in_order(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, [Say(LONG)]) as house:
+    async with at_platform(stage, tmp_path, [Say(LONG)]) as bot:
         await stage.say("Tell me everything")
 
         def is_there(seen: list[Seen]) -> bool:
@@ -161,7 +161,7 @@ async def test_a_long_answer_arrives_whole_and_in_order(stage: Stage, tmp_path: 
             return is_file or "word59" in words_of(seen)
 
         await stage.until(is_there)
-        await house.is_idle()
+        await bot.is_idle()
         seen = [one for one in await stage.see() if "code" not in one.buttons]
     if whole := next((one.file for one in seen if one.file), b""):
         assert whole.decode().split() == LONG.split()
@@ -195,35 +195,35 @@ async def test_what_the_platform_refuses_goes_as_plain_text(stage: Stage, tmp_pa
 
 @needs("file")
 async def test_documents_and_pictures_come_with_a_message(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, lambda got: Say("Seen.")) as house:
+    async with at_platform(stage, tmp_path, lambda got: Say("Seen.")) as bot:
         await stage.send_file("notes.txt", b"milk and eggs", "text/plain", "What is this?")
         await stage.shown("Seen.")
-        await house.is_idle()
-        assert "notes.txt" in str(house.model.requests[-1].body["messages"])
+        await bot.is_idle()
+        assert "notes.txt" in str(bot.model.requests[-1].body["messages"])
         kept = [*(tmp_path / "data").rglob("notes*.txt")]
         assert [path.read_bytes() for path in kept] == [b"milk and eggs"]
         await stage.send_file("dot.png", PNG, "image/png", "And this?")
-        await stage.until(lambda all_: len(house.model.requests) == 2)
-        await house.is_idle()
-        assert "image_url" in str(house.model.requests[-1].body["messages"][-1])
+        await stage.until(lambda all_: len(bot.model.requests) == 2)
+        await bot.is_idle()
+        assert "image_url" in str(bot.model.requests[-1].body["messages"][-1])
 
 
 @needs("voice")
 async def test_a_voice_message_is_taken(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, lambda got: Say("Heard.")) as house:
+    async with at_platform(stage, tmp_path, lambda got: Say("Heard.")) as bot:
         await stage.send_file("voice.ogg", b"OggS" + bytes(60), "audio/ogg")
         await stage.until(lambda all_: all_)
-        await house.is_idle()
+        await bot.is_idle()
 
 
 @needs("picture")
 async def test_a_picture_of_the_bot_is_sent(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, [Say("Hello!")]) as house:
+    async with at_platform(stage, tmp_path, [Say("Hello!")]) as bot:
         await stage.say("Hi")
         await stage.shown("Hello!")
         await stage.say("/context map")
         await stage.until(lambda all_: any(one.file[:4] == b"\x89PNG" for one in all_))
-        await house.is_idle()
+        await bot.is_idle()
 
 
 async def choose(stage: Stage, label: str, words: str) -> None:
@@ -237,32 +237,32 @@ async def choose(stage: Stage, label: str, words: str) -> None:
 
 
 async def test_a_choice_is_made_and_asks_first(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, [Say("Hello!")]) as house:
+    async with at_platform(stage, tmp_path, [Say("Hello!")]) as bot:
         await stage.say("Remember: the word is plum")
         await stage.shown("Hello!")
         await stage.say("/context")
         await choose(stage, "Clear", "In play")
         await choose(stage, "Yes", "are you sure?")
         await stage.shown("undo")
-        await house.is_idle()
-        assert house.asked() == ["Remember: the word is plum"], "a choice never reaches the model"
+        await bot.is_idle()
+        assert bot.asked() == ["Remember: the word is plum"], "a choice never reaches the model"
 
 
 @needs("redeliver")
 async def test_a_choice_that_comes_again_is_made_once(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, echo) as house:
+    async with at_platform(stage, tmp_path, echo) as bot:
         await stage.say("one")
         await stage.shown("re one")
         await stage.say("/context")
         await choose(stage, "Clear", "In play")
         await choose(stage, "No", "are you sure?")
-        await house.is_idle()
-    async with at_platform(stage, tmp_path, echo) as house:
+        await bot.is_idle()
+    async with at_platform(stage, tmp_path, echo) as bot:
         await stage.redeliver()
         await stage.say("two")
         await stage.shown("re two")
-        await house.is_idle()
-        assert house.asked() == ["two"]
+        await bot.is_idle()
+        assert bot.asked() == ["two"]
 
 
 @needs("typing")
@@ -279,12 +279,12 @@ async def test_the_bot_shows_that_it_thinks(stage: Stage, tmp_path: Path) -> Non
 async def test_an_answer_streams_and_is_there_once(stage: Stage, tmp_path: Path) -> None:
     text = " ".join(f"word{n}" for n in range(40))
     gate = asyncio.Event()
-    async with at_platform(stage, tmp_path, [Say(text, pieces=40, gate=gate)]) as house:
+    async with at_platform(stage, tmp_path, [Say(text, pieces=40, gate=gate)]) as bot:
         await stage.say("Count")
         await stage.shown("word9 ")
         gate.set()
         await stage.shown("word39")
-        await house.is_idle()
+        await bot.is_idle()
         seen = await stage.see()
         assert stage.has_streamed()
         assert words_of(seen) == text.split(), "one message, with nothing of the draft left"
@@ -302,12 +302,12 @@ async def test_a_platform_that_asks_to_wait_is_left_alone_and_told_then(
 
 @needs("group")
 async def test_in_a_group_it_answers_who_speaks_to_it(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, lambda got: Say("Here.")) as house:
+    async with at_platform(stage, tmp_path, lambda got: Say("Here.")) as bot:
         await stage.say("Nice weather", "group", mention=False)
         await stage.say("And you?", "group")
         await stage.shown("Here.", "group")
-        await house.is_idle()
-        (request,) = house.model.requests
+        await bot.is_idle()
+        (request,) = bot.model.requests
         last = str(request.body["messages"][-1]["content"])
         assert "And you?" in last
         assert "Ann" in str(request.body["messages"]), "the model is told who speaks"
@@ -318,27 +318,27 @@ async def test_in_a_group_it_answers_who_speaks_to_it(stage: Stage, tmp_path: Pa
 async def test_what_is_said_in_private_does_not_reach_the_group(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with at_platform(stage, tmp_path, lambda got: Say("Noted.")) as house:
+    async with at_platform(stage, tmp_path, lambda got: Say("Noted.")) as bot:
         await stage.say("My secret is plum")
         await stage.shown("Noted.")
         await stage.say("What is my secret?", "group")
         await stage.shown("Noted.", "group")
-        await house.is_idle()
-        assert "plum" not in str(house.model.requests[-1].body["messages"])
+        await bot.is_idle()
+        assert "plum" not in str(bot.model.requests[-1].body["messages"])
 
 
 @needs("thread")
 async def test_a_thread_is_a_conversation_and_is_answered_there(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with at_platform(stage, tmp_path, lambda got: Say("Here.")) as house:
+    async with at_platform(stage, tmp_path, lambda got: Say("Here.")) as bot:
         await stage.say("outside", "group")
         await stage.shown("Here.", "group")
         thread = await stage.open_thread()
         await stage.say("inside", "group", thread=thread)
         await stage.until(lambda all_: any(one.thread == thread for one in all_), "group")
-        await house.is_idle()
-        assert "outside" not in str(house.model.requests[-1].body["messages"][1:])
+        await bot.is_idle()
+        assert "outside" not in str(bot.model.requests[-1].body["messages"][1:])
 
 
 @needs("react")
@@ -350,16 +350,16 @@ async def test_a_reaction_approves_and_another_stops(
     asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
     script = [asks, Say("It is done."), Say("a very long story", gate=gate)]
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
-    async with at_platform(stage, tmp_path, script, settings) as house:
+    async with at_platform(stage, tmp_path, script, settings) as bot:
         await stage.say("Write it down")
         seen = await stage.shown("May I?")
         await stage.react(seen, "👍")
         await stage.shown("It is done.")
-        assert any("hello" in str(m) for m in house.model.requests[-1].body["messages"])
+        assert any("hello" in str(m) for m in bot.model.requests[-1].body["messages"])
         await stage.say("Go on")
-        await stage.until(lambda all_: len(house.model.requests) == 3)
+        await stage.until(lambda all_: len(bot.model.requests) == 3)
         await stage.react(seen, "🛑")
-        await house.is_idle()  # and does not wait for the story
+        await bot.is_idle()  # and does not wait for the story
 
 
 @needs("cut")
@@ -374,18 +374,18 @@ async def test_a_connection_that_is_cut_is_made_again(stage: Stage, tmp_path: Pa
 
 @needs("outage")
 async def test_after_an_outage_nothing_is_lost(stage: Stage, tmp_path: Path) -> None:
-    async with at_platform(stage, tmp_path, echo) as house:
+    async with at_platform(stage, tmp_path, echo) as bot:
         await stage.say("one")
         await stage.shown("re one")
         await stage.outage(is_on=True)
-        assert isinstance(house.channel, WithHealth)
+        assert isinstance(bot.channel, WithHealth)
         async with asyncio.timeout(PATIENCE):
-            while house.channel.health.state != "troubled":  # noqa: ASYNC110 - it is polled
+            while bot.channel.health.state != "troubled":  # noqa: ASYNC110 - it is polled
                 await asyncio.sleep(0.02)
         await stage.outage(is_on=False)
         await stage.say("two")
         await stage.shown("re two")
-        assert is_up(house.channel)
+        assert is_up(bot.channel)
 
 
 @needs("outage")
@@ -393,12 +393,12 @@ async def test_an_outage_does_not_keep_the_bot_from_ending(stage: Stage, tmp_pat
     """The reply stays for the next start."""
     gate = asyncio.Event()
     hurried = {"shutdown_timeout": 1}
-    async with at_platform(stage, tmp_path, [Say("Here it is.", gate=gate)], hurried) as house:
+    async with at_platform(stage, tmp_path, [Say("Here it is.", gate=gate)], hurried) as bot:
         await stage.say("Send it")
-        await asyncio.wait_for(house.model.reached.acquire(), PATIENCE)
+        await asyncio.wait_for(bot.model.reached.acquire(), PATIENCE)
         await stage.outage(is_on=True)
         gate.set()
-        for queues in (house.app.bot.commands.queues, house.app.turns.queues):
+        for queues in (bot.app.bot.commands.queues, bot.app.turns.queues):
             await asyncio.wait_for(queues.idle(), PATIENCE)
     await stage.outage(is_on=False)
     async with at_platform(stage, tmp_path):
@@ -413,14 +413,14 @@ def is_up(channel: object) -> bool:
 async def test_a_revoked_token_is_said_and_the_log_has_no_secret(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with at_platform(stage, tmp_path, [Say("Hello!")]) as house:
+    async with at_platform(stage, tmp_path, [Say("Hello!")]) as bot:
         await stage.say("Hi")
         await stage.shown("Hello!")
         await stage.revoke()
-        await asyncio.wait({house.running}, timeout=PATIENCE)
-        assert isinstance(house.channel, WithHealth)
-        assert house.channel.health.state == "down"
-        assert house.channel.health.reason
+        await asyncio.wait({bot.running}, timeout=PATIENCE)
+        assert isinstance(bot.channel, WithHealth)
+        assert bot.channel.health.state == "down"
+        assert bot.channel.health.reason
     logs = "".join(path.read_text() for path in (tmp_path / "logs").rglob("*") if path.is_file())
     assert logs
     assert not [secret for secret in stage.secrets if secret in logs]
@@ -438,20 +438,20 @@ async def test_another_clock_confuses_nothing(stage: Stage, tmp_path: Path, age:
 async def test_status_and_doctor_say_that_the_platform_is_out_of_reach(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with at_platform(stage, tmp_path, echo) as house:
+    async with at_platform(stage, tmp_path, echo) as bot:
         await stage.say("one")
         await stage.shown("re one")
         await stage.outage(is_on=True)
         async with asyncio.timeout(PATIENCE):
-            while is_up(house.channel):  # noqa: ASYNC110 - it is polled
+            while is_up(bot.channel):  # noqa: ASYNC110 - it is polled
                 await asyncio.sleep(0.02)
         here = Address("terminal", "main")
-        said = await house.app.bot.command(here, "/status")
+        said = await bot.app.bot.command(here, "/status")
         assert f"The channel {stage.name} can't be reached since" in said.text
         await stage.outage(is_on=False)
         await stage.say("two")
         await stage.shown("re two")
-        assert "can't be reached" not in (await house.app.bot.command(here, "/status")).text
+        assert "can't be reached" not in (await bot.app.bot.command(here, "/status")).text
     finding = [one for one in check_health(tmp_path / "data" / DATABASE) if stage.name in one.name]
     assert not finding, "it was well when it was stopped"
 
@@ -470,25 +470,25 @@ def searching(got: Received) -> Say:
 async def test_a_person_has_one_conversation_over_all_channels(
     stage: Stage, tmp_path: Path
 ) -> None:
-    here = Hands("pipe")
-    async with at_platform(stage, tmp_path, searching, beside=here) as house:
+    here = TestChannel("pipe")
+    async with at_platform(stage, tmp_path, searching, beside=here) as bot:
         found = re.search(r"`/link ([A-Z2-9-]+)`", (await here.says("/link")).text)
         assert found
         await stage.say(f"/link {found[1]}")
         await stage.shown("goes on in the conversation of")
         await stage.say("My word is plum")
         await stage.shown("Noted.")
-        await house.is_idle()
+        await bot.is_idle()
         await here.says("What is my word?")
-        assert "My word is plum" in str(house.model.requests[-1].body["messages"])
+        assert "My word is plum" in str(bot.model.requests[-1].body["messages"])
 
 
 @needs("stranger", "group")
 async def test_memory_stays_with_its_audience_whoever_looks_for_it(
     stage: Stage, tmp_path: Path
 ) -> None:
-    here = Hands("pipe")
-    async with at_platform(stage, tmp_path, searching, beside=here) as house:
+    here = TestChannel("pipe")
+    async with at_platform(stage, tmp_path, searching, beside=here) as bot:
         await stage.say("My word is plum")
         await stage.shown("Noted.")
         await stage.say("Let me in!", by="bob")
@@ -501,7 +501,7 @@ async def test_memory_stays_with_its_audience_whoever_looks_for_it(
         await stage.say("Search for it", "group")
         await stage.shown("found", "group")
         await here.says("Search for it")
-        await house.is_idle()
-        told = [str(request.body["messages"]) for request in house.model.requests][1:]
+        await bot.is_idle()
+        told = [str(request.body["messages"]) for request in bot.model.requests][1:]
         assert len(told) == 6
         assert not [one for one in told if "My word is plum" in one]

@@ -1,8 +1,8 @@
 """A whole bot at Discord: the real SDK in front of a strict gateway and API on this machine.
 
-async with at_discord(tmp_path, [Say("Hello!")]) as house:
-    house.ann.says("Hi")
-    await house.discord.shown("Hello!")
+async with at_discord(tmp_path, [Say("Hello!")]) as bot:
+    bot.ann.says("Hi")
+    await bot.discord.shown("Hello!")
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE = 30.0
 
 
 @dataclass
-class DiscordHouse:
+class DiscordTestBot:
     """A bot that runs, the model's endpoint, Discord, and Ann, who owns the bot. `slept` are the
     seconds that the kit waited because Discord said so or did not answer."""
 
@@ -83,25 +83,25 @@ async def at_discord(
     discord: DiscordServer | None = None,
     token: str = TOKEN,
     **own: Any,
-) -> AsyncIterator[DiscordHouse]:
+) -> AsyncIterator[DiscordTestBot]:
     """A bot on `folder`; `discord` may be one that another bot has talked to. `own` are settings of
     the channel."""
     async with OpenAIServer(script) as endpoint:
         if discord is not None:
-            house = DiscordHouse(discord, endpoint)
-            async with _running(folder, house, settings, token, own):
-                yield house
+            bot = DiscordTestBot(discord, endpoint)
+            async with _running(folder, bot, settings, token, own):
+                yield bot
             return
         async with DiscordServer() as server:
-            house = DiscordHouse(server, endpoint)
-            async with _running(folder, house, settings, token, own):
-                yield house
+            bot = DiscordTestBot(server, endpoint)
+            async with _running(folder, bot, settings, token, own):
+                yield bot
 
 
 @asynccontextmanager
 async def _running(
     folder: Path,
-    house: DiscordHouse,
+    bot: DiscordTestBot,
     settings: Mapping[str, Any] | None,
     token: str,
     own: Mapping[str, Any],
@@ -109,19 +109,19 @@ async def _running(
     config = folder / "config.json"
     more = {"model": "gpt-4o-mini", "owners": ["discord/42"], **(settings or {})}
     config.write_text(json.dumps(more))
-    surroundings = {"OPENAI_BASE_URL": house.model.base_url, "OPENAI_API_KEY": "test-key"}
-    platform = Discord(token, DiscordSettings(base_url=house.discord.base_url, **own))
+    surroundings = {"OPENAI_BASE_URL": bot.model.base_url, "OPENAI_API_KEY": "test-key"}
+    platform = Discord(token, DiscordSettings(base_url=bot.discord.base_url, **own))
     DiscordClient.pause = 0.0
     platform.traits = replace(platform.traits, draft=0.01, group_draft=0.01, overall=1_000)
-    house.channel = Messenger(platform, house.sleep)
-    house.app = await assemble(load_layers(config, surroundings), folder / "data", [house.channel])
-    house.running = asyncio.create_task(house.app.run())
+    bot.channel = Messenger(platform, bot.sleep)
+    bot.app = await assemble(load_layers(config, surroundings), folder / "data", [bot.channel])
+    bot.running = asyncio.create_task(bot.app.run())
     try:
-        await house.discord.gateway.is_connected(house.running)
+        await bot.discord.gateway.is_connected(bot.running)
         yield
     finally:
         for task in asyncio.all_tasks():
             if task.get_name() == "listen discord":
                 task.cancel()
-        await asyncio.wait({house.running}, timeout=PATIENCE)
-        await asyncio.gather(house.running, return_exceptions=True)
+        await asyncio.wait({bot.running}, timeout=PATIENCE)
+        await asyncio.gather(bot.running, return_exceptions=True)

@@ -1,8 +1,8 @@
 """A whole bot at Slack: the real SDK in front of a strict Slack on this machine.
 
-async with at_slack(tmp_path, [Say("Hello!")]) as house:
-    house.ann.says("Hi")
-    await house.slack.shown("Hello!")
+async with at_slack(tmp_path, [Say("Hello!")]) as bot:
+    bot.ann.says("Hi")
+    await bot.slack.shown("Hello!")
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EVENTS_API = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SIGNING_SECR
 
 
 @dataclass
-class SlackHouse:
+class SlackTestBot:
     """A bot that runs, the model's endpoint, Slack, and Ann, who owns the bot. `slept` are the
     seconds that the bot waited because Slack said so or did not answer."""
 
@@ -66,18 +66,18 @@ async def at_slack(
     settings: Mapping[str, Any] | None = None,
     slack: SlackServer | None = None,
     secrets: Mapping[str, str] = SOCKET_MODE,
-) -> AsyncIterator[SlackHouse]:
+) -> AsyncIterator[SlackTestBot]:
     """A bot on `folder`; `slack` may be one that another bot has talked to."""
     async with OpenAIServer(script) as endpoint:
         if slack is None:
             async with (
                 SlackServer() as slack,
-                _running(folder, endpoint, slack, settings, secrets) as house,
+                _running(folder, endpoint, slack, settings, secrets) as bot,
             ):
-                yield house
+                yield bot
             return
-        async with _running(folder, endpoint, slack, settings, secrets) as house:
-            yield house
+        async with _running(folder, endpoint, slack, settings, secrets) as bot:
+            yield bot
 
 
 @asynccontextmanager
@@ -87,7 +87,7 @@ async def _running(
     slack: SlackServer,
     settings: Mapping[str, Any] | None,
     secrets: Mapping[str, str],
-) -> AsyncIterator[SlackHouse]:
+) -> AsyncIterator[SlackTestBot]:
     ann = next(iter(slack.people.values()), None) or slack.person("Ann")
     own: dict[str, Any] = {
         "model": "gpt-4o-mini",
@@ -108,17 +108,17 @@ async def _running(
     platform.traits = replace(
         Slack.traits, draft=0.01, group_draft=0.01, typing=0.05, overall=1_000.0
     )
-    house = SlackHouse(slack, model, Messenger(platform, sleep), ann, slept)
+    bot = SlackTestBot(slack, model, Messenger(platform, sleep), ann, slept)
     layers = load_layers(config, surroundings)
-    house.app = await assemble(layers, folder / "data", [house.channel])
-    house.running = asyncio.create_task(house.app.run())
+    bot.app = await assemble(layers, folder / "data", [bot.channel])
+    bot.running = asyncio.create_task(bot.app.run())
     try:
-        yield house
+        yield bot
     finally:
-        if house.is_hurried:
-            await house.app.turns.queues.close()  # as at a kill: what runs is cut short
+        if bot.is_hurried:
+            await bot.app.turns.queues.close()  # as at a kill: what runs is cut short
         for task in asyncio.all_tasks():
             if task.get_name() == "listen slack":
                 task.cancel()
         with suppress(ChannelError):  # it has ended before, and its health says so
-            await asyncio.wait_for(house.running, PATIENCE)
+            await asyncio.wait_for(bot.running, PATIENCE)

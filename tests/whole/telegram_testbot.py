@@ -1,8 +1,8 @@
 """A whole bot at Telegram: the real SDK in front of a strict Bot API on this machine.
 
-async with at_telegram(tmp_path, [Say("Hello!")]) as house:
-    house.ann.says("Hi")
-    await house.telegram.shown("Hello!")
+async with at_telegram(tmp_path, [Say("Hello!")]) as bot:
+    bot.ann.says("Hi")
+    await bot.telegram.shown("Hello!")
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE = 30.0
 
 
 @dataclass
-class TelegramHouse:
+class TelegramTestBot:
     """A bot that runs, the model's endpoint, Telegram, and Ann, who owns the bot. `slept` are the
     seconds that the bot waited because Telegram said so or did not answer."""
 
@@ -70,42 +70,42 @@ async def at_telegram(
     settings: Mapping[str, Any] | None = None,
     telegram: TelegramServer | None = None,
     token: str = TOKEN,
-) -> AsyncIterator[TelegramHouse]:
+) -> AsyncIterator[TelegramTestBot]:
     """A bot on `folder`; `telegram` may be one that another bot has talked to."""
     async with OpenAIServer(script) as endpoint:
         if telegram is not None:
             async with _running(
-                folder, TelegramHouse(telegram, endpoint), settings, token
-            ) as house:
-                yield house
+                folder, TelegramTestBot(telegram, endpoint), settings, token
+            ) as bot:
+                yield bot
             return
         async with (
             TelegramServer() as server,
-            _running(folder, TelegramHouse(server, endpoint), settings, token) as house,
+            _running(folder, TelegramTestBot(server, endpoint), settings, token) as bot,
         ):
-            yield house
+            yield bot
 
 
 @asynccontextmanager
 async def _running(
-    folder: Path, house: TelegramHouse, settings: Mapping[str, Any] | None, token: str
-) -> AsyncIterator[TelegramHouse]:
+    folder: Path, bot: TelegramTestBot, settings: Mapping[str, Any] | None, token: str
+) -> AsyncIterator[TelegramTestBot]:
     config = folder / "config.json"
     more: dict[str, Any] = {"model": "gpt-4o-mini", "owners": ["telegram/42"], **(settings or {})}
-    more["telegram"] = {"base_url": house.telegram.base_url, **more.get("telegram", {})}
+    more["telegram"] = {"base_url": bot.telegram.base_url, **more.get("telegram", {})}
     config.write_text(json.dumps(more))
-    surroundings = {"OPENAI_BASE_URL": house.model.base_url, "OPENAI_API_KEY": "test-key"}
+    surroundings = {"OPENAI_BASE_URL": bot.model.base_url, "OPENAI_API_KEY": "test-key"}
     channel = telegram_channel(
-        token, lambda: house.app.config.book.effective().telegram, house.rhythm()
+        token, lambda: bot.app.config.book.effective().telegram, bot.rhythm()
     )
-    house.app = await assemble(load_layers(config, surroundings), folder / "data", [channel])
-    house.running = asyncio.create_task(house.app.run())
+    bot.app = await assemble(load_layers(config, surroundings), folder / "data", [channel])
+    bot.running = asyncio.create_task(bot.app.run())
     try:
-        yield house
+        yield bot
     finally:
-        if house.is_hurried:
-            await house.app.turns.queues.close()  # as at a kill: what runs is cut short
+        if bot.is_hurried:
+            await bot.app.turns.queues.close()  # as at a kill: what runs is cut short
         for task in asyncio.all_tasks():
             if task.get_name() == "listen telegram":
                 task.cancel()
-        await asyncio.wait_for(house.running, PATIENCE)
+        await asyncio.wait_for(bot.running, PATIENCE)

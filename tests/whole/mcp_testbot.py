@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.house import House
+from tests.whole.testbot import TestBot
 
 FAKES = Path(__file__).parents[1] / "fakes"
 NOTES = FAKES / "mcp_server.py"
@@ -42,9 +42,9 @@ def script(request: Received) -> Answer:
     return Say(calls=(Call(name, arguments, "c"),))
 
 
-def last_result(house: House) -> str:
+def last_result(bot: TestBot) -> str:
     """What the model was told of the call that it made last."""
-    found = [one for one in house.sent_to_model() if one["role"] == "tool"]
+    found = [one for one in bot.sent_to_model() if one["role"] == "tool"]
     return str(found[-1]["content"])
 
 

@@ -1,7 +1,7 @@
-"""A whole bot in the hands of a test: real settings, store, agent and SDK; a fake endpoint.
+"""A whole bot for a test: real settings, store, agent and SDK; a fake endpoint.
 
-async with living(tmp_path, [Say("Hello!")]) as house:
-    assert (await house.says("Hi")).text == "Hello!"
+async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+    assert (await bot.says("Hi")).text == "Hello!"
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ PATIENCE = 30.0
 
 
 @dataclass
-class Hands:
-    """The channel: what a test says goes in, what the bot sends is kept."""
+class TestChannel:
+    """A channel that submits what a test says and keeps what the bot sends."""
+
+    __test__ = False
 
     name: str = "pipe"
     sent: list[Outbound] = field(default_factory=list)
@@ -50,7 +52,7 @@ class Hands:
     def leave(self) -> None:
         self._leaving.set()
 
-    async def bot(self) -> Bot:
+    async def api(self) -> Bot:
         return await asyncio.wait_for(asyncio.shield(self._bot), PATIENCE)
 
     async def writes(
@@ -65,7 +67,7 @@ class Hands:
         self.count += 1
         address = Address(self.name, chat, user=user)
         inbound = Inbound(id or f"m{self.count}", address, text, attachments=files)
-        return await (await self.bot()).submit(inbound)
+        return await (await self.api()).submit(inbound)
 
     async def reply_to(self, message: str) -> Outbound:
         """The reply to a message, once it is there."""
@@ -92,7 +94,7 @@ class Hands:
         self, events: list[Activity], chat: str = "main", channel: str = ""
     ) -> asyncio.Task[None]:
         """Keep what happens in a chat from now on in `events`; cancel the task to stop."""
-        bot = await self.bot()
+        bot = await self.api()
         watching = asyncio.Event()
 
         async def watch() -> None:
@@ -107,8 +109,8 @@ class Hands:
 
 
 @dataclass
-class House(Hands):
-    """A bot that runs, its endpoint, and the test's hands on it."""
+class TestBot(TestChannel):
+    """A running bot with its endpoint, driven through a channel of its own."""
 
     app: App = field(init=False)
     server: OpenAIServer = field(init=False)
@@ -124,27 +126,27 @@ class House(Hands):
 
 
 @asynccontextmanager
-async def living(
+async def run_bot(
     folder: Path,
     script: Script = (),
     settings: Mapping[str, Any] | str | None = None,
     environ: Mapping[str, str] | None = None,
     **server: Any,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[TestBot]:
     """A bot on `folder`, which may be one that another bot has left, with a scripted endpoint.
     `settings` that are a text are the configuration, as YAML."""
     async with OpenAIServer(script, **server) as endpoint:
         surroundings = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        house = House()
-        house.server = endpoint
-        async with running(folder, house, settings, surroundings | dict(environ or {})):
-            yield house
+        bot = TestBot()
+        bot.server = endpoint
+        async with running(folder, bot, settings, surroundings | dict(environ or {})):
+            yield bot
 
 
 @asynccontextmanager
 async def running(
     folder: Path,
-    house: House,
+    bot: TestBot,
     settings: Mapping[str, Any] | str | None,
     environ: Mapping[str, str],
 ) -> AsyncIterator[None]:
@@ -153,11 +155,11 @@ async def running(
     if not isinstance(settings, str):
         settings = json.dumps({"model": "gpt-4o-mini", **(settings or {})})
     config.write_text(settings)
-    house.app = await assemble(load_layers(config, environ), folder / "data", [house])
-    task = asyncio.create_task(house.app.run())
+    bot.app = await assemble(load_layers(config, environ), folder / "data", [bot])
+    task = asyncio.create_task(bot.app.run())
     try:
-        await house.bot()
+        await bot.api()
         yield
     finally:
-        house.leave()
+        bot.leave()
         await asyncio.wait_for(task, PATIENCE)

@@ -18,11 +18,11 @@ from channels.base import Channel, WithWebhook
 from tests.channels.contract.stage import PATIENCE, Stage
 from tests.channels.webhook_server import webhooks
 from tests.fakes.openai_server import OpenAIServer, Script
-from tests.whole.house import Hands
+from tests.whole.testbot import TestChannel
 
 
 @dataclass
-class PlatformHouse:
+class PlatformTestBot:
     """A bot that runs at a platform, and its endpoint."""
 
     stage: Stage
@@ -53,13 +53,13 @@ async def at_platform(
     folder: Path,
     script: Script = (),
     settings: Mapping[str, Any] | None = None,
-    beside: Hands | None = None,
-) -> AsyncIterator[PlatformHouse]:
+    beside: TestChannel | None = None,
+) -> AsyncIterator[PlatformTestBot]:
     """A bot on `folder` at an open stage, until the block ends; Ann owns it. `beside` is another
     channel of hers."""
     async with AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(OpenAIServer(script))
-        house = PlatformHouse(stage, endpoint)
+        bot = PlatformTestBot(stage, endpoint)
         config = folder / "config.json"
         told: dict[str, Any] = {
             "model": "gpt-4o-mini",
@@ -72,24 +72,24 @@ async def at_platform(
         environ |= {f"{stage.name.upper()}_TOKEN_{n}": s for n, s in enumerate(stage.secrets)}
         layers = load_layers(config, environ)
         stack.callback(set_up_logs(folder / "logs", layers, is_quiet=True))
-        house.channel = stage.channel(lambda: house.app.config.book.effective())
-        house.app = await assemble(
-            layers, folder / "data", [house.channel, *([beside] if beside else [])]
+        bot.channel = stage.channel(lambda: bot.app.config.book.effective())
+        bot.app = await assemble(
+            layers, folder / "data", [bot.channel, *([beside] if beside else [])]
         )
-        if isinstance(house.channel, WithWebhook):
-            called = webhooks(house.app.bot, house.channel)
+        if isinstance(bot.channel, WithWebhook):
+            called = webhooks(bot.app.bot, bot.channel)
             stage.address = await stack.enter_async_context(called)
-        house.running = asyncio.create_task(house.app.run())
+        bot.running = asyncio.create_task(bot.app.run())
         try:
-            yield house
+            yield bot
         finally:
             if beside:
                 beside.leave()
             for task in asyncio.all_tasks():
                 if task.get_name() == f"listen {stage.name}":
                     task.cancel()
-            await asyncio.wait({house.running}, timeout=PATIENCE)
-            has_ended = house.running.done()
-            house.running.cancel()
-            await asyncio.gather(house.running, return_exceptions=True)
+            await asyncio.wait({bot.running}, timeout=PATIENCE)
+            has_ended = bot.running.done()
+            bot.running.cancel()
+            await asyncio.gather(bot.running, return_exceptions=True)
             assert has_ended, "the bot did not end by itself"

@@ -1,7 +1,7 @@
 """A cluster in the hands of a test: a gateway and workers in this process, over a real broker.
 
 async with clustered(tmp_path, broker, endpoint, workers=2) as cluster:
-    assert (await cluster.house.says("Hi")).text == "Hello!"
+    assert (await cluster.bot.says("Hi")).text == "Hello!"
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from channels.base import Channel
 from memory.tasks import cancel_and_wait
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.house import PATIENCE, Hands
+from tests.whole.testbot import PATIENCE, TestChannel
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Member:
 
 @dataclass
 class Cluster:
-    """The bot as its users see it (`house`), and what it consists of."""
+    """The bot as its users see it (`bot`), and what it consists of."""
 
     folder: Path
     broker: RabbitMQServer
@@ -129,5 +129,5 @@ async def _stop(cluster: Cluster) -> None:
             member.task.result()
 
 
-def hands(name: str = "pipe") -> Hands:
-    return Hands(name)
+def channel(name: str = "pipe") -> TestChannel:
+    return TestChannel(name)
