@@ -1,5 +1,7 @@
 # make run [ARGS="--jsonl"]   talk to the bot; installs it first, once, into .venv
-# make test                   everything that must hold: lint, types, order of imports, tests
+# make test                   the fast checks: lint, types, order of imports, tests in one process
+# make test FOR=memory        the fast tests of one folder of tests/, or of a path
+# make test-all [FOR=web]     the fast checks, then the tests with processes, servers and browsers
 # make channel-discord        install what one messenger needs (docs/channels.md)
 # make bench                  measure what a message costs, beside the floor of this machine
 # make docs                   write the pages anew that are made from the code
@@ -13,23 +15,30 @@ COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --annotation-styl
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 MAKEFLAGS += --no-print-directory
 
-# What the database system could make a difference to; the tests of it alone run with all others.
-ON_POSTGRESQL := tests/contracts $(addprefix tests/memory/test_,store.py branches.py recall.py \
-	ranges.py taken_away.py passages.py memory_versions.py conversations.py calibration.py cluster.py) \
-	$(addprefix tests/whole/test_,spending.py memory_search.py sent_requests.py forms.py)
+# Run the command $(2) and print how long the part $(1) took.
+part = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun)) s"; exit $$code
 
-.PHONY: run test bench docs lock clean
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal --quiet
+PLACES = $(if $(FOR),$(firstword $(wildcard tests/$(FOR) $(FOR)) tests/$(FOR)))
+
+.PHONY: run test test-full test-all bench docs lock clean
 
 run: .venv/ready
 	@$(BIN)/python main.py $(ARGS)
 
 test: .venv/ready-for-tests
-	@$(BIN)/ruff check --quiet
-	@$(BIN)/ruff format --quiet --check
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest -n 2 --dist loadfile
-	@$(BIN)/pytest -n 2 --dist loadfile --database postgresql $(ON_POSTGRESQL)
+ifeq ($(FOR),)
+	$(call part,lint,$(BIN)/ruff check --quiet && $(BIN)/ruff format --quiet --check)
+	$(call part,types,$(BIN)/mypy)
+	$(call part,order of imports,$(BIN)/lint-imports --no-logo)
+endif
+	$(call part,fast tests,$(PYTEST) --tier fast $(PLACES))
+
+test-full: .venv/ready-for-tests
+	$(call part,full tests,$(PYTEST) --tier full $(PLACES))
+	$(call part,tests on PostgreSQL,$(PYTEST) --database postgresql $(PLACES))
+
+test-all: test test-full
 
 bench: .venv/ready
 	@$(BIN)/python -m benchmarks.overhead

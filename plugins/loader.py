@@ -11,8 +11,8 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
-from importlib.metadata import entry_points
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
 from inspect import isroutine
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -98,8 +98,14 @@ def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
         yield module.name, lambda path=path: importlib.import_module(path)  # type: ignore[misc]
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
         yield file.stem, lambda file=file: _from_file(file)  # type: ignore[misc]
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+    for point in _installed(tuple(sys.path)):
         yield point.name, point.load
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> list[EntryPoint]:
+    """List the plugins of the packages on `path`. It reads the metadata of every package."""
+    return sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)
 
 
 def _from_file(file: Path) -> ModuleType:

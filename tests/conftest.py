@@ -1,12 +1,20 @@
-"""What holds for every test: no paid call, no network but loopback, no skip in CI."""
+"""Rules for every test: no paid call, no network but loopback, no skip in CI; and the two tiers.
+
+A test that uses the fixture `processes`, itself or through another fixture, is of the full tier: it
+may start processes, servers and browsers. All others are of the fast tier, and fail if they start
+a process (docs/testing.md).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
+import resource
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -17,13 +25,17 @@ from hypothesis import settings
 from bot.event_loop import make_event_loop
 from memory.record import engines
 from memory.record.database import DatabaseEngine
-from memory.record.engines.postgresql import PostgresqlEngine
-from tests.servers.mail import mail, mail_servers
-from tests.servers.postgresql import postgresql, postgresql_server
-from tests.servers.synapse import synapse
+from memory.record.engines import sqlite
+from tests.servers.fixtures import (
+    broker,
+    mail,
+    mail_servers,
+    postgresql,
+    postgresql_server,
+    synapse,
+)
 
-# Fixtures for all tests.
-__all__ = ["mail", "mail_servers", "postgresql", "postgresql_server", "synapse"]
+__all__ = ["broker", "mail", "mail_servers", "postgresql", "postgresql_server", "synapse"]
 
 # Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
 settings.register_profile("parley", deadline=None, derandomize=True)
@@ -47,18 +59,87 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="the database system on which every bot of the tests keeps its record",
     )
+    parser.addoption(
+        "--tier",
+        choices=("fast", "full", "all"),
+        default="all",
+        help="fast: tests in this process; full: those that start processes, servers or browsers",
+    )
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="run the tests in the random order of this seed"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave folders that only the full tier needs unread in the fast one."""
+    is_skipped = config.getoption("--tier") == "fast" and collection_path in _FULL_FOLDERS
+    return True if is_skipped else None
+
+
+_FULL_FOLDERS = {Path(__file__).parent / name for name in ("cluster", "deploy")}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is about SQLite's own file is nothing for the others."""
-    if config.getoption("--database") != "sqlite":
-        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("sqlite")])
-        items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
+    """Select the tests of the tier and of the database system; shuffle them if asked to."""
+    tier, system = config.getoption("--tier"), config.getoption("--database")
+    selected = [item for item in items if tier in ("all", _tier(item))]
+    if system != "sqlite":
+        selected = [item for item in selected if item.get_closest_marker("databases")]
+        selected = [item for item in selected if not item.get_closest_marker("sqlite")]
+    config.hook.pytest_deselected(items=[*set(items).difference(selected)])
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(selected)
+    items[:] = selected
+
+
+def _tier(item: pytest.Item) -> str:
+    return "full" if "processes" in getattr(item, "fixturenames", ()) else "fast"
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """Permission to start real processes; puts each test that uses it into the full tier."""
+
+
+@pytest.fixture(autouse=True)
+def no_processes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test of the fast tier that starts a process."""
+    if "processes" in request.fixturenames or request.config.getoption("--database") != "sqlite":
+        yield
+        return
+    before = _children()
+    yield
+    assert _children() == before, "it starts a process: mark it usefixtures('processes')"
+
+
+def _children() -> tuple[int, int]:
+    """Page faults of the children that have ended, and the number of those that run: a count that
+    changes whenever a process is started or ends, by whatever means."""
+    running = 0
+    for thread in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            running += len(thread.read_text().split())
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt, running
+
+
+@pytest.fixture
+def durable() -> None:
+    """Have databases wait for the disk, as they do outside of tests."""
+
+
+@pytest.fixture(autouse=True)
+def no_syncs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep databases from waiting for the disk, which protects them from power cuts alone."""
+    if not {"durable", "processes"}.intersection(request.fixturenames):
+        monkeypatch.setattr(sqlite, "SYNCED", "off")
+        monkeypatch.setattr(sqlite, "UNSYNCED", "off")
 
 
 @pytest.fixture(autouse=True)
 def database_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which one keeps the record; on PostgreSQL, a database stands for each file."""
+    """Return the name of the system that keeps the record. On PostgreSQL, each file is replaced by
+    a database of its own."""
     system = str(request.config.getoption("--database"))
     if system == "postgresql":
         server = request.getfixturevalue("postgresql_server")
@@ -66,7 +147,7 @@ def database_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
         def engine_for(place: Path | str) -> DatabaseEngine:
             if place not in made:
-                made[place] = PostgresqlEngine(server.make_database())
+                made[place] = server.make_engine()
             return made[place]
 
         monkeypatch.setattr(engines, "engine_for", engine_for)

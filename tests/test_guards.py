@@ -24,6 +24,7 @@ def test_no_key_is_there_to_pay_with() -> None:
     assert not [name for name in os.environ if name.startswith("OPENAI_")]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("source", [SKIPPED, LEFT_OUT])
 @pytest.mark.parametrize(("ci", "fails"), [("true", True), ("", False)])
 def test_a_skip_fails_in_ci_and_only_there(

@@ -86,6 +86,7 @@ def test_nothing_but_the_cluster_itself_knows_of_the_cluster() -> None:
     assert {name for name in knowing if not name.startswith("bot.cluster")} == set()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_bot_without_claude_imports_nothing_of_it() -> None:
     code = "import sys, bot.assembly; print([m for m in sys.modules if 'anthropic' in m])"
     done = subprocess.run(
@@ -108,6 +109,7 @@ def loaded_after(code: str) -> set[str]:
     return {*done.stdout.decode().split()}
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_start_imports_nothing_of_any_messenger() -> None:
     assert (
         loaded_after("import main, bot.assembly, channels.terminal.terminal, channels.pipe")
@@ -115,11 +117,13 @@ def test_a_start_imports_nothing_of_any_messenger() -> None:
     )
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_what_says_how_a_channel_is_made_imports_no_sdk(name: str) -> None:
     assert loaded_after(f"from channels.{name} import CHANNEL") == set()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_line_of_a_terminal_waits_for_nothing_that_is_not_needed_to_type() -> None:
     code = "import sys, bot.early, channels.terminal.early; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)

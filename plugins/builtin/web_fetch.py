@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -23,6 +23,7 @@ WHOLE = "#whole"
 sent it, and it costs nothing in requests where nobody needs it."""
 
 
+@cache
 def make_tool(fetcher: Fetcher | None = None) -> Tool:
     """The tool, with what reads pages (None: what reads the public web alone)."""
 

@@ -50,6 +50,7 @@ async def model(installed: None) -> AsyncIterator[EmbeddedModel]:
     await server.close()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_it_streams_an_answer_without_a_key_or_a_network(model: EmbeddedModel) -> None:
     pieces: list[str] = []
@@ -61,6 +62,7 @@ async def test_it_streams_an_answer_without_a_key_or_a_network(model: EmbeddedMo
     assert reply.usage.prompt > 20
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_a_conversation_that_goes_on_is_read_from_the_prompt_cache(
     model: EmbeddedModel,
@@ -78,6 +80,7 @@ async def test_a_conversation_that_goes_on_is_read_from_the_prompt_cache(
     assert second.usage.cached >= first.usage.prompt - 2
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_its_overflow_names_the_window_that_it_reports(model: EmbeddedModel) -> None:
     with pytest.raises(ContextOverflow) as caught:
@@ -85,6 +88,7 @@ async def test_its_overflow_names_the_window_that_it_reports(model: EmbeddedMode
     assert caught.value.window == model.window == WINDOW
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_an_answer_fits_the_schema_that_was_asked_for(model: EmbeddedModel) -> None:
     schema = {
@@ -98,6 +102,7 @@ async def test_an_answer_fits_the_schema_that_was_asked_for(model: EmbeddedModel
     assert json.loads(reply.text)["sky"] in ("blue", "green")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_what_a_brain_sets_holds_where_a_request_says_nothing_else(
     model: EmbeddedModel,
@@ -111,6 +116,7 @@ async def test_what_a_brain_sets_holds_where_a_request_says_nothing_else(
     assert (own.usage and own.usage.completion) == 2
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_its_requests_are_heard_of_like_those_of_others(model: EmbeddedModel) -> None:
     calls: list[ModelCall] = []
@@ -121,6 +127,7 @@ async def test_its_requests_are_heard_of_like_those_of_others(model: EmbeddedMod
     assert call.seconds > 0
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_it_is_started_once_however_many_ask(model: EmbeddedModel) -> None:
     progress: list[str] = []
@@ -131,6 +138,7 @@ async def test_it_is_started_once_however_many_ask(model: EmbeddedModel) -> None
     assert [line.split()[0] for line in progress] == ["Loading", "SmolLM2-135M-Instruct"]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_an_answer_can_be_stopped_and_another_asked_for(model: EmbeddedModel) -> None:
     started = asyncio.Event()
@@ -143,6 +151,7 @@ async def test_an_answer_can_be_stopped_and_another_asked_for(model: EmbeddedMod
     assert (await model.reply(ask_for("Hello!"), ignore)).text
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_it_can_be_used_again_after_it_was_closed(model: EmbeddedModel) -> None:
     await model.server.start()
@@ -150,6 +159,7 @@ async def test_it_can_be_used_again_after_it_was_closed(model: EmbeddedModel) ->
     assert (await model.reply(ask_for("Hello!"), ignore)).text
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 async def test_it_is_started_anew_when_its_process_has_died(model: EmbeddedModel) -> None:
     await model.server.start()
@@ -175,6 +185,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("end", ["lambda _: os.kill(os.getpid(), signal.SIGKILL)", "print"])
@@ -195,6 +206,7 @@ def test_its_process_ends_with_ours_however_ours_ends(end: str) -> None:
     assert bot.returncode == (-signal.SIGKILL if "kill" in end else 0)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_file_that_is_no_model_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(100))
@@ -215,6 +227,7 @@ async def test_a_model_that_is_not_installed_says_what_to_install(
         await EmbeddedServer().start()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("said", "told"),
     [

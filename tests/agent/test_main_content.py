@@ -28,6 +28,7 @@ PAGE = (
 HERE = "https://example.org/tea"
 
 
+@pytest.mark.usefixtures("processes")
 def test_menus_and_footers_are_left_out_and_links_stay() -> None:
     found = find_main_content(PAGE, HERE)
     assert "Part 39 of this story" in found
@@ -37,12 +38,14 @@ def test_menus_and_footers_are_left_out_and_links_stay() -> None:
     assert "cookies" not in found
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_has_no_main_content_has_none() -> None:
     assert find_main_content("<html><body>" + "<script>x</script>" * 2_000, HERE) == ""
     assert find_main_content("", HERE) == ""
     assert "\0" not in find_main_content("\0\ud800" * 3_000, HERE)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_page_that_would_take_half_a_minute_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main_content, "SECONDS", 2)
     began = time.monotonic()

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.models.sdk_types import read_places
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,12 +41,14 @@ def run(*lines: str) -> Any:
     return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
 
 
+@pytest.mark.usefixtures("processes")
 def test_every_name_leads_to_what_it_always_was() -> None:
     whole, one_by_one = run(USUALLY, LOOK), run(IMPORT, LOOK)
     assert len(whole) > 1_000
     assert one_by_one == whole
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_client_does_without_nearly_all_of_them() -> None:
     names = '[one for one in sys.modules if one.startswith("openai.types")]'
     count = f"import sys; print(len({names}))"
@@ -52,12 +56,14 @@ def test_the_client_does_without_nearly_all_of_them() -> None:
     assert run(IMPORT, count) < 80
 
 
+@pytest.mark.usefixtures("processes")
 def test_all_names_of_a_package_can_be_imported_at_once() -> None:
     said = run(IMPORT, "from openai.types.shared import *", "print(len(Reasoning.model_fields))")
     assert said > 0
     assert run(IMPORT, "import openai.types.chat as one, json", "print(len(dir(one)))") > 50
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_name_that_is_not_there_is_missed_as_ever() -> None:
     lines = (
         "import json, openai.types.chat",

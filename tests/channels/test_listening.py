@@ -221,6 +221,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_without_any_descriptor_left_it_neither_spins_nor_floods_the_log() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", LACKING],

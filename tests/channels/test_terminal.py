@@ -496,6 +496,7 @@ def test_a_narrower_window_wraps_what_is_drawn() -> None:
     assert Drawn(80, (80, 40, 0, 41, 3)).count_wrapped_rows(40) == 2
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_first_prompt_waits_for_no_markdown() -> None:
     code = (
         "import sys, channels.terminal; print({'rich.markdown', 'pygments'} & sys.modules.keys())"

@@ -98,6 +98,7 @@ def test_any_other_pasted_text_stays_what_it_is(text: str, tmp_path: Path) -> No
     assert name_dropped(f'{tmp_path}/od"d.png') == ""
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_picture_of_the_clipboard_is_a_file_for_its_owner_until_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.cluster.rabbitmq_server import IS_INSTALLED, RabbitMQServer
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQServer]:
-    """A message broker. Each test takes names of its own in it (`kin`)."""
-    if not IS_INSTALLED:
-        pytest.skip("RabbitMQ is not installed (apt-get install rabbitmq-server)")
-    with RabbitMQServer(tmp_path_factory.mktemp("rabbitmq")) as server:
-        yield server
+from tests.cluster.rabbitmq_server import RabbitMQServer
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ import pytest
 
 from tests.contracts.lives import IMPLEMENTATIONS, Heard, Life, Lives
 
+pytestmark = pytest.mark.databases
+
 MANY = 5_000
 """More messages than any implementation lets wait in one conversation."""
 

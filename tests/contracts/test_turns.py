@@ -22,6 +22,8 @@ from tests.fakes import openai_server
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
 
+pytestmark = pytest.mark.databases
+
 ASKING = """
 from pathlib import Path
 from plugins.api import hookimpl, tool

@@ -28,6 +28,7 @@ async def test_an_example_is_understood(tmp_path: Path, line: str) -> None:
             assert "(Europe/Berlin)" in answer
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("line", example("jobs.md", "plain").splitlines())
 async def test_an_example_of_looking_is_understood(tmp_path: Path, line: str) -> None:
     settings = {"tools": {"web_fetch": True, "shell": True}}

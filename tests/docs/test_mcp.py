@@ -31,6 +31,7 @@ def test_the_example_can_be_read(tmp_path: Path) -> None:
     assert tickets.asks("search")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_example_does_what_the_page_says(tmp_path: Path) -> None:
     settings = yaml.safe_load(EXAMPLE)
     notes = settings["mcp"]["servers"]["notes"]

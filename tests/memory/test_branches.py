@@ -17,6 +17,8 @@ from memory.record.branches import DEEPEST
 from memory.record.search import Around, Tail
 from tests.memory.rooms import KEY, Lodge, texts
 
+pytestmark = pytest.mark.databases
+
 
 @pytest.fixture
 async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:

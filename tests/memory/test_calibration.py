@@ -13,6 +13,8 @@ from memory.context.meter import PrefixTokens
 from memory.context.view import View
 from memory.record.store import Store
 
+pytestmark = pytest.mark.databases
+
 SET = Limits().but(model="a", window=128_000)
 
 

@@ -20,6 +20,8 @@ from memory.record.engines.sqlite import SqliteFile, in_memory
 from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
 
+pytestmark = pytest.mark.databases
+
 PROCESSES = ("one", "two", "three")
 NAMES = ("slice.0", "slice.1")
 

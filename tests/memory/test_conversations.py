@@ -18,6 +18,8 @@ from memory.events import Event, Events, Listener
 from memory.keys import ConversationKey
 from tests.memory.rooms import FRAME, KEY, Lodge
 
+pytestmark = pytest.mark.databases
+
 OTHERS = [ConversationKey(f"pipe/{number}", f"pipe-{number}") for number in range(3)]
 
 

@@ -25,6 +25,8 @@ from memory.long_term.document import Forgotten, LineOperation, Source, fact, pa
 from memory.record.daily import Note
 from tests.memory.rooms import KEY, Lodge
 
+pytestmark = pytest.mark.databases
+
 SMALL_DISK = """
 import asyncio, sys
 from msgspec.structs import replace
@@ -52,6 +54,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not asyncio.run(box.is_there()), reason="bubblewrap may not work here")
 async def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     disk = ("bwrap", "--bind", "/", "/", "--size", "40000", "--tmpfs", "/mnt")

@@ -19,6 +19,8 @@ from memory.record.search.said import finder, to_model_text
 from plugins.wording import blocks
 from tests.memory.rooms import Lodge
 
+pytestmark = pytest.mark.databases
+
 
 @pytest.fixture
 async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:

@@ -111,6 +111,7 @@ def test_words_are_stemmed_as_sqlite_stems_them() -> None:
     ]
 
 
+@pytest.mark.usefixtures("processes")
 def test_who_has_no_postgresql_imports_none_of_it() -> None:
     program = "import sys, main; print(sorted({m.split('.')[0] for m in sys.modules}))"
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
@@ -201,6 +202,7 @@ async def test_a_connection_that_the_server_ends_is_made_anew(postgresql: str) -
     await store.close()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_that_starts_again_is_waited_for() -> None:
     with running_server(["shared_buffers=16MB"]) as server:
         server.execute("CREATE DATABASE parley")
@@ -217,6 +219,7 @@ async def test_a_server_that_starts_again_is_waited_for() -> None:
         await store.close()
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_that_stays_away_ends_in_a_sentence_and_may_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

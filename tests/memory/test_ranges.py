@@ -18,6 +18,8 @@ from memory.record.migrations import MIGRATIONS
 from memory.record.store import Store
 from tests.memory.rooms import KEY, Lodge
 
+pytestmark = pytest.mark.databases
+
 OTHER = ConversationKey("pipe/other", "pipe-other")
 
 

@@ -26,6 +26,8 @@ from memory.record.search.notes import KEPT, NoteSearch
 from memory.record.search.reach import Scope
 from tests.memory.rooms import KEY, Lodge
 
+pytestmark = pytest.mark.databases
+
 MONDAY = datetime(2023, 5, 8, 10, tzinfo=UTC)
 THREAD = ConversationKey("pipe/main/thread", KEY.audience)
 STRANGER = ConversationKey("pipe/other", "pipe-other")

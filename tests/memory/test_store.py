@@ -20,6 +20,8 @@ from memory.record.engines.sqlite import SqliteEngine, connect
 from memory.record.migrations import MIGRATIONS, migrate
 from memory.record.store import Store, StoreError
 
+pytestmark = pytest.mark.databases
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -52,6 +54,7 @@ async def test_many_writes_at_once_share_few_transactions(store: Store) -> None:
 
 
 @pytest.mark.sqlite
+@pytest.mark.usefixtures("durable")
 async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(store: Store) -> None:
     def level(db: Database) -> object:
         return db.execute_sql("PRAGMA synchronous").fetchone()[0]

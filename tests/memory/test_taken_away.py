@@ -18,6 +18,8 @@ from memory.record.offload import LocalWorkspace
 from memory.record.search import Words
 from tests.memory.rooms import KEY, Lodge
 
+pytestmark = pytest.mark.databases
+
 LONG = "many words in a line " * 100
 
 

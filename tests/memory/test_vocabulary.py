@@ -158,6 +158,7 @@ def test_a_file_that_is_not_whole_is_refused(cut: int, tmp_path: Path) -> None:
         TokenTable(part)
 
 
+@pytest.mark.usefixtures("processes")
 def test_ordinary_text_needs_no_tiktoken() -> None:
     code = """
 import asyncio, sys

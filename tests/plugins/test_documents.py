@@ -17,6 +17,7 @@ __all__ = ["root", "run"]  # the fixtures
 PLAN = "[page 1]\n# The plan\n| flour | 500 g |\nKnead it.\n[page 2]\nBake it."
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
@@ -48,6 +49,7 @@ async def test_a_document_is_read_as_text_with_its_pages(
     assert await run("read_file", path=name) == (text or pages)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_long_document_is_read_in_parts(run: Run, root: Path) -> None:
     put(root, "files/long.pdf", pdf(*(f"Line {n}" for n in range(1, 301))))
     first = await run("read_file", path="long.pdf", limit=4)
@@ -57,6 +59,7 @@ async def test_a_long_document_is_read_in_parts(run: Run, root: Path) -> None:
     assert await run("read_file", path="long.pdf", offset=599) == "[page 300]\nLine 300"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_one_document_is_searched_and_a_folder_names_those_that_were_not(
     run: Run, root: Path
 ) -> None:
@@ -71,6 +74,7 @@ async def test_one_document_is_searched_and_a_folder_names_those_that_were_not(
     )
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
@@ -91,6 +95,7 @@ async def test_what_can_t_be_read_is_said_in_a_sentence(
     assert complaint in said
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_bomb_harms_nobody(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -108,6 +113,7 @@ async def test_a_bomb_harms_nobody(run: Run, root: Path, monkeypatch: pytest.Mon
     assert "takes more than 20 MB of memory" in await run("read_file", path="long.pdf")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_entities_of_a_book_reach_no_file_of_the_machine(run: Run, root: Path) -> None:
     hostile = (
         '<!DOCTYPE c [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
@@ -125,6 +131,7 @@ SAVED = (
 )
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_page_comes_as_it_is_or_as_text(run: Run, root: Path) -> None:
     put(root, "files/saved.html", SAVED.encode("cp1252"))
     source = await run("read_file", path="saved.html")

@@ -53,6 +53,7 @@ def put(root: Path, path: str, content: str | bytes) -> None:
     (root / path).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_was_written_can_be_read_listed_found_and_searched(run: Run) -> None:
     written = await run("write_file", path="notes.txt", content="Grüße\nan alle\n")
     assert written == "Wrote 14 characters to files/notes.txt."
@@ -170,6 +171,7 @@ async def test_a_binary_an_empty_and_a_wrong_file_each_get_a_sentence(run: Run, 
     )
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_missing_file_is_answered_with_the_nearest_names(run: Run, root: Path) -> None:
     assert await run("read_file", path="notes.txt") == (
         "! There is no 'notes.txt' in the workspace. It holds no files yet."
@@ -280,6 +282,7 @@ def test_a_pattern_without_stars_for_folders_fits_as_python_says(pattern: str) -
         assert is_match == (len(steps) == 3 and name.match("/".join(steps)))
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_search_shows_hits_with_their_place(run: Run, root: Path) -> None:
     put(root, "files/a.txt", "one\ntwo\r\nThree\n")
     put(root, "files/b.bin", b"two\0")
@@ -294,6 +297,7 @@ async def test_a_search_shows_hits_with_their_place(run: Run, root: Path) -> Non
     )
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_search_says_how_many_more_lines_match(run: Run, root: Path) -> None:
     put(root, "files/a.txt", "hit\n" * 60)
     hits = (await run("grep", pattern="hit")).split("\n")
@@ -303,6 +307,7 @@ async def test_a_search_says_how_many_more_lines_match(run: Run, root: Path) -> 
     )
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_part_of_a_long_line_that_matches_is_shown(run: Run, root: Path) -> None:
     put(root, "files/one-line.json", "x" * 50_000 + "needle" + "y" * 50_000)
     hit = await run("grep", pattern="needle")
@@ -312,6 +317,7 @@ async def test_the_part_of_a_long_line_that_matches_is_shown(run: Run, root: Pat
     assert len(hit) < 400
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_pattern_that_takes_for_ever_is_stopped(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +329,7 @@ async def test_a_pattern_that_takes_for_ever_is_stopped(
     )
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_search_of_too_much_is_stopped(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,6 +363,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_pattern_that_describes_more_than_a_machine_holds_is_refused(root: Path) -> None:
     put(root, "files/a.txt", "a" * 1_000)
     patterns = ["(?:a{65535}){65535}", *(f"(?:a{{6000}}){{{n}}}" for n in (300, 301)), "a{9}"]
@@ -376,6 +384,7 @@ def test_a_pattern_that_describes_more_than_a_machine_holds_is_refused(root: Pat
     assert int(megabytes) < 300, "nothing of it is left in the bot"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_search_ends_with_its_turn(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,6 +411,7 @@ async def test_a_search_ends_with_its_turn(
     assert time.monotonic() - start < 2, "its process was killed"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_users_of_the_tool_know_of_patterns_still_holds(run: Run, root: Path) -> None:
     put(root, "files/a.txt", "price: 12 €\nPREIS: 12 €\nanna\nGrüße\n")
     for pattern, line in (
@@ -413,6 +423,7 @@ async def test_what_users_of_the_tool_know_of_patterns_still_holds(run: Run, roo
         assert f"files/a.txt:{line}" in await run("grep", pattern=pattern)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_no_pattern_of_the_models_is_kept(run: Run, root: Path) -> None:
     put(root, "files/a.txt", "a")
     finder("kept by us: how a text is split")
@@ -432,6 +443,7 @@ async def test_a_mistyped_name_takes_no_long_to_compare(run: Run, root: Path) ->
     assert time.process_time() - start < 5
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("pattern", ["(", "[", "*", "(" * 900, r"\L<x>", "(?P<a>x)(?P=b)"])
 async def test_a_broken_pattern_gets_a_sentence(run: Run, root: Path, pattern: str) -> None:
     put(root, "files/a.txt", "a")
@@ -440,6 +452,7 @@ async def test_a_broken_pattern_gets_a_sentence(run: Run, root: Path, pattern: s
     assert "is not a regular expression" in text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_no_tool_follows_a_link_out_of_the_workspace(run: Run, root: Path) -> None:
     workspace = root / "files"
     outside = root / "outside"

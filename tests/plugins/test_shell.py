@@ -53,12 +53,14 @@ async def answer(folder: Path, command: str, settings: ToolSettings) -> tuple[st
     return await Toolbox(plugin.parley_tools()).run(call, context)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_runs_in_the_files_of_its_chat(tmp_path: Path, is_boxed: bool) -> None:
     text = await run(tmp_path, "echo hello | tee note.txt; exit 3")
     assert text == "Exit code 3.\nhello"
     assert (tmp_path / "files" / "note.txt").read_text() == "hello\n"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_knows_no_secret_of_the_bot(
     tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +71,7 @@ async def test_a_command_knows_no_secret_of_the_bot(
     assert "sk-its-value" not in text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_that_takes_too_long_is_killed_with_its_children(
     tmp_path: Path, is_boxed: bool
 ) -> None:
@@ -79,11 +82,13 @@ async def test_a_command_that_takes_too_long_is_killed_with_its_children(
     await gone("77.5")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_a_command_leaves_running_ends_with_it(tmp_path: Path, is_boxed: bool) -> None:
     assert await run(tmp_path, "sleep 88.5 & echo gone") == "Exit code 0.\ngone"
     await gone("88.5")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_is_killed_when_nobody_waits_for_it(tmp_path: Path, is_boxed: bool) -> None:
     running = asyncio.create_task(run(tmp_path, "touch begun; sleep 66.5"))
     await until((tmp_path / "files" / "begun").exists)
@@ -93,6 +98,7 @@ async def test_a_command_is_killed_when_nobody_waits_for_it(tmp_path: Path, is_b
     await gone("66.5")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_flood_of_output_is_ended_and_cut_in_its_middle(
     tmp_path: Path, is_boxed: bool
 ) -> None:
@@ -102,6 +108,7 @@ async def test_a_flood_of_output_is_ended_and_cut_in_its_middle(
     assert len(text) < 40_000
 
 
+@pytest.mark.usefixtures("processes")
 async def test_long_output_keeps_its_beginning_and_its_end(tmp_path: Path, is_boxed: bool) -> None:
     text = await run(tmp_path, "seq 100000")
     assert text.startswith("Exit code 0.\n1\n2\n")
@@ -109,10 +116,12 @@ async def test_long_output_keeps_its_beginning_and_its_end(tmp_path: Path, is_bo
     assert "[… 558,895 bytes left out here …]" in text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path, is_boxed: bool) -> None:
     assert await run(tmp_path, r"printf 'a\377b\000c'") == "Exit code 0.\na�b\0c"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_name_of_a_file_is_no_command(tmp_path: Path, is_boxed: bool) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "$(touch injected); touch injected;.txt").touch()
@@ -120,6 +129,7 @@ async def test_the_name_of_a_file_is_no_command(tmp_path: Path, is_boxed: bool) 
     assert len(list((tmp_path / "files").iterdir())) == 1
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_file_as_large_as_the_disk_is_not_written(tmp_path: Path, is_boxed: bool) -> None:
     await run(tmp_path, "truncate -s 100G huge")
     huge = tmp_path / "files" / "huge"
@@ -143,6 +153,7 @@ async def test_a_box_is_not_there_where_its_program_is_not(
     assert not await box.is_there()
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_the_rest_of_the_chats_folder_can_only_be_read(tmp_path: Path) -> None:
@@ -155,6 +166,7 @@ async def test_the_rest_of_the_chats_folder_can_only_be_read(tmp_path: Path) -> 
     assert note.read_text() == "Tea."
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_nothing_of_the_machine_is_in_the_box(tmp_path: Path) -> None:
@@ -170,6 +182,7 @@ async def test_nothing_of_the_machine_is_in_the_box(tmp_path: Path) -> None:
     assert not {"root", "home", "var", "mnt", "opt"} & set(text.split())
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_no_network_reaches_out_of_the_box(tmp_path: Path) -> None:
@@ -182,6 +195,7 @@ async def test_no_network_reaches_out_of_the_box(tmp_path: Path) -> None:
     assert "eth" not in text
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_no_process_outside_of_the_box_is_seen_and_none_survives_it(tmp_path: Path) -> None:
@@ -190,6 +204,7 @@ async def test_no_process_outside_of_the_box_is_seen_and_none_survives_it(tmp_pa
     await gone("99.5")
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_a_swarm_of_processes_ends_with_the_time(tmp_path: Path) -> None:
@@ -201,6 +216,7 @@ async def test_a_swarm_of_processes_ends_with_the_time(tmp_path: Path) -> None:
     await gone("55.5")
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_a_link_out_of_the_box_leads_nowhere(tmp_path: Path) -> None:
@@ -209,6 +225,7 @@ async def test_a_link_out_of_the_box_leads_nowhere(tmp_path: Path) -> None:
     assert "No such file" in await run(tmp_path, "cat way")
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
@@ -217,6 +234,7 @@ async def test_what_is_only_in_memory_has_a_size(tmp_path: Path, place: str) -> 
     assert "No space left on device" in text
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 @pytest.mark.parametrize("place", ["/dev/x", "/x", "/usr/x"])
@@ -224,6 +242,7 @@ async def test_nothing_else_can_be_written(tmp_path: Path, place: str) -> None:
     assert "Read-only file system" in await run(tmp_path, f"echo > {place}")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_leaves_the_processor_and_the_memory_to_the_bot_first(
     tmp_path: Path, is_boxed: bool
 ) -> None:
@@ -236,6 +255,7 @@ async def limited(folder: Path, command: str, settings: ToolSettings) -> str:
     return (await answer(folder, command, chosen))[0]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_all_processes_of_a_command_share_one_limit_of_memory(
     tmp_path: Path, is_boxed: bool
 ) -> None:
@@ -248,6 +268,7 @@ async def test_all_processes_of_a_command_share_one_limit_of_memory(
     await gone("44.5")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_has_so_many_processes_at_most(tmp_path: Path, is_boxed: bool) -> None:
     many = MOST_PROCESSES + 10
     text = await limited(
@@ -257,6 +278,7 @@ async def test_a_command_has_so_many_processes_at_most(tmp_path: Path, is_boxed:
     await gone("33.5")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_that_fills_the_chats_folder_is_killed(
     tmp_path: Path, is_boxed: bool
 ) -> None:
@@ -273,6 +295,7 @@ async def test_a_command_that_fills_the_chats_folder_is_killed(
     assert text == "Exit code 0. It printed nothing.", "what was too much could be deleted"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
     tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +311,7 @@ async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
     assert text.startswith("It was killed because this chat may keep 10 MB of files")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_no_file_becomes_larger_than_there_is_room_for(
     tmp_path: Path, is_boxed: bool
 ) -> None:
@@ -298,6 +322,7 @@ async def test_no_file_becomes_larger_than_there_is_room_for(
     assert sum(file.stat().st_size for file in (tmp_path / "files").iterdir()) <= 2_000_000
 
 
+@pytest.mark.usefixtures("processes")
 async def test_many_empty_files_fill_the_folder_too(tmp_path: Path, is_boxed: bool) -> None:
     command = "for i in $(seq 500); do : > $i; done; sleep 50"
     text = await limited(tmp_path, command, ToolSettings(files_quota=1))
@@ -322,6 +347,7 @@ print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).urgent_compla
 """
 
 
+@pytest.mark.usefixtures("processes")
 @in_box
 async def test_the_last_tenth_of_a_small_disk_is_left_to_messages(tmp_path: Path) -> None:
     disk = ("bwrap", "--bind", "/", "/", "--size", "20000000", "--tmpfs", "/mnt")

@@ -66,6 +66,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "tool",
     ["grep", "read_file", "context_search", "memory_search"],
@@ -86,6 +87,7 @@ async def test_what_was_cleared_is_out_of_the_reach_of_every_tool(
     assert f"The {NEEDLE} is in the cellar." in after
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_was_dropped_is_not_offloaded_afterwards(tmp_path: Path) -> None:
     """Point 26: a drop, and then a cut over the place where it was."""
     async with run_bot(tmp_path, model, FEW_TURNS) as bot:
@@ -97,6 +99,7 @@ async def test_what_was_dropped_is_not_offloaded_afterwards(tmp_path: Path) -> N
     assert f"The {NEEDLE}" not in found
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("line", ["/context clear", "/undo", "/context drop t2"])
 async def test_what_was_taken_away_is_not_in_the_mirrored_files(tmp_path: Path, line: str) -> None:
     """Point 26: `context.json` and its lines, which the model can read and grep, too."""
@@ -111,6 +114,7 @@ async def test_what_was_taken_away_is_not_in_the_mirrored_files(tmp_path: Path, 
     assert SAID[0] not in found
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_whole_result_of_a_cleared_turn_is_out_of_reach(tmp_path: Path) -> None:
     """Point 26: `tool_result-….txt`."""
     (audience(tmp_path) / "files").mkdir(parents=True)
@@ -128,6 +132,7 @@ async def test_the_whole_result_of_a_cleared_turn_is_out_of_reach(tmp_path: Path
     assert SAID[0] not in found
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_turn_that_is_dropped_after_it_had_left_once_is_out_of_reach(
     tmp_path: Path,
 ) -> None:
@@ -305,6 +310,7 @@ async def test_an_error_of_the_bot_is_found_by_no_search_of_the_model(
     assert "OPENAI_API_KEY" not in found
 
 
+@pytest.mark.usefixtures("processes")
 async def test_an_error_of_the_bot_is_in_no_summary_and_in_no_file_for_the_model(
     tmp_path: Path,
 ) -> None:

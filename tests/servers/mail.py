@@ -182,6 +182,13 @@ class PostOffice:
             ready_timeout=_PATIENCE,
         )
 
+    def restore(self) -> None:
+        """Forget what was sent, and behave as at first."""
+        self.sent.clear()
+        self.refusals.clear()
+        self.password, self.loses_answers = PASSWORD, 0
+        self.verdict = "dmarc=pass header.from={domain}"
+
     @property
     def port(self) -> int:
         return int(self._controller.port)
@@ -300,19 +307,3 @@ def running_mail() -> Iterator[PostOffice]:
         finally:
             office.stop()
             dovecot.stop()
-
-
-@pytest.fixture(scope="session")
-def mail_servers() -> Iterator[PostOffice]:
-    """Those of a process; what a test has set is as it was before the next one."""
-    with running_mail() as office:
-        yield office
-
-
-@pytest.fixture
-def mail(mail_servers: PostOffice) -> PostOffice:
-    mail_servers.sent.clear()
-    mail_servers.refusals.clear()
-    mail_servers.password, mail_servers.loses_answers = PASSWORD, 0
-    mail_servers.verdict = "dmarc=pass header.from={domain}"
-    return mail_servers

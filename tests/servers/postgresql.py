@@ -116,6 +116,15 @@ class PostgresqlServer:
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
+    def make_engine(self) -> PostgresqlEngine:
+        """A database as `make_database` makes it, for a bot that runs in this process."""
+        return PostgresqlEngine(self.make_database())
+
+    def make_template(self) -> None:
+        """Create the database that all others are copies of."""
+        self.execute(f"CREATE DATABASE {_TEMPLATE}")
+        PostgresqlEngine(self.url(_TEMPLATE)).prepare()
+
 
 def _unprivileged() -> list[str]:
     """What a command is started with; it ends with who has started it."""
@@ -138,18 +147,3 @@ def running_server(settings: Sequence[str] = _QUICK) -> Iterator[PostgresqlServe
             yield server
         finally:
             server.stop(signal.SIGQUIT)
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[PostgresqlServer]:
-    """One for all tests of a process."""
-    with running_server() as server:
-        server.execute(f"CREATE DATABASE {_TEMPLATE}")
-        PostgresqlEngine(server.url(_TEMPLATE)).prepare()
-        yield server
-
-
-@pytest.fixture
-def postgresql(postgresql_server: PostgresqlServer) -> str:
-    """The URL of a database with all tables and nothing in them."""
-    return postgresql_server.make_database()

@@ -264,10 +264,3 @@ def running_synapse() -> Iterator[SynapseServer]:
             yield server
         finally:
             server.stop()
-
-
-@pytest.fixture(scope="session")
-def synapse() -> Iterator[SynapseServer]:
-    """One for all tests of a process."""
-    with running_synapse() as server:
-        yield server

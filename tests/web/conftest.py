@@ -1,4 +1,4 @@
-"""One browser for the tests of a module."""
+"""The browser of the tests of the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.web.browser import CHROMIUM
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
+async def browser(processes: None) -> AsyncIterator[Browser]:
     """One Chromium for a module's tests; each has a profile of its own in it."""
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

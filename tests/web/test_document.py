@@ -24,6 +24,7 @@ CHECKS = (
 ENDLESS = "follow_events"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_nothing_that_fits_the_document_or_does_not_breaks_the_bot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

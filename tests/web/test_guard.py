@@ -108,6 +108,7 @@ async def test_every_answer_carries_a_strict_policy(tmp_path: Path) -> None:
                 assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_page_is_there_also_when_no_file_can_be_opened_any_more(tmp_path: Path) -> None:
     script = tmp_path / "full.py"
     script.write_text(WITH_NO_DESCRIPTOR_LEFT)

@@ -103,6 +103,7 @@ def test_of_a_text_that_grows_only_the_last_blocks_change() -> None:
     assert blocks(text)[:3] == blocks(text + " more.\n\nSix.")[:3]
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_is_slow_to_load_waits_for_the_first_code_and_formula() -> None:
     program = (
         "import sys; from channels.web.markup import html; html('**a** `b`');"

@@ -251,6 +251,7 @@ async def test_the_models_that_may_answer_are_listed_with_their_windows_and_pric
         assert told.data["may_set"] == {"everywhere": True, "here": True}
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_small_model_is_listed_with_its_window(tmp_path: Path) -> None:
     async with run_bot(tmp_path, (), {"model": "embedded"}) as bot:
         told = await bot.says("/model list")

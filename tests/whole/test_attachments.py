@@ -84,6 +84,7 @@ async def test_a_document_is_named_to_the_model_which_can_read_it(tmp_path: Path
     assert "\nSales went up.\n" in result["content"]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_pdf_keeps_its_name_and_is_read_page_by_page_as_words_from_outside(
     tmp_path: Path,
 ) -> None:

@@ -61,6 +61,7 @@ def answers(folder: Path) -> list[Usage]:
     return [Usage(*row) for row in rows(folder, query)]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_question_gets_a_streamed_answer_and_is_remembered_after_a_restart(
     tmp_path: Path,
 ) -> None:
@@ -89,6 +90,7 @@ def question(number: int) -> str:
     return f"{' '.join(words)}. What is the capital of {COUNTRIES[number]}?"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_conversation_longer_than_the_window_runs_on_and_keeps_the_cached_prefix(
     tmp_path: Path,
 ) -> None:

@@ -15,6 +15,8 @@ from tests.whole.process import talking
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import PATIENCE, run_bot
 
+pytestmark = pytest.mark.databases
+
 PLUGIN = """
 from plugins.api import Ask, CommandError, Form, Reply, command, hookimpl
 

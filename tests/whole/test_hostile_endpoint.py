@@ -39,6 +39,7 @@ HEARD = {
 }
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "family", [family for family in FAMILIES if family.name in HEARD], ids=lambda one: one.name
 )

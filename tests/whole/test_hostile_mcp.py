@@ -23,6 +23,8 @@ from tests.whole.mcp_testbot import (
 )
 from tests.whole.testbot import TestBot, run_bot
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def hostile(folder: Path, how: str) -> dict[str, Any]:
     """A bot with one that is hostile in a way, and with a good one."""

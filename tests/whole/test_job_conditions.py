@@ -134,6 +134,7 @@ async def test_a_condition_needs_a_tool_that_is_there_and_takes_a_text(tmp_path:
         assert await bot.app.store.read(jobs.list_all) == []
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_in_the_box_asks_for_the_model_by_what_it_prints(
     tmp_path: Path, clock: Coordinates
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import kills
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("channel", "seed"), [("telegram", 1), ("pipe", 2), ("discord", 3), ("slack", 4)]
 )

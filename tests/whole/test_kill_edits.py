@@ -11,6 +11,8 @@ import pytest
 
 from tests.whole.edit_duel import CONTEXTS, fight
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 STEPS = 24
 
 

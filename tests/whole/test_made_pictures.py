@@ -14,6 +14,8 @@ from tests.fakes.openai_server import Answer, Call, Say
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import TestBot, run_bot
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PNG = b"\x89PNG\r\n\x1a\n"
 SETTINGS = {"tools": {"shell": True, "shell_unboxed": True, "approve": "never"}}
 

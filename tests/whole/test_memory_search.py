@@ -14,6 +14,8 @@ from memory.record.daily import Section
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
+pytestmark = pytest.mark.databases
+
 SETTINGS = {"timezone": "UTC"}
 
 

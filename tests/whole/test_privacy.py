@@ -115,6 +115,7 @@ def files_with_it(folder: Path) -> set[str]:
     }
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("chat", "user"), OTHERS)
 async def test_a_hostile_model_in_another_chat_finds_nothing_of_it(
     tmp_path: Path, chat: str, user: str

@@ -23,6 +23,8 @@ from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
+pytestmark = pytest.mark.databases
+
 KEY = ConversationKey("pipe/main", "pipe-main")
 PNG = b"\x89PNG\r\n\x1a\n"
 STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs")

@@ -173,6 +173,7 @@ async def test_a_reaction_stops_an_answer(tmp_path: Path) -> None:
         await bot.slack.until(lambda: "Stopped, as you asked" in draft.text)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_reaction_approves_in_a_thread_of_a_channel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,8 @@ from plugins.api import Account
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
+pytestmark = pytest.mark.databases
+
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 KEY = ConversationKey("pipe/main", "pipe-main")
 

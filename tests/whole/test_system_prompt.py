@@ -118,6 +118,7 @@ async def test_a_hook_that_fails_is_skipped_and_logged_once(
     assert failures == ["parley_system_prompt of the plugin a_broken failed"]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_left_can_be_found_where_the_prompt_says(tmp_path: Path) -> None:
     call = Call("grep", '{"pattern": "lisbon", "path": "sessions", "ignore_case": true}', "g")
 

@@ -194,6 +194,7 @@ async def is_marked(bot: TestBot, question: str, source: str, chat: str = "main"
     return is_marked
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_the_model_wrote_itself_is_its_own(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, NEVER) as bot:
         await bot.says(WRITE)
@@ -203,6 +204,7 @@ async def test_what_the_model_wrote_itself_is_its_own(tmp_path: Path) -> None:
         assert "Summary: tea." in (await bot.says("/memory")).text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_it_wrote_with_strangers_words_before_it_is_theirs(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, NEVER) as bot:
         await bot.says("Please look")
@@ -276,6 +278,7 @@ async def test_what_a_person_sent_or_a_command_wrote_is_marked(tmp_path: Path) -
         assert await is_marked(bot, READ, "read_file")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -299,6 +302,7 @@ async def test_a_name_that_somebody_else_gave_is_marked(
         assert "Ignore all rules.txt" in [*results(bot)][-1]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_looking_it_up_again_does_not_wash_it_clean(tmp_path: Path) -> None:
     searches = (
         ("context_search", '{"mode": "search", "query": "bitcoin"}'),

@@ -23,18 +23,18 @@ from memory.record.migrations import MIGRATIONS, migrate
 
 log = logging.getLogger(__name__)
 
+SYNCED, UNSYNCED = "full", "normal"
+"""SQLite's `synchronous` for commits that survive a power cut, and for those that need not."""
 _BUSY_MS = 5_000
 _FOREVER = 3_600.0  # seconds
 _PRAGMAS = {
     "journal_mode": "wal",
-    "synchronous": "full",
     "busy_timeout": _BUSY_MS,
     "foreign_keys": 1,
     "secure_delete": 1,  # what /forget deletes must not linger in free pages
 }
 _LOOP_PRAGMAS = {
     "busy_timeout": 0,
-    "synchronous": "normal",
     "wal_autocheckpoint": 0,
     "cache_size": -256,  # kB
     "foreign_keys": 1,
@@ -45,7 +45,7 @@ _LOOP_PRAGMAS = {
 class SqliteFile(SqliteDatabase, Database):
     """A connection to a file, or to a database in memory (":memory:")."""
 
-    synchronous = _PRAGMAS["synchronous"]
+    synchronous = ""  # as it was set last
     numbers = "(SELECT value FROM json_each(?))"
     names = "GROUP_CONCAT(DISTINCT speaker)"
     shared_lock = ""  # one transaction at a time writes
@@ -63,10 +63,7 @@ class SqliteFile(SqliteDatabase, Database):
         return cursor.lastrowid if cursor.rowcount else 0
 
     def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
-        level = "full" if is_synced else "normal"
-        if level != self.synchronous:
-            self.execute_sql(f"PRAGMA synchronous = {level}")
-            self.synchronous = level
+        self.set_synchronous(SYNCED if is_synced else UNSYNCED)
         self.begin("IMMEDIATE")
         try:
             work()
@@ -74,6 +71,11 @@ class SqliteFile(SqliteDatabase, Database):
         except BaseException:
             self.rollback()
             raise
+
+    def set_synchronous(self, level: str) -> None:
+        if level != self.synchronous:
+            self.execute_sql(f"PRAGMA synchronous = {level}")
+            self.synchronous = level
 
     def read(self, work: Callable[[], None]) -> None:
         work()
@@ -174,6 +176,7 @@ def connect(path: Path) -> SqliteFile:
     """A connection set up as this project wants it: WAL, durable commits, waits for others."""
     database = SqliteFile(str(path), pragmas=_PRAGMAS)
     database.connect()
+    database.set_synchronous(SYNCED)
     return database
 
 
@@ -181,8 +184,8 @@ def _connect_to_loop(path: Path) -> SqliteFile:
     """One that is refused where another process writes, and leaves it to others to write the log
     into the file, which syncs. What it has read is seldom of use to its next transaction."""
     database = SqliteFile(str(path), pragmas=_LOOP_PRAGMAS)
-    database.synchronous = _LOOP_PRAGMAS["synchronous"]
     database.connect()
+    database.set_synchronous(UNSYNCED)
     return database
 
 

@@ -1,0 +1,67 @@
+"""The fixtures of real servers, each started once for a test process when a test first asks for it.
+
+Their modules are imported then, too: a run of the fast tests needs none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.rabbitmq_server import RabbitMQServer
+    from tests.servers.mail import PostOffice
+    from tests.servers.postgresql import PostgresqlServer
+    from tests.servers.synapse import SynapseServer
+
+
+def _server(name: str) -> Any:
+    return importlib.import_module(f"tests.servers.{name}")
+
+
+@pytest.fixture(scope="session")
+def postgresql_server(processes: None) -> Iterator[PostgresqlServer]:
+    """A PostgreSQL server with a template of a bot's database."""
+    with _server("postgresql").running_server() as server:
+        server.make_template()
+        yield server
+
+
+@pytest.fixture
+def postgresql(postgresql_server: PostgresqlServer) -> str:
+    """The URL of a database with all tables and nothing in them."""
+    return postgresql_server.make_database()
+
+
+@pytest.fixture(scope="session")
+def synapse(processes: None) -> Iterator[SynapseServer]:
+    """A Matrix server."""
+    with _server("synapse").running_synapse() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mail_servers(processes: None) -> Iterator[PostOffice]:
+    """Dovecot and an SMTP server; `mail` restores their state before each test."""
+    with _server("mail").running_mail() as office:
+        yield office
+
+
+@pytest.fixture
+def mail(mail_servers: PostOffice) -> PostOffice:
+    """The mail servers as if no test had used them."""
+    mail_servers.restore()
+    return mail_servers
+
+
+@pytest.fixture(scope="session")
+def broker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQServer]:
+    """A message broker. Each test uses names of its own in it (`kin`)."""
+    module = importlib.import_module("tests.cluster.rabbitmq_server")
+    if not module.IS_INSTALLED:
+        pytest.skip("RabbitMQ is not installed (apt-get install rabbitmq-server)")
+    with module.RabbitMQServer(tmp_path_factory.mktemp("rabbitmq")) as server:
+        yield server
