@@ -1,0 +1,39 @@
+"""The one place where a test waits for something that no event tells: it looks, often, until it is so."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds after which what does not come fails the test; only a failing test waits that long."""
+_LOOK = 0.01  # seconds between two looks
+
+
+async def until(find: Callable[[], T | Awaitable[T]], describe: Callable[[], object] = str) -> T:
+    """Call `find` until it returns something true, and return that.
+
+    `describe` is called for the message of the failure. Raises AssertionError after PATIENCE.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = find()
+        value = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"it did not come in {PATIENCE:.0f} s {describe()}"
+        await asyncio.sleep(_LOOK)
+
+
+def wait_until(find: Callable[[], T], describe: Callable[[], object] = str) -> T:
+    """`until` for code that is not asynchronous."""
+    deadline = time.monotonic() + PATIENCE
+    while not (value := find()):
+        assert time.monotonic() < deadline, f"it did not come in {PATIENCE:.0f} s {describe()}"
+        time.sleep(_LOOK)
+    return value
