@@ -1,4 +1,4 @@
-"""The one place where a test waits for something that no event tells: it looks, often, until it is so."""
+"""The one place where a test looks again and again for what no event tells."""
 
 from __future__ import annotations
 
