@@ -68,15 +68,6 @@ async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store])
     assert set((await stores["three"].read(overrides.load))[""]) == {"before", "mine"}
 
 
-async def test_who_was_refused_holds_nobody_up(stores: dict[str, Store]) -> None:
-    await _take(stores["one"], "slice.0", "one")
-    await _take(stores["two"], "slice.0", "two")
-    with pytest.raises(FencedError):
-        await _write(stores["one"], "after")
-    async with asyncio.timeout(3):
-        await stores["two"].write(lambda db: cluster.leave(db, "one"))
-
-
 async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) -> None:
     for name in NAMES:
         await _take(stores["one"], name, "one")
@@ -87,17 +78,13 @@ async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) ->
     assert owners == {"slice.0": "two", "slice.1": "one"}
 
 
-async def test_who_took_it_before_takes_it_again_in_the_same_epoch(
+async def test_who_took_it_before_takes_it_again_in_the_same_epoch_until_it_has_left(
     stores: dict[str, Store],
 ) -> None:
     await _take(stores["one"], "slice.0", "one")
     before = await stores["one"].read(cluster.list_owners)
     assert await _take(stores["one"], "slice.0", "one") == "one"
     assert await stores["one"].read(cluster.list_owners) == before
-
-
-async def test_who_has_left_writes_nothing_and_owns_nothing(stores: dict[str, Store]) -> None:
-    await _take(stores["one"], "slice.0", "one")
     await stores["one"].write(lambda db: cluster.leave(db, "one"))
     with pytest.raises(FencedError):
         await _write(stores["one"], "after")
@@ -113,6 +100,7 @@ async def test_of_a_group_of_writes_nothing_is_kept_once_the_process_is_shut_out
         *(_write(stores["one"], f"key{number}") for number in range(20)), return_exceptions=True
     )
     assert all(isinstance(error, FencedError) for error in tried)
+    await stores["two"].write(lambda db: cluster.leave(db, "one"))  # nobody holds it up
     assert await stores["three"].read(overrides.load) == {}
 
 
@@ -242,4 +230,4 @@ class Owners(RuleBasedStateMachine):
 
 
 TestOwners = Owners.TestCase
-TestOwners.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestOwners.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
