@@ -13,7 +13,7 @@ from memory.context.change import Change
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from memory.record.branches import DEEPEST
+from memory.record import branches
 from memory.record.search import Around, Tail
 from tests.memory.rooms import KEY, Lodge, texts
 
@@ -222,10 +222,13 @@ async def test_a_fork_costs_three_rows_however_long_the_conversation_is(lodge: L
     assert await rows() == before + 3
 
 
-async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(lodge: Lodge) -> None:
+async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(
+    lodge: Lodge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "DEEPEST", 5)
     await talk(lodge, 1)
     key = KEY
-    while key.number < DEEPEST:
+    while key.number < 5:
         key = await lodge.conversations.fork(key)
         there = await lodge.conversation(key)
         await there.editor.change("pin", Change(pin=frozenset({1})))  # or all begin with the first

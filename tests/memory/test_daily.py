@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import pytest
-
 from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section, Which

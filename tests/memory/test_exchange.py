@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -43,7 +43,8 @@ def whole_turns(draw: st.DrawFn) -> list[Message]:
     ]
 
 
-@given(st.lists(whole_turns(), min_size=1, max_size=4))
+@settings(max_examples=30)
+@given(st.lists(whole_turns(), min_size=1, max_size=3))
 def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -> None:
     turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
     whole = exchange.serialize(exchange.as_data(turns, "pipe/main"))
@@ -91,9 +92,6 @@ LINE = {
     "role": "assistant",
     "summary": "created dashboard",
 }
-
-
-
 
 
 def test_lines_of_subagents_come_back_where_their_results_are() -> None:

@@ -18,6 +18,7 @@ from memory.context.summary import SummaryRequest
 from memory.record.forget import find_tainted
 from memory.record.offload import LocalWorkspace
 from tests.memory.rooms import KEY, Lodge, Obedient
+from tests.waiting import until
 
 TURNS = st.frozensets(st.integers(1, 9), min_size=1, max_size=4)
 STEP = st.one_of(
@@ -137,11 +138,12 @@ async def test_a_summary_that_is_asked_for_while_turns_are_deleted_has_nothing_o
     for number in range(1, 5):
         await lodge.says(f"{mark(number)} is said " * 9)
     conversation, go_on = await lodge.conversation(), threading.Event()
+    lock = conversation.compactor.summaries._one_at_a_time
     held = asyncio.create_task(lodge.store.write(lambda db: go_on.wait(60)))
     forgetting = asyncio.create_task(conversation.forget({1}))
-    await asyncio.sleep(0.1)  # it is about to delete, and waits for its transaction
+    await until(lock.locked)  # the deletion has begun, and can't end
     compacting = asyncio.create_task(conversation.compactor.compact_for_person())
-    await asyncio.sleep(0.1)
+    await until(lambda: lock._waiters)
     go_on.set()
     await asyncio.gather(held, forgetting)
     compacted = await compacting
