@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,9 @@ from channels.terminal import display
 from tests.bot.test_backup import restore, save
 from tests.bot.test_schedule import retain, rows
 from tests.docs.pages import ROOT
-from tests.fakes.openai_server import Hang, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Hang, Received, Say
 from tests.web.site import serving
-from tests.web.test_completions import client, named, user
 from tests.whole import test_forget as forgetting
-from tests.whole.process import talking
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
@@ -39,16 +37,30 @@ def asked(bot: TestBot, index: int = -1) -> list[Any]:
 async def test_a_branch_goes_on_from_a_turn_and_the_other_conversation_from_where_it_was(
     tmp_path: Path,
 ) -> None:
-    async with run_bot(tmp_path, [Say("One."), Say("Two."), Say("New."), Say("Old.")]) as bot:
-        await bot.says("first")
+    page = (ROOT / "docs" / "context.md").read_text("utf-8")
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("by train?")
         await bot.says("second")
-        told = await bot.says("/fork t1 Another way")
-        assert "You are in branch 2, “Another way” now. It shares t1 with branch 1" in told.text
+        told = await bot.says("/fork t1 By car")
+        assert "You are in branch 2, “By car” now. It shares t1 with branch 1" in told.text
+        assert told.text in page
         await bot.says("third, here")
-        assert asked(bot) == ["first", "third, here"]
+        assert asked(bot) == ["by train?", "third, here"]
+    async with run_bot(tmp_path, echo) as bot:  # the chat leads there after a restart, too
+        bot.count = 100  # the ids of messages
+        await bot.says("on")
+        assert asked(bot) == ["by train?", "third, here", "on"]
+        listed = await bot.says("/branches")
+        assert "| **2** |" in listed.text
+        assert [action.command for action in listed.actions] == ["/branches 1"]
         assert "You are in branch 1" in (await bot.says("/branches 1")).text
         await bot.says("third, there")
-        assert asked(bot) == ["first", "second", "third, there"]
+        assert asked(bot) == ["by train?", "second", "third, there"]
+        question = await bot.says("/forget branches")
+        assert question.text.startswith("This would delete 5 turns (10 messages)")
+        await bot.says("/forget branches yes")
+        assert await rows(bot, "message") == 0
+        assert "no branches" in (await bot.says("/branches")).text
 
 
 async def test_on_forty_columns_no_word_is_broken_and_branches_have_names(
@@ -67,32 +79,17 @@ async def test_on_forty_columns_no_word_is_broken_and_branches_have_names(
         assert {*words} - {*re.findall(r"[\w/$.-]+", shown)} <= {"begins", "after", "-"}
 
 
-@pytest.mark.parametrize("word", ["t5x", "T2,", "t1-t2", "2", "2-3", "t2th day"])
-async def test_a_mistyped_turn_is_not_taken_for_a_title(tmp_path: Path, word: str) -> None:
+async def test_a_mistyped_turn_is_not_taken_for_a_title(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("first")
         await bot.says("second")
-        told = await bot.says(f"/fork {word}")
-        assert f"“{word.split()[0]}” is not a turn" in told.text
-        assert "a title begins with another word" in told.text
+        for word in ("t5x", "T2,", "t1-t2", "2", "2-3", "t2th day"):
+            told = await bot.says(f"/fork {word}")
+            assert f"“{word.split()[0]}” is not a turn" in told.text
+            assert "a title begins with another word" in told.text
         assert "no branches" in (await bot.says("/branches")).text
         for title in ("2 plans", "3D", "The t5x"):
             assert f"“{title}” now" in (await bot.says(f"/fork {title}")).text
-
-
-async def test_the_branch_that_a_chat_leads_to_is_the_same_after_a_restart(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("One.")]) as bot:
-        await bot.says("first")
-        await bot.says("/fork")
-    async with run_bot(tmp_path, [Say("Two."), Say("Three.")]) as bot:
-        await bot.says("second")
-        assert asked(bot) == ["first", "second"]
-        listed = await bot.says("/branches")
-        assert "| **2** |" in listed.text
-        assert [action.command for action in listed.actions] == ["/branches 1"]
-        await bot.says("/branches 1")
-        await bot.says("again")
-        assert asked(bot) == ["first", "again"]
 
 
 async def test_what_was_set_here_goes_along_and_is_each_ones_own_from_then_on(
@@ -205,7 +202,9 @@ async def test_forgetting_a_shared_turn_takes_it_from_all_branches_and_says_so_b
         await says_many(bot, "Is it warm?", "Hm.", "Well.")
         question = await bot.says("/forget t2")
         assert "What is shared goes from branch 2, “Elsewhere” too." in question.text
-        assert (await bot.says("/forget t2 yes")).text.startswith("Deleted: t2 (2 messages)")
+        told = (await bot.says("/forget t2 yes")).text
+        assert told.startswith("Deleted: t2 (2 messages)")
+        assert "What is shared went from branch 2" in told
         await bot.app.conversations.settle()
         assert found_in(tmp_path) == []
         await bot.says("Here?")
@@ -376,72 +375,48 @@ async def test_over_rest_a_session_is_the_branch_that_it_leads_to(tmp_path: Path
         assert [(one["id"], one["title"]) for one in found["sessions"]] == [("trip", "first")]
 
 
-async def test_in_openais_protocol_a_conversation_is_the_branch_that_it_leads_to(
-    tmp_path: Path,
+async def test_killed_after_any_write_of_a_fork_it_is_there_or_not_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path, echo) as site, client(site) as openai:
+    copies: list[Path] = []
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("first")
+        await bot.says("second")
+        await bot.app.delivery.queues.idle()
+        write = bot.app.store.write
 
-        async def asks(text: str) -> None:
-            said = [user(text)]
-            await openai.chat.completions.create(model="parley", messages=said, **named("trip"))
+        async def write_and_copy(*work: Any, **how: Any) -> Any:
+            done = await write(*work, **how)
+            copies.append(tmp_path / str(len(copies)))
+            shutil.copytree(tmp_path / "data", copies[-1] / "data")
+            return done
 
-        await asks("first")
-        await asks("second")
-        await site.commands("/fork t1", "trip")
-        await asks("third")
-        assert asked_of(site.server) == ["first", "third"]
-
-
-async def test_killed_at_any_moment_of_a_fork_it_is_there_or_not_and_nothing_is_lost(
-    tmp_path: Path,
-) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("first")
-            await bot.says("second")
-        for number in range(6):
-            async with talking(tmp_path, endpoint) as bot:
-                await bot.says("/branches 1", id=f"go {number}")
-                await bot.tell("/fork t1", id=f"fork {number}")
-                await asyncio.sleep(number * 0.004)  # any moment will do
-                bot.process.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("/branches 1", id="back")
-            listed = await bot.says("/branches", id="list")
-            made = listed["data"]["branches"][1:]
-            assert all(one["turn"] == "t1" for one in made)
+        with monkeypatch.context() as patch:
+            patch.setattr(bot.app.store, "write", write_and_copy)
+            await bot.says("/fork t1")
+            await bot.app.delivery.queues.idle()
+    made = []
+    for copy in copies:
+        async with run_bot(copy, echo) as bot:
+            bot.count = 100  # the ids of messages
+            await bot.says("/branches 1")
+            listed = (await bot.says("/branches")).data
+            assert listed is not None
+            made.append([one["turn"] for one in listed["branches"][1:]])
             await bot.says("third")
-            assert asked_of(endpoint) == ["first", "second", "third"]
-            for one in made:
-                await bot.says(f"/branches {one['number']}", id=f"to {one['number']}")
-                await bot.says(f"in {one['number']}")
-                assert asked_of(endpoint) == ["first", f"in {one['number']}"]
+            assert asked(bot) == ["first", "second", "third"]
+            if made[-1]:
+                await bot.says("/branches 2")
+                await bot.says("in 2")
+                assert asked(bot) == ["first", "in 2"]
+    assert all(one in ([], ["t1"]) for one in made)
+    assert made[-1] == ["t1"]
 
 
-def asked_of(endpoint: OpenAIServer) -> list[str]:
-    messages = endpoint.requests[-1].body["messages"]
-    return [m["content"] for m in messages if m["role"] == "user"]
-
-
-async def test_a_chat_is_forgotten_with_all_its_branches(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, forgetting.echo) as bot:
-        await says_many(bot, f"I live in {MARK}.", "And you?")
-        await bot.says("/fork t1")
-        await says_many(bot, f"Not in {MARK}?")
-        await bot.says("/branches 1")
-        question = await bot.says("/forget branches")
-        assert question.text.startswith("This would delete 3 turns (6 messages)")
-        await bot.says("/forget branches yes")
-        assert found_in(tmp_path) == []
-        assert await rows(bot, "message") == 0
-        assert "no branches" in (await bot.says("/branches")).text
-
-
-async def test_the_page_tells_what_a_fork_and_a_side_question_answer(tmp_path: Path) -> None:
+async def test_the_page_tells_what_a_side_question_answers(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "context.md").read_text("utf-8")
     async with run_bot(tmp_path, [Say("Yes."), Say("The one by the sea.")]) as bot:
         await bot.says("by train?")
-        assert (await bot.says("/fork t1 By car")).text in page
         line = "/btw Which of the two did I like better?"
         assert f"> {line}\n{(await bot.says(line)).text}\n" in page
 
@@ -487,16 +462,6 @@ async def test_what_was_dropped_in_one_branch_comes_into_no_file_when_it_leaves_
         await bot.says("/context undo")
         back = [path.name for path in sessions.rglob("*.json*") if MARK in path.read_text()]
         assert back == ["context.jsonl"], "brought back there, it stands where it left"
-
-
-async def test_the_answer_to_forget_does_not_name_a_branch_by_what_is_gone(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, forgetting.echo) as bot:
-        await says_many(bot, f"I live in {MARK}.")
-        await bot.says("/fork")
-        await says_many(bot, "Hm.")
-        told = await bot.says("/forget t1 yes")
-        assert "What is shared went from branch 1 too." in told.text
-        assert found_in(tmp_path) == []
 
 
 async def test_what_waits_in_line_for_a_branch_that_is_deleted_goes_where_the_chat_leads(

@@ -5,13 +5,10 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from memory.context.strategies import STRATEGIES
-from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
-from tests.whole.process import talking
+from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.whole.killing import copy_as_killed
 from tests.whole.test_forget import confirmed, found_in
 from tests.whole.testbot import TestBot, run_bot
 
@@ -89,6 +86,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
         assert done.text.startswith("s2 stands in the place of s1 from the next request on")
         await bot.says("question 4")
         assert OWN in asked(bot)
+        assert "from your next message on" not in (await bot.says("/context")).text
         assert "Lisbon" not in asked(bot)
         assert "edited by hand" in (await bot.says("/context summary")).text
         assert "edit of the summary" in (await bot.says("/context history")).text
@@ -97,7 +95,9 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
         assert "Lisbon" in asked(bot)
         assert OWN not in asked(bot)
         await bot.says("/context redo")
-    async with run_bot(tmp_path, echo) as bot:
+        folder = await copy_as_killed(bot, tmp_path)
+    async with run_bot(folder, echo) as bot:
+        bot.count = 100  # the ids of messages
         await bot.says("question 6")
         assert OWN in asked(bot)
         assert "Lisbon" in (await bot.says("/context summary s1")).text
@@ -134,20 +134,6 @@ async def test_the_next_summary_continues_the_edited_one(tmp_path: Path) -> None
         assert "stands for t1 to t4" in (await bot.says("/context summary")).text
 
 
-async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, SHORT) as bot:
-        await talk(bot, 7)  # the first cut
-        await talk(bot, 2, 8)  # and the next is near: its summary is prepared
-        prepared = [r for r in bot.server.requests if is_summary(r)]
-        assert len(prepared) == 2
-        assert (await bot.says(f"/context summary edit {OWN}")).text.startswith("s3 stands")
-        await talk(bot, 2, 10)
-        written = [str(r.body["messages"]) for r in bot.server.requests if is_summary(r)]
-        assert "question 4" in written[2]
-        assert OWN in written[2]
-        assert "stands for t1 to t6" in (await bot.says("/context summary")).text
-
-
 async def test_undoing_the_cut_takes_the_edit_along_and_redoing_it_brings_both_back(
     tmp_path: Path,
 ) -> None:
@@ -166,9 +152,29 @@ async def test_undoing_the_cut_takes_the_edit_along_and_redoing_it_brings_both_b
         assert "question 1" not in asked(bot)
 
 
-async def test_a_summary_that_stands_there_no_more_is_not_changed(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
+async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, SHORT) as bot:
+        await talk(bot, 7)  # the first cut
+        await talk(bot, 2, 8)  # and the next is near: its summary is prepared
+        prepared = [r for r in bot.server.requests if is_summary(r)]
+        assert len(prepared) == 2
+        assert (await bot.says(f"/context summary edit {OWN}")).text.startswith("s3 stands")
+        await talk(bot, 2, 10)
+        written = [str(r.body["messages"]) for r in bot.server.requests if is_summary(r)]
+        assert "question 4" in written[2]
+        assert OWN in written[2]
+        assert "stands for t1 to t6" in (await bot.says("/context summary")).text
+
+
+async def test_what_is_too_long_or_the_same_is_refused_and_so_is_what_stands_there_no_more(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
         await compacted(bot)
+        long = (await bot.says(f"/context summary edit {'many words ' * 4_000}")).text
+        assert "tokens, and a summary may have" in long
+        same = await bot.says("/context summary edit They talked about Lisbon.")
+        assert "says already" in same.text
         await bot.says("/context summary edit s1")
         await bot.says(f"/context summary edit s1 {OWN}")
         refused = await bot.says("/context summary edit s1 Something else.")
@@ -200,22 +206,8 @@ async def test_while_a_summary_is_written_the_one_that_it_replaces_is_not_change
         await bot.says("/context clear")
 
 
-async def test_what_is_too_long_or_empty_or_the_same_is_refused_in_tokens(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
-        await compacted(bot)
-        refused = (await bot.says(f"/context summary edit {'many words ' * 4_000}")).text
-        assert "tokens, and a summary may have" in refused
-        same = await bot.says("/context summary edit They talked about Lisbon.")
-        assert "says already" in same.text
-        assert "Lisbon" in (await bot.says("/context summary")).text
-
-
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-async def test_it_works_under_every_strategy_and_after_a_switch(
-    tmp_path: Path, strategy: str
-) -> None:
-    settings: dict[str, Any] = {"context": {"strategy": strategy}}
-    async with run_bot(tmp_path, echo, settings) as bot:
+async def test_it_works_under_every_strategy_and_after_a_switch(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, {"context": {"strategy": "slim"}}) as bot:
         await compacted(bot)
         await bot.says(f"/context summary edit {OWN}")
         await bot.says("question 4")
@@ -267,25 +259,3 @@ async def test_a_forgotten_turn_takes_the_edited_summary_along(tmp_path: Path) -
         assert not found_in(tmp_path)
         await bot.says("question 9")
         assert "Zanzibar" not in asked(bot)
-
-
-async def test_an_edit_survives_a_kill(tmp_path: Path) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            for number in range(3):
-                await bot.says(f"question {number}")
-            await bot.says("/context compact")
-            await bot.says(f"/context summary edit {OWN}")
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("after the kill")
-            assert OWN in str(endpoint.requests[-1].body["messages"])
-
-
-async def test_an_edited_summary_that_stands_is_not_said_to_come(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await compacted(bot)
-        await bot.says(f"/context summary edit s1 {OWN}")
-        await bot.says("question 4")
-        assert OWN in asked(bot)
-        assert "from your next message on" not in (await bot.says("/context")).text

@@ -61,16 +61,6 @@ async def test_it_finds_nothing_that_was_cleared_or_forgotten_or_is_another_chat
     assert "4713" not in cleared
 
 
-async def test_what_was_written_to_memory_before_a_clear_is_still_found(tmp_path: Path) -> None:
-    at = datetime.now(UTC) - timedelta(days=3)
-    here = ConversationKey("pipe/main", "pipe-main")
-    daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("/context clear")
-        found = await finds(bot, "Lisbon")
-    assert found == f"[daily memory, {at:%Y-%m-%d} {at:%H:%M} t1 to t3]\nAnn moved to Lisbon."
-
-
 async def test_a_long_message_is_shown_where_it_matches_and_the_whole_is_short(
     tmp_path: Path,
 ) -> None:
@@ -89,6 +79,7 @@ async def test_the_model_and_the_person_find_a_day_by_its_date(tmp_path: Path) -
     daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
     daily.append(tmp_path / "data", Section(here, today, "t4 to t5", "Bob stayed in Porto.", 2))
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("/context clear")  # which leaves what was written to memory
         found = await finds(bot, f"What happened on {at.day} {at:%B} {at.year}?")
         told = (await bot.says(f"/memory search {at:%d.%m.%Y}")).text
     assert found.startswith(f"[daily memory, {at:%Y-%m-%d}")
@@ -101,45 +92,28 @@ async def test_messages_beside_hits_are_shown_once(tmp_path: Path) -> None:
         await bot.says("I like tea.")
         await bot.says("I like green tea.")
         found = await finds(bot, "green tea")
+        await bot.says("I moved to Lisbon.", "other")
+        reply = await bot.says("/memory search lisbon", "other")
     assert found.count("I like green tea.") == 1
     assert found.count("I like tea.") == 1
     assert found.count("---") == 2, "what follows one another is in one block"
+    assert "I moved to **Lisbon**.\n  after assistant: Hm." in reply.text, "a person sees it, too"
+    assert reply.data is not None
+    (hit,) = reply.data["said"]
+    assert (hit["before"], hit["after"]) == ("", "assistant: Hm.")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+async def test_what_can_not_be_looked_for_gets_a_sentence(tmp_path: Path) -> None:
+    given: list[tuple[dict[str, object], str]] = [
         ({}, "query"),
         ({"query": "tea", "limit": 0}, "limit"),
         ({"query": "tea", "limit": "many"}, "limit"),
         ({"query": "t" * 2_000}, "query"),
         ({"query": ""}, "Nothing was found"),
-    ],
-)
-async def test_what_can_not_be_looked_for_gets_a_sentence(
-    tmp_path: Path, arguments: dict[str, object], told: str
-) -> None:
-    call = Call("memory_search", json.dumps(arguments), "s")
-    async with run_bot(tmp_path, [Say(calls=(call,)), Say("I see.")], SETTINGS) as bot:
+    ]
+    calls = [Call("memory_search", json.dumps(one), f"s{n}") for n, (one, _) in enumerate(given)]
+    async with run_bot(tmp_path, [Say(calls=tuple(calls)), Say("I see.")], SETTINGS) as bot:
         assert (await bot.says("Look.")).text == "I see."
-        assert told in bot.sent_to_model()[-1]["content"]
-
-
-async def test_it_is_offered_once_and_with_the_same_bytes(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("Hi")
-        await bot.says("Find tea")
-        offered = [json.dumps(request.body["tools"]) for request in bot.server.requests]
-    assert len(set(offered)) == 1
-    assert offered[0].count('"memory_search"') == 1
-
-
-async def test_a_person_sees_what_stands_beside_a_hit(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("I moved to Lisbon.")
-        await bot.says("It is warm.")
-        reply = await bot.says("/memory search lisbon")
-    assert "I moved to **Lisbon**.\n  after assistant: Hm." in reply.text
-    assert reply.data is not None
-    (hit,) = reply.data["said"]
-    assert (hit["before"], hit["after"]) == ("", "assistant: Hm.")
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
+        for (_, told), result in zip(given, results, strict=True):
+            assert told in result

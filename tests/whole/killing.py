@@ -1,0 +1,17 @@
+"""A kill without a process: the data folder is copied while the bot that is on it runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.whole.testbot import TestBot
+
+
+async def copy_as_killed(bot: TestBot, folder: Path) -> Path:
+    """Copy what is on disk now of a bot that runs on `folder`, as a kill would leave it once all
+    that it has said is sent; returns the folder of the copy."""
+    await bot.app.delivery.queues.idle()
+    copy = folder / "killed"
+    shutil.copytree(folder / "data", copy / "data")
+    return copy
