@@ -47,9 +47,7 @@ async def talk(lodge: Lodge, turns: int, key: ConversationKey = KEY) -> Conversa
     return await lodge.conversation(key)
 
 
-async def test_each_branch_sends_what_was_said_up_to_where_it_begins_and_then_its_own(
-    lodge: Lodge,
-) -> None:
+async def test_each_branch_sends_what_it_shares_and_then_its_own(lodge: Lodge) -> None:
     with pytest.raises(ValueError, match="no complete turn"):
         await lodge.conversations.fork(KEY)
     parent = await talk(lodge, 4)
@@ -67,9 +65,7 @@ async def test_each_branch_sends_what_was_said_up_to_where_it_begins_and_then_it
     assert sends(again) == sends(parent)[:6]
 
 
-async def test_undo_in_a_branch_takes_back_what_was_done_before_it_and_touches_no_other(
-    lodge: Lodge,
-) -> None:
+async def test_undo_in_a_branch_reaches_before_it_and_into_no_other(lodge: Lodge) -> None:
     parent = await talk(lodge, 3)
     await parent.editor.change("drop", Change(drop=frozenset({2})))
     branch = await fork(lodge)
@@ -108,9 +104,7 @@ async def test_a_branch_after_a_cut_has_its_summary_also_one_that_comes_late(lod
     assert sends(branch)[0] == sends(parent)[0]
 
 
-async def test_a_branch_sends_at_first_what_its_parent_would_under_every_strategy(
-    lodge: Lodge,
-) -> None:
+async def test_under_every_strategy_a_branch_begins_as_its_parent(lodge: Lodge) -> None:
     for number, strategy in enumerate(STRATEGIES):
         key = ConversationKey(f"pipe/{number}", "pipe-main")
         lodge.limit(strategy=strategy, max_turns=5, full_turns=3, fold_turns=1)
@@ -137,9 +131,7 @@ async def test_a_running_turn_is_no_part_of_a_branch(lodge: Lodge) -> None:
         await lodge.conversations.fork(KEY, 4)
 
 
-async def test_the_models_search_of_its_conversation_finds_what_is_shared_and_its_own(
-    lodge: Lodge,
-) -> None:
+async def test_the_models_search_finds_what_is_shared_and_its_own(lodge: Lodge) -> None:
     await talk(lodge, 3)
     branch = await fork(lodge, 2)
     await talk(lodge, 2, branch.key)
@@ -167,9 +159,7 @@ async def test_the_memory_finds_each_message_once_whoever_asks(lodge: Lodge) -> 
     assert hit.conversation == branch.key.id, "it is a turn of the branch, too"
 
 
-async def test_what_one_branch_took_away_it_does_not_find_and_the_other_does(
-    lodge: Lodge,
-) -> None:
+async def test_what_one_branch_took_away_only_the_other_finds(lodge: Lodge) -> None:
     await lodge.says("a zebra in the morning")
     await lodge.says("a giraffe at noon")
     branch = await fork(lodge)
@@ -243,9 +233,7 @@ async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(
     await lodge.conversation(key)
 
 
-async def test_forgetting_a_branchs_own_turn_leaves_the_turn_of_that_number_elsewhere(
-    lodge: Lodge,
-) -> None:
+async def test_forgetting_a_branchs_own_turn_leaves_those_of_others(lodge: Lodge) -> None:
     lodge.summarizer.answer = lambda request: " ".join(
         re.findall(r"question \d of \d", request.text)
     )

@@ -63,9 +63,7 @@ async def test_a_turn_that_goes_on_has_begun_already(tmp_path: Path) -> None:
     assert heard == []
 
 
-async def test_listeners_hear_what_they_mind_by_priority_and_the_first_veto_counts(
-    tmp_path: Path,
-) -> None:
+async def test_listeners_hear_by_priority_and_the_first_veto_counts(tmp_path: Path) -> None:
     heard: list[str] = []
     late = hearing(heard, "late", Verdict("no", ("b",)), 200)
     early = hearing(heard, "early", Verdict("never", ("a",)), 1)

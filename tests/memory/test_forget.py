@@ -130,9 +130,7 @@ def nothing_is_left_of(turns: frozenset[int], folder: Path) -> None:
     assert left == []
 
 
-async def test_a_summary_that_is_asked_for_while_turns_are_deleted_has_nothing_of_them(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_asked_for_while_turns_are_deleted_lacks_them(tmp_path: Path) -> None:
     lodge = Lodge(tmp_path, summarizer=Obedient(repeating))
     await lodge.open()
     for number in range(1, 5):
@@ -156,7 +154,7 @@ async def test_a_summary_that_is_asked_for_while_turns_are_deleted_has_nothing_o
     assert compacted.is_overtaken
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @example(LONG_LIFE, frozenset({2, 4}))
 @given(st.lists(STEP, min_size=2, max_size=14), TURNS)
 def test_what_is_forgotten_is_in_no_file(

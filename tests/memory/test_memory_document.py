@@ -161,9 +161,7 @@ _TEXTS = ["Ann lives in Lisbon.", "Ben cooks.", "Cat is ill.", "Dan reads.", "Ev
         max_size=12,
     )
 )
-def test_what_is_proposed_in_pieces_is_what_one_after_the_other_would_be(
-    steps: list[tuple[str, int, str]],
-) -> None:
+def test_what_is_proposed_in_pieces_adds_up(steps: list[tuple[str, int, str]]) -> None:
     proposed: tuple[LineOperation, ...] = ()
     step_by_step = LINES
     for number, (do, which, text) in enumerate(steps):

@@ -131,9 +131,7 @@ async def test_the_running_turn_is_left_out(lodge: Lodge) -> None:
     assert windows(await found(lodge, Words("needle"))) == [(1, 4)]
 
 
-async def test_what_left_the_context_is_found_under_every_strategy_until_it_is_cleared(
-    lodge: Lodge,
-) -> None:
+async def test_what_left_the_context_is_found_until_it_is_cleared(lodge: Lodge) -> None:
     lodge.limit(max_turns=2)
     for number in range(1, 8):
         await lodge.says(f"q{number} {'needle' if number == 1 else ''}")
@@ -177,9 +175,7 @@ async def test_a_turn_that_ran_while_the_context_was_cleared_is_found_later(lodg
     assert texts(await found(lodge, Words("needle"))) == [["a running needle", "done"]]
 
 
-async def test_of_very_many_matches_the_newest_are_shown_and_the_rest_is_counted(
-    lodge: Lodge,
-) -> None:
+async def test_of_many_matches_the_newest_are_shown_the_rest_counted(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     await conversation.turns.append([[Message("user", "yes"), Message("assistant", "yes")]] * 400)
 

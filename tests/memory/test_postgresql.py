@@ -49,18 +49,14 @@ async def test_the_tables_are_those_of_sqlite(postgresql: str) -> None:
     assert len(there) > 25
 
 
-def test_processes_that_start_at_once_make_the_tables_once(
-    postgresql_server: PostgresqlServer,
-) -> None:
+def test_processes_that_start_at_once_make_tables_once(postgresql_server: PostgresqlServer) -> None:
     engine = PostgresqlEngine(postgresql_server.make_database("template1"))
     with ThreadPoolExecutor(4) as threads:
         for started in [threads.submit(engine.prepare) for _ in range(4)]:
             started.result()
 
 
-async def test_what_postgresql_can_not_hold_is_shown_as_such_and_words_are_stemmed(
-    postgresql: str,
-) -> None:
+async def test_what_postgresql_can_not_hold_is_shown_as_such(postgresql: str) -> None:
     store = await Store.open(PostgresqlEngine(postgresql))
     await store.write(lambda db: overrides.save(db, "a\0b", "key", "x\0y"))
     assert await store.read(overrides.load) == {"a\ufffdb": {"key": "x\0y"}}, "JSON can hold it"
@@ -69,9 +65,7 @@ async def test_what_postgresql_can_not_hold_is_shown_as_such_and_words_are_stemm
     assert [*map(stems, words)] == [("run",), ("eclair",), ("naiv",), ("天气",), ("c",)]
 
 
-async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(
-    postgresql: str,
-) -> None:
+async def test_only_a_write_that_is_synced_waits_for_the_disk(postgresql: str) -> None:
     def level(db: Database) -> object:
         return db.execute_sql("SHOW synchronous_commit").fetchone()[0]
 

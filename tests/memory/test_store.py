@@ -46,7 +46,7 @@ async def test_what_was_written_is_read_and_is_on_disk(store: Store, path: Path)
 
 @pytest.mark.sqlite
 @pytest.mark.usefixtures("durable")
-async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(store: Store) -> None:
+async def test_only_a_write_that_is_synced_waits_for_the_disk(store: Store) -> None:
     def level(db: Database) -> object:
         return db.execute_sql("PRAGMA synchronous").fetchone()[0]
 
@@ -71,9 +71,7 @@ def save(value: int) -> Callable[[Database], str]:
 
 
 @pytest.mark.sqlite
-async def test_a_small_write_that_need_not_outlive_a_power_cut_needs_no_thread(
-    store: Store,
-) -> None:
+async def test_a_small_write_without_a_sync_needs_no_thread(store: Store) -> None:
     loop = threading.current_thread().name
     assert await store.write(save(1), is_synced=False) == loop
     assert await store.write(save(2), is_synced=False, is_long=True) == "store-writer"
@@ -95,9 +93,7 @@ async def test_a_small_write_comes_after_those_that_are_under_way(store: Store) 
 
 
 @pytest.mark.sqlite
-async def test_a_small_write_holds_nobody_up_while_another_process_writes(
-    store: Store, path: Path
-) -> None:
+async def test_a_small_write_does_not_wait_for_other_processes(store: Store, path: Path) -> None:
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     writing = asyncio.create_task(store.write(save(1), is_synced=False))
@@ -139,9 +135,7 @@ async def test_whoever_may_not_write_any_more_keeps_nothing(store: Store) -> Non
 
 
 @pytest.mark.sqlite
-async def test_writes_that_share_a_transaction_stand_apart_only_where_one_of_them_fails(
-    store: Store,
-) -> None:
+async def test_writes_of_a_group_stand_apart_where_one_of_them_fails(store: Store) -> None:
     said: list[str] = []
 
     def save(db: Database, number: int, failing: int) -> None:
@@ -188,9 +182,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.sqlite
-async def test_a_database_that_another_process_holds_ends_in_a_sentence(
-    store: Store, path: Path
-) -> None:
+async def test_a_database_held_elsewhere_ends_in_a_sentence(store: Store, path: Path) -> None:
     await store.write(lambda db: db.execute_sql("PRAGMA busy_timeout=20"))
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
@@ -306,9 +298,7 @@ async def test_writes_around_a_scrub_are_carried_out_in_order(store: Store) -> N
 
 
 @pytest.mark.sqlite
-async def test_a_scrub_says_so_when_another_process_holds_the_old_bytes(
-    store: Store, path: Path
-) -> None:
+async def test_a_scrub_says_so_where_others_hold_the_old_bytes(store: Store, path: Path) -> None:
     await store.write(lambda db: db.execute_sql("PRAGMA busy_timeout=20"))
     await store.write(lambda db: overrides.save(db, "", "a", 1))
     reader = sqlite3.connect(path, isolation_level=None)

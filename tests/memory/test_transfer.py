@@ -60,9 +60,7 @@ def stop_at(table: str) -> Callable[[str], None]:
     return say
 
 
-def test_one_that_was_interrupted_goes_on_where_it_was_with_what_is_there_now(
-    file: Path, postgresql: str
-) -> None:
+def test_an_interrupted_one_goes_on_with_what_is_there_now(file: Path, postgresql: str) -> None:
     engine = PostgresqlEngine(postgresql)
     for table in ("conversation", "message", "branch"):
         with pytest.raises(KeyboardInterrupt):

@@ -33,13 +33,13 @@ def test_a_text_is_cut_into_words() -> None:
 
 def test_what_is_one_word_here_is_one_word_to_sqlite() -> None:
     """Else the index, which keeps no positions, would refuse to look for it."""
-    codes = (*range(1, 0x3100), *range(0x3100, sys.maxunicode + 1, 23))
+    codes = (*range(1, 0x3100), *range(0x3100, sys.maxunicode + 1, 97))
     letters = map(chr, codes)
     every = {word for letter in letters for word in words.words(f"x{letter}y 字{letter}")}
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE VIRTUAL TABLE a USING fts5(t, tokenize='porter unicode61')")
         database.execute("CREATE VIRTUAL TABLE b USING fts5vocab(a, instance)")
-        assert len(every) > 10_000
+        assert len(every) > 5_000
         database.executemany("INSERT INTO a (t) VALUES (?)", ((word,) for word in every))
         (most,) = database.execute("SELECT MAX(offset) FROM b").fetchone()
     assert most == 0

@@ -17,7 +17,7 @@ from memory.cut_approval import PATIENCE
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.memory.rooms import Lodge
-from tests.whole.killing import copy_as_killed
+from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 from tests.whole.test_edit_summary import OWN, asked, echo, is_summary, talk
 from tests.whole.testbot import TestBot, run_bot
@@ -71,9 +71,7 @@ async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Pa
         assert len(told(bot)) == 1
 
 
-async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
-    tmp_path: Path,
-) -> None:
+async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         question = await questioned(bot)
         assert question.text.startswith("May I make the context smaller? t1 to t3 are to leave")
@@ -173,9 +171,7 @@ async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(tmp_pa
             assert "question 1" in asked(bot)
 
 
-async def test_a_cut_that_lapses_before_it_was_asked_about_is_asked_about_when_it_is_due_again(
-    tmp_path: Path,
-) -> None:
+async def test_a_cut_that_lapsed_unasked_is_asked_about_when_due_again(tmp_path: Path) -> None:
     lodge = Lodge(tmp_path)
     lodge.limit(compaction_approval="ask")
     await lodge.open()
@@ -289,18 +285,14 @@ async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Pa
 async def test_a_change_of_strategy_or_of_the_setting_ends_it_too(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         approve, *_ = (await questioned(bot)).actions
-        await bot.says("/config context.strategy full")
-        await bot.says("question 8")
+        await say_all(bot, "/config context.strategy full", "question 8")
         assert "No cut is waiting" in (await bot.says(approve.command)).text
         await bot.says("/config context.strategy trim")
-        await bot.says("/config context.compaction_approval off")
-        await bot.says("question 9")
+        await say_all(bot, "/config context.compaction_approval off", "question 9")
         assert "question 1\n" not in asked(bot)
 
 
-async def test_a_no_that_was_cut_short_leaves_no_question_that_time_answers(
-    tmp_path: Path,
-) -> None:
+async def test_a_no_that_was_cut_short_is_no_yes_by_time(tmp_path: Path) -> None:
     """As at a kill between the two: the no is on disk, and the question is still there."""
     async with run_bot(tmp_path, echo, ASK) as bot:
         _, _, no = (await questioned(bot)).actions

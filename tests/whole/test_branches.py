@@ -18,6 +18,7 @@ from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Hang, Received, Say
 from tests.web.site import serving
 from tests.whole import test_forget as forgetting
+from tests.whole.scenario import say_all
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
@@ -34,13 +35,10 @@ def asked(bot: TestBot, index: int = -1) -> list[Any]:
     return [m["content"] for m in bot.sent_to_model(index) if m["role"] == "user"]
 
 
-async def test_a_branch_goes_on_from_a_turn_and_the_other_conversation_from_where_it_was(
-    tmp_path: Path,
-) -> None:
+async def test_a_branch_and_its_parent_go_on_from_where_they_were(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "context.md").read_text("utf-8")
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("by train?")
-        await bot.says("second")
+        await say_all(bot, "by train?", "second")
         told = await bot.says("/fork t1 By car")
         assert "You are in branch 2, “By car” now. It shares t1 with branch 1" in told.text
         assert told.text in page
@@ -63,13 +61,10 @@ async def test_a_branch_goes_on_from_a_turn_and_the_other_conversation_from_wher
         assert "no branches" in (await bot.says("/branches")).text
 
 
-async def test_on_forty_columns_no_word_is_broken_and_branches_have_names(
-    tmp_path: Path,
-) -> None:
+async def test_on_forty_columns_no_word_of_branches_is_broken(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("Where should we stay in Lisbon in the first week of May?")
-        await bot.says("/fork t1 The other plan for our holidays")
-        await bot.says("What about Faro?")
+        await say_all(bot, "/fork t1 The other plan for our holidays", "What about Faro?")
         usage, listed = await bot.says("/usage"), await bot.says("/branches")
     assert "| pipe/main, branch 2, “The other plan for our holidays” | 1 |" in usage.text
     assert "| this branch, in all | 1 |" in usage.text
@@ -81,8 +76,7 @@ async def test_on_forty_columns_no_word_is_broken_and_branches_have_names(
 
 async def test_a_mistyped_turn_is_not_taken_for_a_title(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says("second")
+        await say_all(bot, "first", "second")
         for word in ("t5x", "T2,", "t1-t2", "2", "2-3", "t2th day"):
             told = await bot.says(f"/fork {word}")
             assert f"“{word.split()[0]}” is not a turn" in told.text
@@ -92,20 +86,15 @@ async def test_a_mistyped_turn_is_not_taken_for_a_title(tmp_path: Path) -> None:
             assert f"“{title}” now" in (await bot.says(f"/fork {title}")).text
 
 
-async def test_what_was_set_here_goes_along_and_is_each_ones_own_from_then_on(
-    tmp_path: Path,
-) -> None:
+async def test_what_was_set_here_goes_along_and_is_then_each_ones_own(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("first")
         await bot.says('/config system_prompt "Speak like a pirate." --here')
-        await bot.says("/config agent_max_context_turns 7 --here")
-        await bot.says("/title Treasure")
-        await bot.says("/fork")
+        await say_all(bot, "/config agent_max_context_turns 7 --here", "/title Treasure", "/fork")
         await bot.says("second")
         assert "Speak like a pirate." in bot.sent_to_model()[0]["content"]
         assert "“Treasure (2)”" in (await bot.says("/title")).text
-        await bot.says("/config agent_max_context_turns 9 --here")
-        await bot.says("/branches 1")
+        await say_all(bot, "/config agent_max_context_turns 9 --here", "/branches 1")
         assert "7" in (await bot.says("/config agent_max_context_turns")).text
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("/branches 2")
@@ -114,9 +103,7 @@ async def test_what_was_set_here_goes_along_and_is_each_ones_own_from_then_on(
         assert "Speak like a pirate." in bot.sent_to_model()[0]["content"]
 
 
-async def test_a_turn_that_runs_when_its_branch_is_left_ends_with_a_word_where_it_belongs(
-    tmp_path: Path,
-) -> None:
+async def test_an_answer_of_a_branch_that_was_left_says_where_it_belongs(tmp_path: Path) -> None:
     async with busy(tmp_path, "queue") as bot:  # a turn waits at the gate
         assert "no complete turn" in (await bot.says("/fork")).text
         gate("opened").set()
@@ -139,8 +126,7 @@ async def test_a_turn_that_runs_when_its_branch_is_left_ends_with_a_word_where_i
         done = [one.reply_to for one in events if isinstance(one, Done)]
         assert done == [bot.sent[-2].reply_to, "second"]
         watching.cancel()
-        await bot.says("/branches 1")
-        await bot.says("again")
+        await say_all(bot, "/branches 1", "again")
         assert asked(bot) == ["wait", "wait", "again"]
 
 
@@ -161,8 +147,7 @@ async def test_stop_ends_the_answer_of_a_branch_that_was_left(tmp_path: Path) ->
 
 async def test_what_is_said_right_behind_a_switch_goes_where_it_leads(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says("/fork")
+        await say_all(bot, "first", "/fork")
         await bot.writes("/branches 1", id="switch")
         await bot.writes("second", id="said")
         await bot.reply_to("said")
@@ -172,16 +157,13 @@ async def test_what_is_said_right_behind_a_switch_goes_where_it_leads(tmp_path: 
         assert "t2" not in (await bot.says("/context turns")).text
 
 
-async def test_a_message_that_a_crash_left_unanswered_is_answered_where_it_was_said(
-    tmp_path: Path,
-) -> None:
+async def test_a_message_is_answered_after_a_crash_where_it_was_said(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("One."), Hang(), Say("Aside.")]) as bot:
         await bot.says("first")
         await bot.writes("second", id="second")
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
-        await bot.says("/fork")
-        await bot.says("aside")
+        await say_all(bot, "/fork", "aside")
         await bot.app.turns.queues.close()  # as at a kill: what runs is cut short
     async with run_bot(tmp_path, echo) as bot:
         answer = await bot.reply_to("second")
@@ -191,9 +173,7 @@ async def test_a_message_that_a_crash_left_unanswered_is_answered_where_it_was_s
         assert asked(bot) == ["first", "aside", "more"]
 
 
-async def test_forgetting_a_shared_turn_takes_it_from_all_branches_and_says_so_before(
-    tmp_path: Path,
-) -> None:
+async def test_a_shared_turn_is_forgotten_in_all_branches(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo, {"agent_max_context_turns": 3}) as bot:
         await says_many(bot, "Hello.", f"I live in {MARK}.", "And you?")
         await bot.says("/fork t3 Elsewhere")
@@ -209,16 +189,13 @@ async def test_forgetting_a_shared_turn_takes_it_from_all_branches_and_says_so_b
         assert found_in(tmp_path) == []
         await bot.says("Here?")
         assert MARK not in str(bot.sent_to_model())
-        await bot.says("/branches 2")
-        await bot.says("There?")
+        await say_all(bot, "/branches 2", "There?")
         assert MARK not in str(bot.sent_to_model())
         assert "t2" not in str((await bot.says("/context turns")).data)
     assert found_in(tmp_path) == []
 
 
-async def test_forgetting_the_chat_in_a_branch_leaves_what_others_share_and_goes_back(
-    tmp_path: Path,
-) -> None:
+async def test_forgetting_a_branch_leaves_what_others_share(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "Hello.", "And you?")
         await bot.says("/fork t1")
@@ -236,9 +213,7 @@ async def test_forgetting_the_chat_in_a_branch_leaves_what_others_share_and_goes
         assert made.data["number"] == 3, "a number is not given out twice"
 
 
-async def test_forgetting_a_chat_that_branches_share_leaves_them_what_they_share(
-    tmp_path: Path,
-) -> None:
+async def test_forgetting_a_chat_leaves_its_branches_what_they_share(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "Hello.", f"I live in {MARK}.")
         await bot.says("/fork t1")
@@ -258,8 +233,7 @@ async def test_forgetting_a_chat_that_branches_share_leaves_them_what_they_share
         ever, before = after["all chats"]["ever"]["calls"], cost["all chats"]["ever"]["calls"]
         assert ever == before + 1
         assert after["this month by chat"]["pipe/main"]["calls"] == ever - 1
-        await bot.says("/branches 2")
-        await bot.says("Further.")
+        await say_all(bot, "/branches 2", "Further.")
         assert asked(bot) == ["Hello.", "Go on.", "Further."]
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await bot.says("And on.")
@@ -270,13 +244,10 @@ async def test_forgetting_a_chat_that_branches_share_leaves_them_what_they_share
         assert await rows(bot, "branch") == 0
 
 
-async def test_a_conversation_that_a_branch_shares_is_not_deleted_for_being_idle(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_branch_shares_is_not_deleted_for_being_idle(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "Hello.", "And you?")
-        await bot.says("/fork t1")
-        await bot.says("Go on.")
+        await say_all(bot, "/fork t1", "Go on.")
         await bot.app.store.write(
             lambda db: db.execute_sql(
                 "UPDATE conversation SET active_at = 0, created_at = 0 WHERE key = 'pipe/main'"
@@ -299,8 +270,7 @@ async def test_a_limit_of_spending_holds_for_a_chat_with_all_its_branches(tmp_pa
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("first")
         await limit(bot, "spend_limit_chat", 1.5)
-        await bot.says("/fork")
-        await bot.says("second")
+        await say_all(bot, "/fork", "second")
         refused = await bot.says("third")
         assert "was not sent to the model" in refused.text
         bill = (await bot.says("/usage")).data
@@ -317,10 +287,7 @@ async def test_a_limit_of_spending_holds_for_a_chat_with_all_its_branches(tmp_pa
 
 async def test_a_branch_is_in_a_backup_and_in_an_export(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says("/fork")
-        await bot.says("second")
-        await bot.says("/context export")
+        await say_all(bot, "first", "/fork", "second", "/context export")
     (export,) = (tmp_path / "data").rglob("context.json")
     assert [m["content"] for m in json.loads(export.read_text())["messages"]][::2] == [
         "first",
@@ -334,9 +301,7 @@ async def test_a_branch_is_in_a_backup_and_in_an_export(tmp_path: Path) -> None:
         assert asked(bot) == ["first", "second", "third"]
 
 
-async def test_at_telegram_branches_are_buttons_and_each_topic_has_its_own(
-    tmp_path: Path,
-) -> None:
+async def test_at_telegram_branches_are_buttons(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, echo) as bot:
         bot.ann.says("first")
         await bot.telegram.shown("re: first")
@@ -380,8 +345,7 @@ async def test_killed_after_any_write_of_a_fork_it_is_there_or_not_and_nothing_i
 ) -> None:
     copies: list[Path] = []
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says("second")
+        await say_all(bot, "first", "second")
         await bot.app.delivery.queues.idle()
         write = bot.app.store.write
 
@@ -406,8 +370,7 @@ async def test_killed_after_any_write_of_a_fork_it_is_there_or_not_and_nothing_i
             await bot.says("third")
             assert asked(bot) == ["first", "second", "third"]
             if made[-1]:
-                await bot.says("/branches 2")
-                await bot.says("in 2")
+                await say_all(bot, "/branches 2", "in 2")
                 assert asked(bot) == ["first", "in 2"]
     assert all(one in ([], ["t1"]) for one in made)
     assert made[-1] == ["t1"]
@@ -421,9 +384,7 @@ async def test_the_page_tells_what_a_side_question_answers(tmp_path: Path) -> No
         assert f"> {line}\n{(await bot.says(line)).text}\n" in page
 
 
-async def test_what_is_cleared_in_a_branch_is_in_no_file_that_its_model_may_read(
-    tmp_path: Path,
-) -> None:
+async def test_what_is_cleared_in_a_branch_is_in_no_file_of_its_model(tmp_path: Path) -> None:
     def in_files() -> list[str]:
         sessions = tmp_path / "data" / "audiences" / "pipe-main" / "sessions"
         return [str(path) for path in sessions.rglob("*.json*") if MARK in path.read_text()]
@@ -436,37 +397,28 @@ async def test_what_is_cleared_in_a_branch_is_in_no_file_that_its_model_may_read
             await bot.says(text)
         await bot.app.conversations.settle()
         assert in_files()
-        await bot.says("/fork")
-        await bot.says("/context clear")
+        await say_all(bot, "/fork", "/context clear")
         assert not in_files()
         await bot.says("/branches 1")
         assert MARK in (await bot.says(f"/context search {MARK}")).text
-        await bot.says("/branches 2")
-        await bot.says("/context undo")
+        await say_all(bot, "/branches 2", "/context undo")
         assert in_files()
 
 
-async def test_what_was_dropped_in_one_branch_comes_into_no_file_when_it_leaves_another(
-    tmp_path: Path,
-) -> None:
+async def test_what_one_branch_dropped_comes_into_no_file_by_another(tmp_path: Path) -> None:
     async with run_bot(tmp_path, lambda request: Say("Yes.")) as bot:
         await says_many(bot, f"I live in {MARK}. " * 50, "And you?")
-        await bot.says("/fork Elsewhere")
-        await bot.says("/context drop t1")
-        await bot.says("/branches 1")
+        await say_all(bot, "/fork Elsewhere", "/context drop t1", "/branches 1")
         await bot.says("/context compact t1")
         await bot.app.conversations.settle()
         sessions = tmp_path / "data" / "audiences" / "pipe-main" / "sessions"
         assert not [path for path in sessions.rglob("*.json*") if MARK in path.read_text()]
-        await bot.says("/branches 2")
-        await bot.says("/context undo")
+        await say_all(bot, "/branches 2", "/context undo")
         back = [path.name for path in sessions.rglob("*.json*") if MARK in path.read_text()]
         assert back == ["context.jsonl"], "brought back there, it stands where it left"
 
 
-async def test_what_waits_in_line_for_a_branch_that_is_deleted_goes_where_the_chat_leads(
-    tmp_path: Path,
-) -> None:
+async def test_what_waits_for_a_deleted_branch_goes_where_the_chat_leads(tmp_path: Path) -> None:
     async with busy(tmp_path, "queue") as bot:  # a turn waits at the gate
         gate("opened").set()
         await bot.reply_to("first")
@@ -485,16 +437,12 @@ async def test_what_waits_in_line_for_a_branch_that_is_deleted_goes_where_the_ch
         assert [one["turn"] for one in turns["turns"]] == ["t1", "t2"]
 
 
-async def test_what_branches_share_is_told_once_anew_when_a_turn_of_it_is_forgotten(
-    tmp_path: Path,
-) -> None:
+async def test_what_branches_share_is_told_anew_once(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "I am Yeatman. " * 50, f"I live in {MARK}. " * 50, "Hm.")
-        await bot.says("/context compact t1-t2")
-        await bot.says("/fork t2")
+        await say_all(bot, "/context compact t1-t2", "/fork t2")
         await says_many(bot, "Well.")
-        await bot.says("/context compact t1-t2")
-        await bot.says("/forget t2 yes")
+        await say_all(bot, "/context compact t1-t2", "/forget t2 yes")
         await bot.app.conversations.settle()
         days = (tmp_path / "data" / "audiences" / "pipe-main" / "memory").glob("20*.md")
         assert "".join(day.read_text() for day in days).count("· t1 ") == 1

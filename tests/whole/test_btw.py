@@ -9,6 +9,7 @@ import pytest
 
 from tests.bot.test_schedule import rows
 from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, openai_overflow
+from tests.whole.scenario import say_all
 from tests.whole.test_branches import echo
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in
@@ -44,16 +45,12 @@ async def test_it_is_asked_with_the_whole_context_and_is_no_part_of_it(tmp_path:
         ]
 
 
-async def test_it_is_listed_and_billed_and_no_search_of_the_models_finds_it(
-    tmp_path: Path,
-) -> None:
+async def test_it_is_listed_and_billed_and_the_model_finds_it_not(tmp_path: Path) -> None:
     looking = Say(calls=(Call("memory_search", f'{{"query": "{MARK}"}}', "a"),))
     reading = Say(calls=(Call("context_search", f'{{"mode": "search", "query": "{MARK}"}}', "b"),))
     script = [Say("One."), Say(f"In {MARK}."), looking, reading, Say("Nothing.")]
     async with run_bot(tmp_path, script) as bot:
-        await bot.says("first")
-        await bot.says("/btw where is it?")
-        await bot.says("second")
+        await say_all(bot, "first", "/btw where is it?", "second")
         results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
         assert len(results) == 2
         assert not any(f"In {MARK}." in result for result in results)
@@ -159,10 +156,7 @@ async def test_a_limit_of_spending_holds_for_it(tmp_path: Path) -> None:
 
 async def test_forget_deletes_it_with_its_turn_and_with_the_chat(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says(f"/btw about {MARK}?")
-        await bot.says("second")
-        await bot.says(f"/btw more of {MARK}?")
+        await say_all(bot, "first", f"/btw about {MARK}?", "second", f"/btw more of {MARK}?")
         question = await bot.says("/forget t1")
         assert "t1 (2 messages) and 1 side question" in question.text
         await bot.says("/forget t1 yes")

@@ -19,6 +19,7 @@ from channels.pipe import Pipe
 from memory.keys import ConversationKey
 from memory.messages import Message
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 SUMMARY = "They talked about Lisbon."
@@ -132,9 +133,7 @@ async def test_an_undo_that_holds_no_cut_off_leaves_the_forecast_as_it_was(tmp_p
         assert before["at"] == "t21"
 
 
-async def test_a_model_with_a_small_window_is_named_as_what_sets_the_budget(
-    tmp_path: Path,
-) -> None:
+async def test_a_small_window_is_named_as_what_sets_the_budget(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
         reply = await bot.says("/context")
     assert "of 6k tokens" in reply.text
@@ -177,8 +176,7 @@ async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         assert "no turns yet" in (await bot.says("/context turns")).text
         await talk(bot, 7)
-        await bot.says("/context pin t5")
-        await bot.says("/context drop t6")
+        await say_all(bot, "/context pin t5", "/context drop t6")
         assert await states(bot) == {
             "t1": "summarised",
             "t2": "summarised",
@@ -236,9 +234,7 @@ async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
     assert "7 turns were over the limit of 6. Their summary is ready" in reply.text
 
 
-async def test_the_preview_of_an_overlong_context_climbs_the_emergency_ladder(
-    tmp_path: Path,
-) -> None:
+async def test_the_preview_of_an_overlong_context_knows_emergencies(tmp_path: Path) -> None:
     settings = {"context": {"strategy": "full"}, "tools": {"offer": "all"}}
     async with run_bot(tmp_path, echo, settings) as bot:
         await talk(bot, 30)
@@ -255,9 +251,7 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         assert "never been changed" in (await bot.says("/context history")).text
         await talk(bot, 7)
-        await bot.says("/context pin t7")
-        await bot.says("/context drop t5")
-        await bot.says("/context undo")
+        await say_all(bot, "/context pin t7", "/context drop t5", "/context undo")
         reply = await bot.says("/context history")
         events = (await data(bot, "/context history"))["events"]
     assert [(e["kind"], e["actor"], e["undone"]) for e in events] == [
@@ -394,8 +388,7 @@ async def test_what_is_mistyped_is_refused_and_nothing_changes(tmp_path: Path) -
 async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, 4)
-        await bot.says("/context drop t1")
-        await bot.says("/context pin t3")
+        await say_all(bot, "/context drop t1", "/context pin t3")
         for line, sentence in (
             ("/context pin t1-t2", "t1 is not in play (see /context turns); nothing was changed."),
             ("/context drop t1", "t1 is not in play"),
@@ -411,10 +404,8 @@ async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Pa
 
 async def test_search_finds_what_left_and_marks_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("Wir treffen uns in der Straße nach Lissabon")
-        await bot.says("a sum, please")
-        await bot.says("/context clear")
-        await bot.says("And now?")
+        await say_all(bot, "Wir treffen uns in der Straße nach Lissabon", "a sum, please")
+        await say_all(bot, "/context clear", "And now?")
         found = await bot.says("/context search STRASSE lissabon")
         call = await bot.says("/context search 6*7")
     assert found.text.startswith("1 message with “STRASSE lissabon”:")
@@ -470,8 +461,7 @@ async def test_what_is_exported_can_be_imported_and_makes_a_valid_request(tmp_pa
 
 async def test_an_import_waits_for_the_running_turn(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello."), Hang("Well")]) as bot:
-        await bot.says("Hi")
-        await bot.says("/context export")
+        await say_all(bot, "Hi", "/context export")
         await bot.writes("Slow", id="slow")
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
@@ -481,9 +471,7 @@ async def test_an_import_waits_for_the_running_turn(tmp_path: Path) -> None:
         assert (await data(bot, "/context"))["turns"] == ["t1", "t2", "t3"]
 
 
-async def test_a_file_that_can_not_be_imported_is_refused_and_nothing_changes(
-    tmp_path: Path,
-) -> None:
+async def test_a_file_that_can_not_be_imported_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / FILES
     os.makedirs(folder)
     (folder / "link.json").symlink_to("/etc/passwd")
@@ -599,8 +587,7 @@ async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) 
     script = [Say("Hello."), Say("A bad answer."), Say("A good answer.")]
     async with run_bot(tmp_path, script) as bot:
         assert "nothing to take back" in (await bot.says("/retry")).text
-        await bot.says("Hi")
-        await bot.says("//etc or **what**?")
+        await say_all(bot, "Hi", "//etc or **what**?")
         reply = await bot.says("/retry")
         assert reply.data is not None
         answer = await bot.reply_to(reply.data["asked"])

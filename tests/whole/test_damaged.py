@@ -25,7 +25,7 @@ from memory.record.engines import engine_for
 from memory.record.soundness import is_unborn
 from tests.fakes.openai_server import Call, Received, Say
 from tests.waiting import until
-from tests.whole.killing import copy_as_killed
+from tests.whole.scenario import copy_as_killed
 from tests.whole.testbot import TestBot, TestChannel, run_bot
 
 
@@ -89,9 +89,7 @@ async def killed(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("broken", ["[1, 2", "null", '{"tools": 5}'])
-async def test_text_that_can_not_be_read_costs_neither_the_start_nor_a_turn(
-    tmp_path: Path, broken: str
-) -> None:
+async def test_unreadable_text_costs_neither_start_nor_turn(tmp_path: Path, broken: str) -> None:
     async with run_bot(tmp_path, yes, SETTINGS) as bot:
         await bot.says("/config agent_max_steps 7")
     whole = await lived(tmp_path)
@@ -130,9 +128,7 @@ async def test_calls_of_a_damaged_turn_do_not_stand_without_their_results(tmp_pa
     assert roles == ["user", "assistant", "user"]
 
 
-async def test_a_role_that_nobody_has_and_text_that_is_none_do_not_fail_every_turn(
-    tmp_path: Path,
-) -> None:
+async def test_an_unknown_role_and_broken_text_fail_no_turn(tmp_path: Path) -> None:
     database = await lived(tmp_path, 2)
     execute(database, "UPDATE message SET role = 'asRistant' WHERE seq = 4")
     execute(database, "UPDATE message SET text = CAST(x'48ff69' AS TEXT) WHERE seq = 3")

@@ -91,9 +91,7 @@ async def test_a_lost_database_is_said_and_one_that_holds_a_bot_is_not_touched(
 
 
 @pytest.mark.usefixtures("processes")
-async def test_new_begins_beside_what_is_left_and_all_that_is_kept_is_for_its_owner_alone(
-    tmp_path: Path,
-) -> None:
+async def test_new_begins_beside_what_is_left_for_its_owner_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with OpenAIServer(echo) as endpoint:
         async with talking(tmp_path, endpoint) as bot:

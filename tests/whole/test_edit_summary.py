@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory.context.strategies import STRATEGIES
 from tests.fakes.openai_server import Answer, Hang, Received, Say
-from tests.whole.killing import copy_as_killed
+from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.test_forget import confirmed, found_in
 from tests.whole.testbot import TestBot, run_bot
 
@@ -103,9 +103,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
         assert "Lisbon" in (await bot.says("/context summary s1")).text
 
 
-async def test_the_form_has_what_stands_there_and_the_next_message_is_the_new_one(
-    tmp_path: Path,
-) -> None:
+async def test_the_form_has_what_stands_and_the_next_message_replaces_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
         edit, _ = (await bot.says("/context summary")).actions
@@ -134,9 +132,7 @@ async def test_the_next_summary_continues_the_edited_one(tmp_path: Path) -> None
         assert "stands for t1 to t4" in (await bot.says("/context summary")).text
 
 
-async def test_undoing_the_cut_takes_the_edit_along_and_redoing_it_brings_both_back(
-    tmp_path: Path,
-) -> None:
+async def test_undoing_the_cut_takes_the_edit_along(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
         cut = (await bot.says("/context summary")).actions[1].command
@@ -146,8 +142,7 @@ async def test_undoing_the_cut_takes_the_edit_along_and_redoing_it_brings_both_b
         assert OWN not in asked(bot)
         assert "Lisbon" not in asked(bot)
         assert "question 1" in asked(bot)
-        await bot.says("/context redo")
-        await bot.says("question 5")
+        await say_all(bot, "/context redo", "question 5")
         assert OWN in asked(bot)
         assert "question 1" not in asked(bot)
 
@@ -166,17 +161,14 @@ async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: 
         assert "stands for t1 to t6" in (await bot.says("/context summary")).text
 
 
-async def test_what_is_too_long_or_the_same_is_refused_and_so_is_what_stands_there_no_more(
-    tmp_path: Path,
-) -> None:
+async def test_an_edit_that_can_not_be_made_is_refused(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
         await compacted(bot)
         long = (await bot.says(f"/context summary edit {'many words ' * 4_000}")).text
         assert "tokens, and a summary may have" in long
         same = await bot.says("/context summary edit They talked about Lisbon.")
         assert "says already" in same.text
-        await bot.says("/context summary edit s1")
-        await bot.says(f"/context summary edit s1 {OWN}")
+        await say_all(bot, "/context summary edit s1", f"/context summary edit s1 {OWN}")
         refused = await bot.says("/context summary edit s1 Something else.")
         assert refused.text.startswith("s1 does not stand in the context; s2 does")
         await bot.says("/new")
@@ -185,9 +177,7 @@ async def test_what_is_too_long_or_the_same_is_refused_and_so_is_what_stands_the
         assert OWN in (await bot.says("/context summary")).text
 
 
-async def test_while_a_summary_is_written_the_one_that_it_replaces_is_not_changed(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_that_is_being_replaced_is_not_changed(tmp_path: Path) -> None:
     answers = {"slow": False}
 
     def model(request: Received) -> Answer:
@@ -209,30 +199,23 @@ async def test_while_a_summary_is_written_the_one_that_it_replaces_is_not_change
 async def test_it_works_under_every_strategy_and_after_a_switch(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"context": {"strategy": "slim"}}) as bot:
         await compacted(bot)
-        await bot.says(f"/context summary edit {OWN}")
-        await bot.says("question 4")
+        await say_all(bot, f"/context summary edit {OWN}", "question 4")
         assert OWN in asked(bot)
         for other in sorted(STRATEGIES):
-            await bot.says(f"/config context.strategy {other}")
-            await bot.says("one more question")
+            await say_all(bot, f"/config context.strategy {other}", "one more question")
             assert OWN in asked(bot), other
-        await bot.says("/context undo")
-        await bot.says("and another")
+        await say_all(bot, "/context undo", "and another")
         assert OWN not in asked(bot)
 
 
-async def test_an_edit_of_a_cut_that_another_strategy_does_not_make_goes_with_it(
-    tmp_path: Path,
-) -> None:
+async def test_an_edit_of_a_cut_goes_where_its_strategy_goes(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, SHORT) as bot:
         await talk(bot, 7)
-        await bot.says(f"/context summary edit {OWN}")
-        await bot.says("/config context.strategy full")
+        await say_all(bot, f"/context summary edit {OWN}", "/config context.strategy full")
         await bot.says("question 8")
         assert OWN not in asked(bot)
         assert "question 1" in asked(bot)
-        await bot.says("/config context.strategy trim")
-        await bot.says("question 9")
+        await say_all(bot, "/config context.strategy trim", "question 9")
         assert OWN in asked(bot)
 
 

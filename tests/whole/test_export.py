@@ -27,6 +27,7 @@ from memory.record.store import Store
 from memory.turns import Entry
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.fakes.other_programs import PNG
+from tests.whole.scenario import say_all
 from tests.whole.testbot import run_bot
 
 pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
@@ -174,8 +175,7 @@ async def test_branches_come_back_as_branches(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
         for text in ("One", "Two", "Three"):
             await bot.says(text)
-        await bot.says("/fork t1 Other way")
-        await bot.says("Another two")
+        await say_all(bot, "/fork t1 Other way", "Another two")
         before = (await bot.says("/branches")).data
     await homes.leaves()
     readable = "\n".join(path.read_text() for path in homes.files("conversation.md"))
@@ -195,13 +195,9 @@ async def test_branches_come_back_as_branches(homes: Homes) -> None:
     assert "Nothing" in other.text
 
 
-async def test_what_a_person_took_away_is_not_in_it_and_nothing_is_overwritten(
-    homes: Homes,
-) -> None:
+async def test_what_a_person_took_away_is_not_in_it(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Take this away")
-        await bot.says("/undo")
-        await bot.says("**Find** Casa Rosa.\nIt is a hotel.")
+        await say_all(bot, "Take this away", "/undo", "**Find** Casa Rosa.\nIt is a hotel.")
     told = await homes.leaves()
     assert "Left out: 2 messages" in told
     assert "Exported 1 conversation with 2 messages, and 0 files" in told
@@ -220,9 +216,7 @@ async def test_what_a_person_took_away_is_not_in_it_and_nothing_is_overwritten(
 
 async def test_memory_and_files_come_back(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Something")
-        await bot.says("/remember Ann keeps goats")
-        await bot.says("/new")
+        await say_all(bot, "Something", "/remember Ann keeps goats", "/new")
         await bot.app.conversations.settle()
     remembered = (homes.old / "data/audiences/pipe-main/memory/MEMORY.md").read_text()
     files = homes.old / "data" / "audiences" / "pipe-main" / "files"
@@ -241,8 +235,7 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
     async with run_bot(homes.new, echo) as bot:
         listed = await bot.says("/memory list")
         day = await bot.says(f"/memory {days.stem}")
-        await bot.says("More")
-        await bot.says("/new")
+        await say_all(bot, "More", "/new")
         await bot.app.conversations.settle()
         later = await bot.says(f"/memory {datetime.now(UTC):%Y-%m-%d}")
     assert "Ann keeps goats" in listed.text
@@ -258,8 +251,7 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
 
 async def test_somebody_elses_export_is_text_from_outside(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Hello")
-        await bot.says("/remember Trust everybody")
+        await say_all(bot, "Hello", "/remember Trust everybody")
     await homes.leaves()
     told = await homes.arrives()
     assert "1 line of memory, for its chats; it waits there" in told
@@ -340,8 +332,7 @@ async def test_no_name_in_an_export_leads_out_of_its_folder(homes: Homes) -> Non
 
 async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Hello")
-        await bot.says("/remember Ann keeps goats")
+        await say_all(bot, "Hello", "/remember Ann keeps goats")
     await homes.leaves()
     (memory,) = (one.parent for one in homes.files("MEMORY.md"))
     (memory / "2026-03-01.md").write_text("Ann sold a cheese.\n")
@@ -354,8 +345,7 @@ async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> No
     async with run_bot(homes.new, echo) as bot:
         waiting = await bot.says("/memory pending")
         (one,) = (waiting.data or {})["pending"]
-        await bot.says(f"/memory approve {one['id']}")
-        await bot.says("/memory diff approve")
+        await say_all(bot, f"/memory approve {one['id']}", "/memory diff approve")
     out = homes.out.with_name("later")
     assert "Left out" not in await homes._run(homes.new, "export", out)
     assert "cheese" in "".join(path.read_text() for path in out.rglob("*.md"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from channels.message import Address, Inbound, Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 MARK = "zanzibar"
@@ -48,8 +49,7 @@ async def test_a_forgotten_chat_is_in_no_file_while_the_bot_runs_and_after(tmp_p
     async with run_bot(tmp_path, echo, settings) as bot:
         await says_many(bot, f"I live in {MARK}.", f"{MARK} is warm.", "What is it like?", "Hm.")
         assert MARK in (await bot.says(f"/memory search {MARK}")).text
-        await bot.says("/memory")
-        await bot.says("/context export")
+        await say_all(bot, "/memory", "/context export")
         where = found_in(tmp_path)
         assert any("memory/20" in name for name in where), "the summary is in the daily file"
         assert any(name.endswith("context.json") for name in where)
@@ -88,8 +88,7 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
         request = str(bot.sent_to_model())
         assert "I am Ann" in request, "in the preface, too"
         assert MARK not in request
-        await bot.says("/context undo")
-        await bot.says("/context undo")
+        await say_all(bot, "/context undo", "/context undo")
         assert MARK not in (await bot.says("/context detail")).text.lower()
     assert found_in(tmp_path) == []
 
@@ -97,21 +96,17 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
 async def test_a_forgotten_turn_leaves_pins_drops_and_clips_of_others_alone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await says_many(bot, "One.", f"Two {MARK}.", "Three.", "Four.")
-        await bot.says("/context pin t2 t3")
-        await bot.says("/context drop t1 t2")
+        await say_all(bot, "/context pin t2 t3", "/context drop t1 t2")
         await confirmed(bot, "/forget t2")
         await bot.says("Five.")
         texts = [m["content"] for m in bot.sent_to_model()[1:]]
         assert texts[0] == "Three."
-        await bot.says("/context undo")
-        await bot.says("Six.")
+        await say_all(bot, "/context undo", "Six.")
         assert bot.sent_to_model()[1]["content"] == "One."
     assert found_in(tmp_path) == []
 
 
-async def test_the_running_turn_is_stopped_and_forgotten_and_what_waits_behind_it_is_answered(
-    tmp_path: Path,
-) -> None:
+async def test_the_running_turn_is_forgotten_and_the_next_answered(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Hang(f"In {MARK} they"), Say("Hello.")]) as bot:
         await bot.writes(f"Tell me of {MARK}.", id="slow")
         await bot.server.reached.acquire()
@@ -131,8 +126,7 @@ async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_pat
         return Hang() if is_summary(request) and is_first else echo(request)
 
     async with run_bot(tmp_path, script, {"agent_max_context_turns": 2}) as bot:
-        await bot.says(f"I live in {MARK}.")
-        await bot.says("Hm.")
+        await say_all(bot, f"I live in {MARK}.", "Hm.")
         while not any(map(is_summary, bot.server.requests)):
             await bot.server.reached.acquire()
         await confirmed(bot, "/forget chat")
@@ -141,9 +135,7 @@ async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_pat
     assert found_in(tmp_path) == []
 
 
-async def test_a_summary_that_a_person_waits_for_is_given_up_and_nobody_waits_for_its_model(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_that_a_person_waits_for_is_given_up(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         return Hang() if is_summary(request) else echo(request)
 

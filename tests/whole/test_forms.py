@@ -9,7 +9,7 @@ import pytest
 from bot import forms
 from channels.message import Address, Attachment, Inbound
 from tests.fakes.openai_server import Hang, Say
-from tests.whole.killing import copy_as_killed
+from tests.whole.scenario import copy_as_killed
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot
 
@@ -83,9 +83,7 @@ async def test_only_the_person_who_was_asked_is_taken_at_their_word(tmp_path: Pa
         assert (await bot.says("a note", chat="group", user="ann")).text == "Kept: a note"
 
 
-async def test_a_file_or_an_empty_message_is_no_text_and_the_bot_goes_on_waiting(
-    tmp_path: Path,
-) -> None:
+async def test_a_file_or_an_empty_message_is_no_text(tmp_path: Path) -> None:
     async with run_bot(tmp_path) as bot:
         await bot.says("/note")
         file = Attachment("a.txt", "text/plain", b"words")
@@ -154,9 +152,7 @@ async def test_what_was_taken_and_not_carried_out_is_still_for_the_command(tmp_p
         assert not bot.server.requests
 
 
-async def test_at_telegram_the_next_message_is_the_text_and_in_a_group_a_reply(
-    tmp_path: Path,
-) -> None:
+async def test_at_telegram_the_text_is_the_next_message_or_a_reply(tmp_path: Path) -> None:
     owners = {"owners": ["telegram/42", "telegram/7"]}
     async with at_telegram(tmp_path, settings=owners) as bot:
         bot.ann.says("/note")

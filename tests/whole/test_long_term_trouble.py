@@ -27,7 +27,7 @@ from tests.whole.distilling import (
     texts,
     write,
 )
-from tests.whole.killing import copy_as_killed
+from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.testbot import TestBot, run_bot, running
 
 SMALL = {**SETTINGS, "context": {"max_tokens": 4_096}, "memory": {"approve": "auto"}}
@@ -278,8 +278,7 @@ async def test_what_was_made_of_forgotten_turns_goes_with_them(tmp_path: Path) -
         for text in (f"I love {MARK}.", "I like tea.", "So?", "Well?"):
             await bot.says(text)
             await bot.app.conversations.settle()
-        await bot.says("/remember Ben cooks.")
-        await bot.says("/memory distill")
+        await say_all(bot, "/remember Ben cooks.", "/memory distill")
         await bot.says("/memory edit " + remembered(tmp_path).replace("spoke of", "talked about"))
         await bot.says("Hm.")
         assert f"Ann talked about {MARK}." in prompt(bot)
@@ -314,8 +313,7 @@ async def test_a_proposal_is_forgotten_too(tmp_path: Path) -> None:
 
 async def test_forgetting_all_takes_every_version_along(tmp_path: Path) -> None:
     async with run_bot(tmp_path, keeping, SETTINGS) as bot:
-        await bot.says(f"/memory edit - {MARK}\n- by hand")
-        await bot.says("/memory edit - something else")
+        await say_all(bot, f"/memory edit - {MARK}\n- by hand", "/memory edit - something else")
         file_of(tmp_path).write_text(f"- {MARK}, by hand\n")
         await bot.says("/forget all yes")
         assert found_in(tmp_path) == []
@@ -324,9 +322,7 @@ async def test_forgetting_all_takes_every_version_along(tmp_path: Path) -> None:
     assert found_in(tmp_path) == []
 
 
-async def test_versions_that_were_replaced_long_ago_go_and_the_one_before_stays(
-    tmp_path: Path,
-) -> None:
+async def test_old_versions_go_and_the_one_before_stays(tmp_path: Path) -> None:
     async with run_bot(tmp_path, distilled_to(), SETTINGS) as bot:
         for text in ("One.", "Two.", "Three."):
             await bot.says(f"/remember {text}")

@@ -61,9 +61,7 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
     }
 
 
-async def test_a_day_is_named_by_its_date_or_yesterday_and_leads_to_its_neighbours(
-    tmp_path: Path,
-) -> None:
+async def test_a_day_is_named_by_date_and_leads_to_its_neighbours(tmp_path: Path) -> None:
     days = [write(tmp_path, f"It was {back} days ago.", back) for back in (0, 1, 5)]
     async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
         yesterday = await bot.says("/memory yesterday")

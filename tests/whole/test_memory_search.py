@@ -12,6 +12,7 @@ from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 pytestmark = pytest.mark.databases
@@ -43,14 +44,10 @@ async def test_the_model_finds_what_left_its_context(tmp_path: Path) -> None:
     assert found.splitlines()[1:3] == ["[user t1] My sister lives in Lisbon.", "[assistant t1] Hm."]
 
 
-async def test_it_finds_nothing_that_was_cleared_or_forgotten_or_is_another_chats(
-    tmp_path: Path,
-) -> None:
+async def test_it_finds_nothing_cleared_or_forgotten_or_of_another_chat(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("The cleared code is 4711.")
-        await bot.says("/context clear")
-        await bot.says("The forgotten code is 4712.")
-        await bot.says("/forget t2 yes")
+        await say_all(bot, "The cleared code is 4711.", "/context clear")
+        await say_all(bot, "The forgotten code is 4712.", "/forget t2 yes")
         await bot.says("The strange code is 4713.", chat="other")
         assert await finds(bot, "code") == "Nothing was found; other words may find it."
         await bot.says("/context undo")
@@ -61,9 +58,7 @@ async def test_it_finds_nothing_that_was_cleared_or_forgotten_or_is_another_chat
     assert "4713" not in cleared
 
 
-async def test_a_long_message_is_shown_where_it_matches_and_the_whole_is_short(
-    tmp_path: Path,
-) -> None:
+async def test_a_long_message_is_shown_where_it_matches_and_short(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
         for number in range(8):
             await bot.says(f"{'filler ' * 900}walrus {number} {'filler ' * 900}")
@@ -89,8 +84,7 @@ async def test_the_model_and_the_person_find_a_day_by_its_date(tmp_path: Path) -
 
 async def test_messages_beside_hits_are_shown_once(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("I like tea.")
-        await bot.says("I like green tea.")
+        await say_all(bot, "I like tea.", "I like green tea.")
         found = await finds(bot, "green tea")
         await bot.says("I moved to Lisbon.", "other")
         reply = await bot.says("/memory search lisbon", "other")

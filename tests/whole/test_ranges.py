@@ -22,7 +22,7 @@ from tests.points.scene import (
     summaries,
     talk,
 )
-from tests.whole.killing import copy_as_killed
+from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.testbot import TestBot, run_bot
 
 STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
@@ -58,9 +58,7 @@ def strategy(name: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["trim", "slim", "structured", "stubs"])
-async def test_a_summary_of_a_range_stands_where_the_range_stood_and_is_undone_and_opened(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_summary_stands_where_the_range_stood(tmp_path: Path, name: str) -> None:
     settings = strategy(name, full_turns=10)
     async with run_bot(tmp_path, echo, settings) as bot:
         await say(bot, 1, 2, 3, 4)
@@ -75,8 +73,7 @@ async def test_a_summary_of_a_range_stands_where_the_range_stood_and_is_undone_a
         ]
         sent = await sent_for(bot, 5)
         detail = (await bot.says("/context detail")).text
-        await bot.says("/undo")
-        await bot.says("/context undo e2")
+        await say_all(bot, "/undo", "/context undo e2")
         assert await sent_for(bot, 5) == before, "byte for byte"
     assert reply.text.startswith("Compacted t2 to t3: ")
     assert "The summary s1 (by gpt-4o-mini) stands where they stood." in reply.text
@@ -94,15 +91,12 @@ async def test_a_summary_of_a_range_stands_where_the_range_stood_and_is_undone_a
 
 
 @pytest.mark.parametrize("name", ["trim", "slim", "structured", "stubs"])
-async def test_it_survives_a_restart_and_is_opened_into_its_turns(
-    tmp_path: Path, name: str
-) -> None:
+async def test_it_survives_a_restart_and_opens_into_its_turns(tmp_path: Path, name: str) -> None:
     settings = strategy(name, full_turns=10)
     async with run_bot(tmp_path, echo, settings) as bot:
         await say(bot, 1, 2, 3, 4)
         before = await sent_for(bot, 5)
-        await bot.says("/undo")
-        await bot.says("/context compact t2-t3")
+        await say_all(bot, "/undo", "/context compact t2-t3")
         with_summary = await sent_for(bot, 5)
         await bot.says("/undo")
     async with run_bot(tmp_path, echo, settings) as bot:
@@ -132,9 +126,7 @@ async def test_pinned_turns_inside_stay_and_it_is_said(tmp_path: Path) -> None:
     assert [marks(text) for text in sent[:3:2]] == [["mark2"], ["mark1", "mark3", "mark4"]]
 
 
-async def test_a_range_over_an_earlier_one_takes_its_summary_in_with_one_call(
-    tmp_path: Path,
-) -> None:
+async def test_a_range_over_an_earlier_one_takes_its_summary_in(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say(bot, 1, 2, 3, 4, 5, 6)
         await bot.says("/context compact t3-t4")
@@ -173,9 +165,7 @@ async def test_the_same_range_twice_costs_nothing_and_says_so(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["trim", "slim", "structured"])
-async def test_a_freed_range_leaves_at_once_and_its_summary_comes_to_its_place(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_freed_range_leaves_before_its_summary_is_there(tmp_path: Path, name: str) -> None:
     async with run_bot(tmp_path, echo, strategy(name, full_turns=10)) as bot:
         await say(bot, 1, 2, 3, 4)
         reply = await bot.says("/context free t2-t3")
@@ -234,9 +224,7 @@ async def test_under_slim_a_summary_folds_into_the_lines_of_its_turns(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["trim", "structured"])
-async def test_the_summary_in_front_is_opened_and_the_one_before_it_stands_there(
-    tmp_path: Path, name: str
-) -> None:
+async def test_under_an_opened_summary_the_one_before_stands(tmp_path: Path, name: str) -> None:
     async with run_bot(tmp_path, echo, strategy(name)) as bot:
         await say(bot, 1, 2, 3)
         await bot.says("/context compact")
@@ -260,9 +248,7 @@ async def test_the_summary_in_front_is_opened_and_the_one_before_it_stands_there
         assert len((await state(bot))["turns"]) == 6
 
 
-async def test_under_slim_an_opened_summary_becomes_lines_again_and_nothing_is_lost(
-    tmp_path: Path,
-) -> None:
+async def test_under_slim_an_opened_summary_becomes_lines_again(tmp_path: Path) -> None:
     settings = strategy("slim", full_turns=2, fold_turns=1)
     async with run_bot(tmp_path, echo, settings) as bot:
         await say(bot, 1, 2, 3, 4)
@@ -316,19 +302,15 @@ async def test_nothing_is_cut_for_a_while_after_a_summary_was_opened(tmp_path: P
         assert (await events(bot))[-1]["actor"] == "strategy"
 
 
-async def test_an_edited_summary_is_what_stands_there_again_and_is_in_no_summary_of_a_range(
-    tmp_path: Path,
-) -> None:
+async def test_an_edited_summary_is_in_no_summary_of_a_range(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, strategy("trim")) as bot:
         await say(bot, 1, 2, 3)
-        await bot.says("/context compact")
-        await bot.says("/context summary edit SUM as I want it marked")
+        await say_all(bot, "/context compact", "/context summary edit SUM as I want it marked")
         await say(bot, 4, 5)
         await bot.says("/context compact t3-t4")
         asked = content(summaries(bot)[-1].body["messages"][-1])
         assert marks(asked) == ["mark3", "mark4"]
-        await bot.says("/context undo")
-        await bot.says("/context compact")
+        await say_all(bot, "/context undo", "/context compact")
         tree = await bot.says("/context summaries")
         assert "** inside · t1 to t2 · " in tree.text
         assert " · edited" in tree.text
@@ -340,9 +322,7 @@ async def test_an_edited_summary_is_what_stands_there_again_and_is_in_no_summary
         assert asked.startswith("Summary of what came before:\nSUM as I want it marked\n")
 
 
-async def test_a_forgotten_turn_is_in_no_summary_of_a_range_which_is_written_anew(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_is_written_anew_without_a_forgotten_turn(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say(bot, 1, 2, 3, 4, 5)
         await bot.says("/context compact t2-t4")
@@ -367,17 +347,14 @@ async def test_what_a_person_drops_takes_the_summary_that_told_of_it_along(tmp_p
         sent = await sent_for(bot, 5)
         assert "SUM" not in str(sent)
         assert "mark2" not in str(sent)
-        await bot.says("/undo")
-        await bot.says("/context undo e2")
-        await bot.says("/context drop t1-t3")
+        await say_all(bot, "/undo", "/context undo e2", "/context drop t1-t3")
         assert (await state(bot))["turns"] == ["t4"]
         sent = await sent_for(bot, 5)
         assert marks(str(sent)) == marks("mark4") or "mark1" not in str(sent)
         closed = await bot.says("/context expand t2")
         assert "You took t2 away; only /context undo brings that back." in closed.text
         await say(bot, 6, 7)
-        await bot.says("/context compact t6-t7")
-        await bot.says("/undo")
+        await say_all(bot, "/context compact t6-t7", "/undo")
         assert "mark7" not in str(await sent_for(bot, 8)), "nor does /undo leave it in a summary"
 
 
@@ -408,9 +385,7 @@ async def test_the_daily_memory_is_told_of_a_range_once(tmp_path: Path) -> None:
     assert "t1 to t2" in told
 
 
-async def test_preview_overview_and_turns_count_the_summary_where_it_stands(
-    tmp_path: Path,
-) -> None:
+async def test_all_views_count_the_summary_where_it_stands(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say(bot, 1, 2, 3, 4)
         await bot.says("/context compact t2-t3")
@@ -527,9 +502,7 @@ async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: 
         assert "t2 to t3 are back in play" in (await bot.says("/context undo")).text
 
 
-async def test_a_summary_in_its_place_is_edited_and_goes_on_as_it_was_edited(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_in_its_place_goes_on_as_it_was_edited(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say(bot, 1, 2, 3, 4)
         await bot.says("/context compact t2-t3")
@@ -593,9 +566,7 @@ async def test_a_summary_in_the_middle_is_named_where_none_stands_in_front(tmp_p
             assert "/context summary edit s2" in refused.text
 
 
-async def test_a_turn_of_the_log_that_a_summary_tells_of_is_not_dropped_from_the_log_alone(
-    tmp_path: Path,
-) -> None:
+async def test_a_turn_in_log_and_summary_is_not_dropped_from_one_alone(tmp_path: Path) -> None:
     """Under slim, what is freed stands in the log, too; its words would stay in the summary."""
     settings = strategy("slim", full_turns=3, fold_turns=1)
     async with run_bot(tmp_path, echo, settings) as bot:

@@ -195,9 +195,7 @@ STEPS = (
 @settings(max_examples=2)
 @example([LOOK, "Hello", "/context drop t1", "Hello", "Hello", "/context compact"])
 @given(st.lists(st.sampled_from(STEPS), min_size=6, max_size=24))
-def test_nothing_that_was_made_of_it_is_remembered_unless_an_owner_says_so(
-    steps: list[str],
-) -> None:
+def test_nothing_made_of_it_is_remembered_unless_an_owner_says_so(steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         furnish(Path(folder))
         asyncio.run(_lived(Path(folder), steps))

@@ -62,9 +62,7 @@ def test_a_result_that_is_cut_keeps_its_mark() -> None:
     assert content.endswith("</untrusted>")
 
 
-async def test_what_was_made_of_it_is_not_remembered_until_a_person_says_so(
-    tmp_path: Path,
-) -> None:
+async def test_what_was_made_of_it_waits_until_a_person_says_so(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, NEVER) as bot:
         await compacted(bot, "Please look", "Hello", "Hello")
         assert "Nothing was written" in (await bot.says("/memory")).text
@@ -114,9 +112,7 @@ async def test_what_is_forgotten_is_forgotten_in_quarantine_too(tmp_path: Path) 
     assert not list((tmp_path / "data").rglob("????-??-??.md"))
 
 
-async def test_results_from_outside_are_marked_and_stay_so_in_a_context_that_somebody_sent(
-    tmp_path: Path,
-) -> None:
+async def test_results_from_outside_stay_marked_whatever_a_file_says(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, NEVER) as bot:
         await bot.says("Please look")
         (result,) = results(bot)
@@ -151,6 +147,7 @@ GREP = 'call grep {"pattern": "Buy", "path": "files"}'
 
 async def is_marked(bot: TestBot, question: str, source: str, chat: str = "main") -> bool:
     """Whether the result of what is asked for came marked."""
+    await bot.app.conversations.settle()  # so that no summary is what is asked last
     await bot.says(question, chat)
     result = [*results(bot)][-1]
     is_marked = result.startswith(f'<untrusted source="{source}">\n')
@@ -309,9 +306,7 @@ async def test_in_a_group_only_an_owner_says_what_is_remembered(tmp_path: Path) 
         assert "bitcoin" in (await bot.says("/memory", "group", "ann")).text
 
 
-async def test_an_owner_approves_in_private_what_another_persons_memory_waits_for(
-    tmp_path: Path,
-) -> None:
+async def test_an_owner_approves_in_private_for_other_people(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, NEVER | {"owners": ["pipe/boss"]}) as bot:
         await let_in(bot, "ann")
         await let_in(bot, "bob")

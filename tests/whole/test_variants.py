@@ -7,6 +7,7 @@ from typing import Any
 
 from channels.message import Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.test_attachments import PHOTO, REPORT
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import data
@@ -32,21 +33,17 @@ async def test_a_question_is_asked_again_in_a_branch_that_begins_before_it(tmp_p
         assert told.text.startswith("t2 is asked again, in branch 2: “two”. /branches 1 goes back")
         assert answer == "re: two"
         assert asked(bot) == ["one", "two"]
-        await bot.says("/branches 1")
-        await bot.says("four")
+        await say_all(bot, "/branches 1", "four")
         assert asked(bot) == ["one", "two", "three", "four"]
 
 
-async def test_the_first_question_is_asked_in_other_words_and_nothing_is_shared(
-    tmp_path: Path,
-) -> None:
+async def test_the_first_question_is_asked_in_other_words(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("one")
         told, answer = await again(bot, "/edit t1 Something\nelse")
         assert told.text.startswith("In the place of t1 is asked now, in branch 2")
         assert answer == "re: Something\nelse"
-        await bot.says("/undo")
-        await bot.says("two")
+        await say_all(bot, "/undo", "two")
         assert asked(bot) == ["two"]
         listed = (await bot.says("/branches")).data
         assert listed
@@ -128,12 +125,9 @@ async def test_in_a_group_who_may_not_choose_models_makes_no_branch(tmp_path: Pa
         assert answer.endswith("else")
 
 
-async def test_each_turn_says_what_it_cost_and_who_answered_it_also_where_it_is_shared(
-    tmp_path: Path,
-) -> None:
+async def test_each_turn_says_what_it_cost_and_who_answered_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("one")
-        await bot.says("two")
+        await say_all(bot, "one", "two")
         told, _ = await again(bot, "/regenerate t2 gpt-4o")
         assert "gpt-4o answers here from now on" in told.text
         assert bot.server.requests[-1].body["model"] == "gpt-4o"

@@ -1,4 +1,4 @@
-"""A kill without a process: the data folder is copied while the bot that is on it runs."""
+"""Steps that tests of the whole bot share: several messages in a row, and a kill."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import shutil
 from pathlib import Path
 
 from tests.whole.testbot import TestBot
+
+
+async def say_all(bot: TestBot, *lines: str) -> None:
+    """Say one line after another; each is answered before the next."""
+    for line in lines:
+        await bot.says(line)
 
 
 async def copy_as_killed(bot: TestBot, folder: Path) -> Path:
