@@ -316,7 +316,7 @@ async def test_an_owner_hears_of_a_page_that_is_damaged(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("processes")
 async def test_no_damage_ends_in_a_traceback_or_in_silence(tmp_path: Path) -> None:
     await lived_in(tmp_path)
-    kinds = ("database, zero", "write-ahead log, zero", "JSON in the database")
+    kinds = ("database, zero", "write-ahead log, zero")
     for row in await asyncio.to_thread(damaged, tmp_path, 1, 40, kinds):
         assert row.tries == 1
         assert row.is_well, row.failures or row

@@ -241,7 +241,7 @@ async def test_a_model_that_fails_is_told_of(tmp_path: Path) -> None:
     write(tmp_path, "Ann sings.", job=1)
 
     def broken(request: Received) -> Answer:
-        return Fail(400) if is_distilling(request) else Say("Well.")
+        return Fail(400, {"message": "no such thing"}) if is_distilling(request) else Say("Well.")
 
     async with run_bot(tmp_path, broken, SETTINGS) as bot:
         done = await bot.says("/memory distill")
