@@ -293,12 +293,7 @@ async def test_a_sync_tool_leaves_the_event_loop_free() -> None:
 
 
 async def test_whatever_a_tool_returns_is_sent_as_text() -> None:
-    @tool
-    def give() -> Any:
-        """Give."""
-        return result
-
-    for result, text in (
+    results: list[tuple[Any, str]] = [
         ("", "(no output)"),
         (" \n", "(no output)"),
         (None, "(no output)"),
@@ -306,8 +301,15 @@ async def test_whatever_a_tool_returns_is_sent_as_text() -> None:
         ({"größe": [1, None]}, '{"größe":[1,null]}'),
         ({"path": Path("a/b")}, '{"path":"a/b"}'),
         ("half \ud83d of a sign", "half ? of a sign"),
-    ):
-        assert await answer(give) == (text, False)
+    ]
+
+    @tool
+    def give(number: int) -> Any:
+        """Give."""
+        return results[number][0]
+
+    for number, (_, text) in enumerate(results):
+        assert await answer(give, {"number": number}) == (text, False)
 
 
 async def test_parameters_may_have_the_names_of_pydantic_methods() -> None:
