@@ -16,6 +16,7 @@ from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT, add_details, p
 from agent.models.providers import PROVIDERS
 from memory.messages import Message, ToolCall
 from tests.agent.endpoints import CHAT, HELLO, HELLO_WITH_TOOL, KEY, after, ask, conversation
+from tests.fakes.openai_server import Answer as Scripted
 from tests.fakes.openai_server import Body, Call, Fail, Say, choices
 
 # --- a request ---
@@ -67,7 +68,8 @@ async def test_what_an_endpoint_refuses_is_left_out_or_named_otherwise_from_then
         "'max_completion_tokens' instead.",
         "Unsupported value: 'temperature' does not support 0.2.",
     )
-    script = [*(Fail(400, {"message": said}) for said in complaints), Say("One."), Say("Two.")]
+    refusals = [Fail(400, {"message": said}) for said in complaints]
+    script: list[Scripted] = [*refusals, Say("One."), Say("Two.")]
     request = replace(HELLO, affinity="abc", max_tokens=9, temperature=0.2)
     async with conversation(CHAT, *script, provider="azure") as (server, model):
         assert (await ask(model, request)).text == "One."
@@ -258,7 +260,7 @@ def test_a_call_whose_arguments_have_no_end_is_none() -> None:
 TWO_CALLS = (Call("look", "{}", "c1"), Call("look", '{"at": 2}', "c2"))
 THINKING = Say("One moment.", TWO_CALLS, reasoning="I should look.")
 DETAIL = {"type": "reasoning.text", "index": 0, "text": "I should look.", "signature": None}
-WANTED = {
+WANTED: dict[str, dict[str, Any]] = {
     "deepseek": {TEXT: "I should look."},
     "openrouter": {DETAILS: [DETAIL]},
     "gemini": {SIGNATURES: {"google": {"thought_signature": "signed-look"}}},

@@ -155,7 +155,8 @@ async def test_a_window_that_is_known_or_that_nobody_says_is_not_asked_for() -> 
 
 
 def test_a_window_that_is_not_there_is_none() -> None:
-    for answer in (None, [], {"data": 5}, {"data": [{"id": "b", "n": 5}]}, "text"):
+    answers: tuple[object, ...] = (None, [], {"data": 5}, {"data": [{"id": "b", "n": 5}]}, "text")
+    for answer in answers:
         assert find_window(answer, ("data", "n"), "a") == 0
 
 
@@ -189,7 +190,8 @@ def test_a_loaded_model_runs_with_the_window_that_is_reported() -> None:
     assert {name: window_of_loaded(loaded, Endpoint(name)) for name in windows} == windows
     lengths: tuple[Any, ...] = (True, -5, 10**30)
     odd = [{"models": [{"name": "a:1", "context_length": length}]} for length in lengths]
-    for answer in (*odd, {"models": "none"}, [], None):
+    answers: tuple[object, ...] = (*odd, {"models": "none"}, [], None)
+    for answer in answers:
         assert window_of_loaded(answer, Endpoint("a:1")) == 0
 
 

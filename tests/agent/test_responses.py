@@ -19,7 +19,7 @@ from agent.models.responses_request import to_body
 from memory.messages import NOTHING_BESIDE, Beside, Message, ToolCall
 from tests.agent.endpoints import HELLO_WITH_TOOL, RESPONSES, after, ask, conversation
 from tests.fakes.openai_responses import refusal, seal
-from tests.fakes.openai_server import Body, Call, Fail, OpenAIServer, Say
+from tests.fakes.openai_server import Answer, Body, Call, Fail, OpenAIServer, Say
 
 
 async def test_nothing_is_stored_and_thoughts_are_asked_for_sealed() -> None:
@@ -62,9 +62,9 @@ async def test_nothing_is_stored_and_thoughts_are_asked_for_sealed() -> None:
 async def test_usage_has_what_was_cached_and_what_was_thought() -> None:
     async with conversation(RESPONSES, Say("Hi.", reasoning="Hm, " * 20)) as (_, model):
         reply = await ask(model, HELLO_WITH_TOOL)
-        prompt = reply.usage.prompt
-    assert reply.usage == Usage(prompt, reply.usage.completion, reasoning=20)
-    assert prompt > 0
+    assert reply.usage
+    assert reply.usage == Usage(reply.usage.prompt, reply.usage.completion, reasoning=20)
+    assert reply.usage.prompt > 0
 
 
 async def test_thoughts_go_back_sealed_in_front_of_the_calls_that_they_led_to() -> None:
@@ -98,9 +98,10 @@ async def test_parameters_that_are_refused_are_left_out_for_good() -> None:
         "include": "Encrypted content is not supported with this model.",
         "reasoning": "Unsupported parameter: 'reasoning.effort' is not supported.",
     }
-    script = [*(Fail(400, {"message": said}) for said in complaints.values()), *[Say("Hi.")] * 2]
-    settings = {"effort": "low", "temperature": 0.5}
-    async with conversation(RESPONSES, *script, **settings) as (server, model):
+    refusals = [Fail(400, {"message": said}) for said in complaints.values()]
+    script: list[Answer] = [*refusals, Say("Hi."), Say("Hi.")]
+    more: dict[str, Any] = {"effort": "low", "temperature": 0.5}
+    async with conversation(RESPONSES, *script, **more) as (server, model):
         await ask(model)
         await ask(model)
         left = [[name for name in complaints if name in one.body] for one in server.requests]

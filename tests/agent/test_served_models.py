@@ -115,7 +115,7 @@ async def test_many_conversations_ask_at_once(protocol: Protocol[Any]) -> None:
 
 @each_sdk
 async def test_a_passing_failure_is_tried_again(protocol: Protocol[Any]) -> None:
-    script = [
+    script: list[Answer] = [
         *(Fail(429, {"message": "busy"}), Fail(503, {"message": "busy"}), Say("There.")),
         *(Fail(500, {"message": "oops"}), Fail(429, {"message": "busy"}), Say("Again.")),
     ]
@@ -152,7 +152,7 @@ async def test_a_wait_for_a_retry_is_as_long_as_asked_for_and_ends_when_it_is_ca
 async def test_cancelling_ends_the_request_on_the_wire_and_the_model_can_be_asked_again(
     protocol: Protocol[Any], is_later: bool
 ) -> None:
-    script = [Hang(), Hang("Once upon"), Say("Again.")]
+    script: list[Answer] = [Hang(), Hang("Once upon"), Say("Again.")]
     async with conversation(protocol, *script, is_later=is_later) as (server, model):
         asking = asyncio.create_task(ask(model))
         await server.reached.acquire()
@@ -202,7 +202,7 @@ REFUSALS: list[tuple[Fail, type[ModelError], str]] = [
 @each_protocol
 async def test_refusals_say_what_to_do_and_the_next_message_works(protocol: Protocol[Any]) -> None:
     """Refusals of first requests, provider by provider, are in test_provider_errors.py."""
-    script = [*(answer for answer, _, _ in REFUSALS), Say("Fine.")]
+    script: list[Answer] = [*(answer for answer, _, _ in REFUSALS), Say("Fine.")]
     async with conversation(protocol, *script, is_later=True) as (_, model):
         for answer, kind, words in REFUSALS:
             error = await failure(model)

@@ -21,7 +21,7 @@ from agent.models import wire
 from agent.models.base import ModelError
 from agent.models.served import EndpointModel
 from tests.agent.endpoints import CHAT, CLAUDE, HELLO, Protocol, ask, conversation
-from tests.fakes.openai_server import Fail, Say
+from tests.fakes.openai_server import Answer, Fail, Say
 from tests.waiting import PATIENCE
 
 ANSWER = json.dumps({"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]})
@@ -128,7 +128,7 @@ async def test_a_request_with_a_header_of_its_own_is_no_pattern_for_others() -> 
 
 
 async def test_a_later_request_that_fails_is_sent_no_more_often_than_the_sdk_would() -> None:
-    script = [*[Fail(503, {"message": "busy"})] * 3, Say("Two.")]
+    script: list[Answer] = [*[Fail(503, {"message": "busy"})] * 3, Say("Two.")]
     async with conversation(CHAT, *script, is_later=True, max_retries=2) as (server, model):
         with pytest.raises(ModelError, match="503"):
             await ask(model)

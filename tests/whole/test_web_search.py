@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.fakes.openai_server import Call, Say, Script
+from tests.fakes.openai_server import Call, Say
 from tests.fakes.search_servers import KEY, SearchServer, searching
 from tests.whole.testbot import TestBot, run_bot
 
@@ -32,7 +32,7 @@ def settings(server: SearchServer, provider: str, approve: str = "never", **more
     return {"tools": {"web_search": search, "approve": approve}}
 
 
-def script(*queries: str) -> Script:
+def script(*queries: str) -> list[Say]:
     calls = [
         Call("web_search", json.dumps({"query": one}), f"c{n}") for n, one in enumerate(queries)
     ]
@@ -124,7 +124,7 @@ NOTHING: list[tuple[Callable[[], web.StreamResponse], str]] = [
 
 
 async def test_an_answer_that_is_none_is_a_sentence(tmp_path: Path, server: SearchServer) -> None:
-    searches = [*script("tea")] * (len(NOTHING) + 1)
+    searches = script("tea") * (len(NOTHING) + 1)
     async with run_bot(tmp_path, searches, settings(server, "searxng")) as bot:
         for server.answer, sentence in NOTHING:
             assert (await bot.says("Search")).text == "Here you are."
