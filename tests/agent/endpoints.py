@@ -25,6 +25,7 @@ TOOL = {
     "type": "function",
     "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}},
 }
+BARE_TOOL = {"type": "function", "function": {"name": "act", "parameters": {"type": "object"}}}
 HELLO = ModelRequest([{"role": "user", "content": "Hello?"}])
 HELLO_WITH_TOOL = ModelRequest(HELLO.messages, [TOOL])
 

@@ -17,6 +17,7 @@ from agent.models.anthropic_request import LONGEST_REPLY, to_body, to_neutral
 from agent.models.base import ContextOverflow, ModelReply, ModelRequest
 from memory.messages import NOTHING_BESIDE, ToolCall
 from tests.agent.endpoints import (
+    BARE_TOOL,
     CLAUDE,
     HELLO,
     HELLO_WITH_TOOL,
@@ -43,7 +44,7 @@ def body_of(server: AnthropicServer, index: int = -1) -> dict[str, Any]:
 
 async def test_a_request_is_what_the_api_wants_and_nothing_else() -> None:
     system = {"role": "system", "content": "Be brief."}
-    request = ModelRequest([system, user("Hello?")], [TOOL], temperature=0.3)
+    request = ModelRequest([system, user("Hello?")], [TOOL, BARE_TOOL], temperature=0.3)
     async with conversation(CLAUDE, Say("Yes.")) as (server, model):
         await ask(model, request)
         headers, body = server.requests[0].headers, body_of(server)
@@ -57,7 +58,10 @@ async def test_a_request_is_what_the_api_wants_and_nothing_else() -> None:
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "Hello?", **marked}]},
         ],
-        "tools": [{"name": "look", "description": "Look.", "input_schema": {"type": "object"}}],
+        "tools": [
+            {"name": "look", "description": "Look.", "input_schema": {"type": "object"}},
+            {"name": "act", "input_schema": {"type": "object"}},
+        ],
     }
 
 
@@ -243,6 +247,13 @@ EVENTS = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+def test_a_piece_of_a_block_that_never_began_is_none() -> None:
+    answer = AnthropicAnswer()
+    delta = {"type": "text_delta", "text": "Hm."}
+    assert answer.add({"type": "content_block_delta", "index": 7, "delta": delta}) == ""
+    assert answer.text == ""
 
 
 @settings(max_examples=50)

@@ -105,6 +105,8 @@ def test_usage_tells_what_was_cached_and_thought(reported: dict[str, Any], usage
     answer = Answer()
     answer.add({"usage": {"prompt_tokens": 70, "completion_tokens": 30, **reported}})
     assert answer.reply("m").usage == usage
+    answer.add({"usage": "none"})
+    assert answer.reply("m").usage == usage, "what is no usage changes nothing"
 
 
 async def test_usage_comes_at_the_end_of_a_stream() -> None:

@@ -17,7 +17,15 @@ from agent.models.providers import PROVIDERS
 from agent.models.responses_answer import ResponsesAnswer, read_layout
 from agent.models.responses_request import to_body
 from memory.messages import NOTHING_BESIDE, Beside, Message, ToolCall
-from tests.agent.endpoints import HELLO_WITH_TOOL, RESPONSES, after, ask, conversation
+from tests.agent.endpoints import (
+    BARE_TOOL,
+    HELLO_WITH_TOOL,
+    RESPONSES,
+    TOOL,
+    after,
+    ask,
+    conversation,
+)
 from tests.fakes.openai_responses import refusal, seal
 from tests.fakes.openai_server import Answer, Body, Call, Fail, OpenAIServer, Say
 
@@ -25,6 +33,7 @@ from tests.fakes.openai_server import Answer, Body, Call, Fail, OpenAIServer, Sa
 async def test_nothing_is_stored_and_thoughts_are_asked_for_sealed() -> None:
     wanted = replace(
         HELLO_WITH_TOOL,
+        tools=[TOOL, BARE_TOOL],
         max_tokens=5,
         schema={"type": "object"},
         parameters={"tool_choice": "required", "parallel_tool_calls": False, "seed": 7},
@@ -54,7 +63,13 @@ async def test_nothing_is_stored_and_thoughts_are_asked_for_sealed() -> None:
                 "description": "Look.",
                 "parameters": {"type": "object", "properties": {}},
                 "strict": False,
-            }
+            },
+            {
+                "type": "function",
+                "name": "act",
+                "parameters": {"type": "object", "properties": {}},
+                "strict": False,
+            },
         ],
     }
 
