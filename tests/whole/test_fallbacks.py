@@ -6,9 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from agent.models import fallback
 from agent.models.base import Usage
 from agent.models.catalogue import cost_of
 from bot.received import key_of
@@ -20,12 +17,6 @@ from tests.whole.testbot import TestBot, run_bot
 HERE = key_of(Address("pipe", "main"))
 OVERLOADED = Fail(500, {"message": "oops"}, {"Retry-After-Ms": "1"})
 SPARE = {"MISTRAL_API_KEY": "mistral-key"}
-
-
-@pytest.fixture(autouse=True)
-def no_breath(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a server that stumbled asked again at once."""
-    monkeypatch.setattr(fallback, "BREATH", 0.0)
 
 
 class Flaky:
