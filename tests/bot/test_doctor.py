@@ -38,7 +38,7 @@ def place(layers: Layers, brain: Brain) -> ModelEndpoint:
 HEALTHY = Probes(sound, place, two_models, lambda: True)
 
 
-class TestBot:
+class Checkup:
     """A configuration and a data folder to be looked at."""
 
     def __init__(self, folder: Path) -> None:
@@ -51,14 +51,14 @@ class TestBot:
 
 
 @pytest.fixture
-def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestBot:
+def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkup:
     pins = tmp_path / "requirements.txt"
     pins.write_text(f"pytest=={pytest.__version__}  # via nothing\n")
     monkeypatch.setattr(doctor, "PINS", pins)
-    return TestBot(tmp_path)
+    return Checkup(tmp_path)
 
 
-async def test_a_new_machine_without_a_key_is_well(bot: TestBot) -> None:
+async def test_a_new_machine_without_a_key_is_well(bot: Checkup) -> None:
     found = await bot.examined()
 
     assert all(finding.is_ok for finding in found.values())
@@ -68,7 +68,7 @@ async def test_a_new_machine_without_a_key_is_well(bot: TestBot) -> None:
     assert not bot.data.exists()
 
 
-async def test_a_database_that_is_damaged_is_named(bot: TestBot) -> None:
+async def test_a_database_that_is_damaged_is_named(bot: Checkup) -> None:
     async def damaged() -> str:
         return "The database is damaged: row 3 is missing from an index."
 
@@ -82,7 +82,7 @@ async def test_a_database_that_is_damaged_is_named(bot: TestBot) -> None:
     )
 
 
-async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: TestBot) -> None:
+async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: Checkup) -> None:
     bot.config.write_text('{"agent_max_steps": 0, "modell": "a"}')
 
     found = await bot.examined(OPENAI_API_KEY="sk-hush")
@@ -91,21 +91,21 @@ async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: TestBot
     assert len(found["settings"].sentence.splitlines()) == 2
 
 
-async def test_without_key_and_embedded_model_nobody_answers(bot: TestBot) -> None:
+async def test_without_key_and_embedded_model_nobody_answers(bot: Checkup) -> None:
     found = await bot.examined(replace(HEALTHY, has_embedded=lambda: False))
 
     assert not found["embedded model"].is_ok
     assert "OPENAI_API_KEY" in found["embedded model"].advice
 
 
-async def test_a_named_model_without_a_key_is_named(bot: TestBot) -> None:
+async def test_a_named_model_without_a_key_is_named(bot: Checkup) -> None:
     found = await bot.examined(PARLEY_MODEL="big")
 
     assert found["key"].sentence == "No key is set, and 'big' needs one."
 
 
 @pytest.mark.parametrize("model", ["auto", "big"])
-async def test_an_endpoint_that_has_the_model_is_well(bot: TestBot, model: str) -> None:
+async def test_an_endpoint_that_has_the_model_is_well(bot: Checkup, model: str) -> None:
     probes = replace(HEALTHY, has_embedded=lambda: False)
 
     found = await bot.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
@@ -114,7 +114,7 @@ async def test_an_endpoint_that_has_the_model_is_well(bot: TestBot, model: str) 
     assert found["endpoint"].sentence == "It answers; models listed: 2."
 
 
-async def test_an_endpoint_without_the_model_says_which_there_are(bot: TestBot) -> None:
+async def test_an_endpoint_without_the_model_says_which_there_are(bot: Checkup) -> None:
     found = await bot.examined(OPENAI_API_KEY="sk-hush", PARLEY_FALLBACK_MODELS="gone")
 
     assert found["endpoint"] == Finding(
@@ -125,7 +125,7 @@ async def test_an_endpoint_without_the_model_says_which_there_are(bot: TestBot) 
     )
 
 
-async def test_an_endpoint_that_refuses_is_quoted(bot: TestBot) -> None:
+async def test_an_endpoint_that_refuses_is_quoted(bot: Checkup) -> None:
     found = await bot.examined(replace(HEALTHY, models=refused), OPENAI_API_KEY="sk-hush")
 
     assert found["endpoint"].sentence == "The endpoint refuses the key; check OPENAI_API_KEY."
@@ -135,7 +135,7 @@ async def test_an_endpoint_that_refuses_is_quoted(bot: TestBot) -> None:
 GROQ = '{"model": "llama", "brain": {"provider": "groq"}}'
 
 
-async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: TestBot) -> None:
+async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: Checkup) -> None:
     bot.config.write_text(GROQ)
 
     without = await bot.examined(OPENAI_API_KEY="sk-another")
@@ -149,7 +149,7 @@ async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: TestBot) -
     assert (await bot.examined(GROQ_API_KEY="k"))["key"].sentence == "GROQ_API_KEY is set."
 
 
-async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: TestBot) -> None:
+async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: Checkup) -> None:
     bot.config.write_text(
         """{"model": "big", "context": {"summary_brain": {"provider": "mistral", "model": "small"}},
         "agents": [{"id": "writer", "brain": {"provider": "deepseek", "model": "gone"}},
@@ -168,7 +168,7 @@ async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: TestBot
     assert found["key of home"] == Finding("key of home", True, "None is set, and none is needed.")
 
 
-async def test_a_provider_that_lists_nothing_is_believed(bot: TestBot) -> None:
+async def test_a_provider_that_lists_nothing_is_believed(bot: Checkup) -> None:
     async def unlisted(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         raise ModelUnlisted("It does not say which models there are.")
 
@@ -190,7 +190,7 @@ async def test_a_provider_that_lists_nothing_is_believed(bot: TestBot) -> None:
     ],
 )
 async def test_a_model_is_known_by_the_name_that_its_provider_takes(
-    bot: TestBot, provider: str, model: str, listed: str
+    bot: Checkup, provider: str, model: str, listed: str
 ) -> None:
     async def one_model(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         return (ListedModel(listed),)
@@ -201,7 +201,7 @@ async def test_a_model_is_known_by_the_name_that_its_provider_takes(
 
 
 async def test_an_endpoint_that_hangs_is_not_waited_for(
-    bot: TestBot, monkeypatch: pytest.MonkeyPatch
+    bot: Checkup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         raise TimeoutError
@@ -253,7 +253,7 @@ def test_the_report_says_what_to_do_and_the_exit_code_agrees() -> None:
     assert (exit_code([good, bad]), exit_code([good])) == (1, 0)
 
 
-async def test_what_mcp_servers_need_is_looked_for(bot: TestBot) -> None:
+async def test_what_mcp_servers_need_is_looked_for(bot: Checkup) -> None:
     assert "MCP servers" not in await bot.examined()
     bot.config.write_text('{"mcp": {"servers": {"a": {"command": "sh"}}}}')
     assert (await bot.examined())["MCP servers"].is_ok
@@ -262,7 +262,7 @@ async def test_what_mcp_servers_need_is_looked_for(bot: TestBot) -> None:
     assert (found.is_ok, found.sentence) == (False, "Programs are missing: a (no-such-program).")
 
 
-async def test_servers_without_the_package_for_them_are_told_of(bot: TestBot) -> None:
+async def test_servers_without_the_package_for_them_are_told_of(bot: Checkup) -> None:
     bot.config.write_text('{"mcp": {"servers": {"a": {"url": "http://127.0.0.1:9/"}}}}')
     settings = SettingsStore(load_layers(bot.config, {})).effective()
     found = doctor.check_servers(settings, lambda package: None)
