@@ -104,14 +104,12 @@ async def test_a_named_model_without_a_key_is_named(bot: Checkup) -> None:
     assert found["key"].sentence == "No key is set, and 'big' needs one."
 
 
-@pytest.mark.parametrize("model", ["auto", "big"])
-async def test_an_endpoint_that_has_the_model_is_well(bot: Checkup, model: str) -> None:
+async def test_an_endpoint_that_has_the_model_is_well(bot: Checkup) -> None:
     probes = replace(HEALTHY, has_embedded=lambda: False)
-
-    found = await bot.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
-
-    assert all(finding.is_ok for finding in found.values())
-    assert found["endpoint"].sentence == "It answers; models listed: 2."
+    for model in ("auto", "big"):
+        found = await bot.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
+        assert all(finding.is_ok for finding in found.values())
+        assert found["endpoint"].sentence == "It answers; models listed: 2."
 
 
 async def test_an_endpoint_without_the_model_says_which_there_are(bot: Checkup) -> None:
@@ -125,11 +123,17 @@ async def test_an_endpoint_without_the_model_says_which_there_are(bot: Checkup) 
     )
 
 
-async def test_an_endpoint_that_refuses_is_quoted(bot: Checkup) -> None:
+async def test_an_endpoint_that_refuses_or_hangs_is_told_of(bot: Checkup) -> None:
     found = await bot.examined(replace(HEALTHY, models=refused), OPENAI_API_KEY="sk-hush")
-
     assert found["endpoint"].sentence == "The endpoint refuses the key; check OPENAI_API_KEY."
     assert "sk-hush" not in report(list(found.values()))
+
+    async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        raise TimeoutError
+
+    hung = replace(HEALTHY, models=hanging)
+    found = await bot.examined(hung, OPENAI_BASE_URL="http://127.0.0.1:1")
+    assert found["endpoint"].sentence == "The endpoint has not answered for 15 seconds."
 
 
 GROQ = '{"model": "llama", "brain": {"provider": "groq"}}'
@@ -182,35 +186,14 @@ async def test_a_provider_that_lists_nothing_is_believed(bot: Checkup) -> None:
     assert found["endpoint"].is_ok
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "listed"),
-    [
-        ("ollama", "llama3.1", "llama3.1:latest"),
-        ("gemini", "models/gemini-2.5-flash", "gemini-2.5-flash"),
-    ],
-)
-async def test_a_model_is_known_by_the_name_that_its_provider_takes(
-    bot: Checkup, provider: str, model: str, listed: str
-) -> None:
-    async def one_model(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-        return (ListedModel(listed),)
+async def test_a_model_is_known_by_the_name_that_its_provider_takes(bot: Checkup) -> None:
+    async def listed(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        return (ListedModel("llama3.1:latest"), ListedModel("gemini-2.5-flash"))
 
-    bot.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
-    found = await bot.examined(replace(HEALTHY, models=one_model), GEMINI_API_KEY="k")
-    assert found["endpoint"].is_ok
-
-
-async def test_an_endpoint_that_hangs_is_not_waited_for(
-    bot: Checkup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-        raise TimeoutError
-
-    found = await bot.examined(
-        replace(HEALTHY, models=hanging), OPENAI_BASE_URL="http://127.0.0.1:1"
-    )
-
-    assert found["endpoint"].sentence == "The endpoint has not answered for 15 seconds."
+    for provider, model in (("ollama", "llama3.1"), ("gemini", "models/gemini-2.5-flash")):
+        bot.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
+        found = await bot.examined(replace(HEALTHY, models=listed), GEMINI_API_KEY="k")
+        assert found["endpoint"].is_ok
 
 
 def test_packages_are_compared_with_what_was_tested() -> None:
@@ -224,21 +207,18 @@ def test_packages_are_compared_with_what_was_tested() -> None:
     assert doctor.find_installed_version("no-such-package-anywhere") is None
 
 
-@pytest.mark.parametrize(("version", "is_ok"), [((3, 10, 9), False), ((3, 11, 0), True)])
-def test_python_is_new_enough_or_not(version: tuple[int, ...], is_ok: bool) -> None:
-    assert doctor.check_python(version).is_ok is is_ok
+def test_python_is_new_enough_or_not() -> None:
+    assert not doctor.check_python((3, 10, 9)).is_ok
+    assert doctor.check_python((3, 11, 0)).is_ok
 
 
-def test_a_data_folder_that_cannot_be_written_is_named() -> None:
+def test_a_data_folder_that_cannot_be_written_or_is_full_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     finding = doctor.check_data_folder(Path("/proc/parley/data"))  # where not even root may write
-
     assert not finding.is_ok
     assert finding.sentence.startswith("/proc cannot be written: ")
-
-
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "LEAST_FREE", 10**18)
-
     assert not doctor.check_data_folder(tmp_path).is_ok
     assert os.listdir(tmp_path) == []
 
