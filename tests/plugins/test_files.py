@@ -5,9 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -107,11 +108,15 @@ async def test_a_page_says_where_to_read_on_and_is_bounded_in_characters_too(
 async def test_a_line_behind_millions_of_empty_ones_is_read_without_reading_each(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[bytes] = []
+    read: list[str] = []
     lines = files._lines
-    monkeypatch.setattr(
-        files, "_lines", lambda file: (read.append(one) or one for one in lines(file))
-    )
+
+    def counted(file: BinaryIO) -> Iterator[str]:
+        for line in lines(file):
+            read.append(line)
+            yield line
+
+    monkeypatch.setattr(files, "_lines", counted)
     put(root, "empty.log", b"\n" * 6_000_000 + b"the last\n")
     assert await run("read_file", path="empty.log", offset=6_000_001) == "the last"
     assert "before line 7,000,000" in await run("read_file", path="empty.log", offset=7_000_000)
