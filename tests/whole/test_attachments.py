@@ -201,7 +201,8 @@ async def test_what_leaves_is_in_the_summary_and_in_the_offloaded_context(tmp_pa
         await bot.app.conversations.settle()
         summaries = [r for r in bot.server.requests if "Summarise" in str(r.body["messages"][0])]
         asked = str(summaries[0].body["messages"])
-    assert f"user: Look! [file: My_voice.ogg, {name_of(VOICE, '.ogg')}, 1 kB] [image]" in asked
+    assert "user: Look!" in asked
+    assert f"[file: My_voice.ogg, {name_of(VOICE, '.ogg')}, 1 kB] [image]" in asked
     line = next((tmp_path / AUDIENCE).glob("sessions/*/context.jsonl")).read_text()
     assert f'"images":["{name_of(PHOTO, ".png")}"]' in line
     assert f'"files":["{name_of(VOICE, ".ogg")}"]' in line
