@@ -14,9 +14,10 @@ from openai import _base_client
 from bot.alerts import QUIET
 from bot.assembly import assemble
 from bot.settings import SettingsStore, load_layers
+from channels import retry
 from channels.base import Bot, ChannelError
+from channels.kit import health
 from channels.message import Outbound
-from channels.retry import TROUBLE
 from channels.telegram import Rhythm, telegram_channel
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
 from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
@@ -217,11 +218,13 @@ async def test_the_owner_hears_too_when_one_that_was_out_of_reach_is_down_for_go
         await asyncio.wait_for(task, PATIENCE)  # whose end is that of the other channel
 
 
-@pytest.mark.parametrize("tries_before", [0, TROUBLE + 2])
+@pytest.mark.parametrize("tries_before", [0, 4])
 async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_while(
-    tmp_path: Path, tries_before: int
+    tmp_path: Path, tries_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one who writes only when the bot has long been trying; each hears of it once."""
+    for module in (retry, health):
+        monkeypatch.setattr(module, "TROUBLE", 2)
     slept, has_tried, is_known, goes_on = 0, asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def sleep(_: float) -> None:
@@ -230,7 +233,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
         if slept > tries_before:
             has_tried.set()
             await is_known.wait()
-        if slept > tries_before + 2 * TROUBLE:
+        if slept > tries_before + 4:
             goes_on.set()
             await asyncio.Event().wait()
 
