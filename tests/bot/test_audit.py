@@ -228,10 +228,11 @@ def test_a_terminal_that_lacks_letters_gets_the_others(
     folder = tmp_path / "\u6f22"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    written = io.BytesIO()
+    terminal = io.TextIOWrapper(written, encoding="ascii", write_through=True)
     monkeypatch.setattr(sys, "stdout", terminal)
     main(["--config", str(folder / "config.json"), "--data", str(folder / "data"), "doctor"])
-    assert b"\\u6f22" in terminal.buffer.getvalue()  # type: ignore[attr-defined]
+    assert b"\\u6f22" in written.getvalue()
 
 
 def test_a_broken_installation_gets_a_sentence(

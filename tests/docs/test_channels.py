@@ -33,14 +33,21 @@ def echo(request: Received) -> Answer:
     return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
+async def until_written(file: Path, words: str, after: str = "") -> str:
+    """Return what is in a file once it has these words, behind others."""
+
+    def written() -> str:
+        text = file.read_text() if file.exists() else ""
+        return text if words in text[text.find(after) + len(after) :] else ""
+
+    return await until(written)
+
+
 async def test_the_channel_on_the_page_answers_each_line_once(tmp_path: Path) -> None:
     """What it does after a kill is tested with all channels (tests/channels/contract)."""
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **set_up(tmp_path)}))
     questions, answers = tmp_path / "letters/questions.txt", tmp_path / "letters/answers.txt"
-
-    def written(words: str) -> bool:
-        return answers.exists() and words in answers.read_text()
 
     def ask(text: str) -> None:
         with questions.open("a") as file:
@@ -56,16 +63,14 @@ async def test_the_channel_on_the_page_answers_each_line_once(tmp_path: Path) ->
         app = await assemble(layers, tmp_path / "data", [pipe, *letters])
         running = asyncio.create_task(app.run(until="pipe"))
         ask("Hello!\nHalf a li")
-        await until(lambda: written("Hello!"))
-        assert answers.read_text() == "re: Hello!\n\n"
+        assert await until_written(answers, "Hello!") == "re: Hello!\n\n"
         ask("ne\n")
-        await until(lambda: written("re: Half a line"))
+        await until_written(answers, "re: Half a line")
         ask("/context\n")
-        await until(lambda: written("to choose"))
-        shown = answers.read_text()
+        shown = await until_written(answers, "to choose")
         assert shown.startswith("re: Hello!\n\nre: Half a line\n\n")
         ask("1\n")  # the details
-        await until(lambda: "turn" in answers.read_text().removeprefix(shown))
+        await until_written(answers, "turn", after="to choose.")
         pipe.leave()
         await running
     assert len(endpoint.requests) == 2, "a choice never reaches the model"
