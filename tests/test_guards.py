@@ -98,7 +98,7 @@ STILL_SLEEPING = {
 
 
 BINDING = ("bind", "start_server", "create_server", "TCPSite", "run_app")
-LOOKED_FOR = re.compile(rf"\b(sleep|{'|'.join(BINDING)})\(")
+LOOKED_FOR = re.compile(rf"\bsleep\((?!0\))|\b({'|'.join(BINDING)})\(")
 
 
 @cache

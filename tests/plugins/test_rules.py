@@ -529,7 +529,7 @@ RULES = st.lists(st.tuples(EVENTS, CONDITIONS, ACTIONS, st.integers(0, 2)), max_
 )
 
 
-async def test_no_sequence_of_events_makes_the_oneraise_or_loop(lodge: Lodge) -> None:
+async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(lodge: Lodge) -> None:
     for number in range(4):
         await lodge.says(f"Question {number}")
     talk = await lodge.conversation()
