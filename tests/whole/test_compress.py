@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Hang, Received, Say
-from tests.points.wire import answered, asks, compactions, data, events, settle, summarised
+from tests.whole.requests import answered, asks, compactions, data, events, settle, summaries
 from tests.whole.test_access import OWNER, afar, befriended
 from tests.whole.testbot import TestBot, run_bot
 
@@ -89,7 +89,7 @@ async def test_where_nothing_may_leave_it_is_no_event_and_costs_nothing(tmp_path
         said = await compress(bot, low)
         assert "the system prompt and the tools alone fill" in said
         assert not await events(bot, "compact")
-        assert not summarised(bot)
+        assert not summaries(bot)
 
 
 async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
         await talk(bot, 8)
         await compress(bot, LOW)
         assert (await compress(bot, LOW)).startswith("There is nothing to compress")
-        assert len(summarised(bot)) == 1
+        assert len(summaries(bot)) == 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ async def test_each_one_off_setting_is_checked_as_config_does(tmp_path: Path) ->
         await talk(bot, 8)
         for config, told in UNFIT:
             assert told in await compress(bot, LOW | config)
-        assert not summarised(bot)
+        assert not summaries(bot)
         typed = (await bot.says("/config context.trigger_ratio 0.95")).text
         assert await compress(bot, {"trigger_ratio": 0.95}) == typed
 

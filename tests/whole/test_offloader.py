@@ -10,7 +10,15 @@ import pytest
 
 from memory.record import offload
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.points.wire import answered, audience, compactions, events, results, settle, with_plugin
+from tests.whole.requests import (
+    answered,
+    audience,
+    compactions,
+    events,
+    results,
+    settle,
+    with_plugin,
+)
 from tests.whole.testbot import TestBot, run_bot
 
 SHELF = """

@@ -15,7 +15,7 @@ from memory.context.meter import Meter
 from memory.context.strategies import STRATEGIES
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.points.wire import answered, results
+from tests.whole.requests import answered, results
 from tests.whole.testbot import run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")

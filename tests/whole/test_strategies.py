@@ -7,7 +7,7 @@ from pathlib import Path
 
 from channels.base import Activity, Delta
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.points.scene import answering, steps, whole
+from tests.whole.requests import answering, steps, whole
 from tests.whole.testbot import run_bot
 
 SLIM = {"context": {"strategy": "slim", "fold_turns": 1, "full_turns": 1}}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.points.wire import data, events, results, with_plugin
 from tests.whole.process import talking
+from tests.whole.requests import data, events, results, with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 PAGES = '''
