@@ -264,6 +264,22 @@ async def test_a_log_that_is_too_long_rolls_up_into_one_block_but_for_its_newest
     assert "They did 1 to 10." in notes[0]
 
 
+async def test_a_roll_up_without_a_model_loses_no_word(lodge: Lodge) -> None:
+    lodge.limit(fold_turns=2, max_terse_entries=2, full_turns=1)
+    lodge.summarizer.answer = lambda request: ""
+    for number in range(1, 9):
+        turn = await (await lodge.conversation()).turns.open(f"question {number}")
+        view = await turn.fit(FRAME)
+        line = " ".join(f"word{number}x{n}" for n in range(60))
+        await turn.record(Message("assistant", f"reply {number}", terse=line))
+        await lodge.settle()
+    memory = (await lodge.conversation()).memory
+    notes = "\n".join([n.text for day in await memory.days() for n in await memory.notes(day)])
+    assert "word1x0" in notes, "the first line was rolled up"
+    known = notes + str(sent(view))
+    assert [w for n in range(1, 8) for x in range(60) if (w := f"word{n}x{x}") not in known] == []
+
+
 async def test_a_rolled_up_block_that_was_prepared_comes_with_its_fold(lodge: Lodge) -> None:
     lodge.limit(fold_turns=4, max_terse_entries=10)
     for number in range(1, 17):

@@ -164,6 +164,16 @@ async def test_five_or_more_turns_over_the_budget_lose_their_first_half(lodge: L
     assert numbers(view) == [4, 5, 6, 7]
 
 
+async def test_fewer_than_five_turns_that_a_halving_left_are_squeezed(lodge: Lodge) -> None:
+    for count in range(1, 7):
+        await lodge.says(f"question {count}", ["word " * 700], reply=f"reply {count}")
+    lodge.limit(max_tokens=2_000)
+    (view,) = await lodge.says("and now?")
+    assert texts(view) == [
+        "question 4", "reply 4", "question 5", "reply 5", "question 6", "reply 6", "and now?",
+    ]  # fmt: skip
+
+
 async def test_a_lower_limit_holds_from_the_next_step_on_in_the_turn_that_runs(
     lodge: Lodge,
 ) -> None:
@@ -294,7 +304,12 @@ async def test_an_extract_serves_where_the_model_gives_no_good_summary(
     assert "- t1: question 0 → Yes." in texts(view)[0]
 
 
-async def test_a_restart_restores_the_last_turns_as_text_and_can_be_undone(lodge: Lodge) -> None:
+@pytest.mark.parametrize(("max_turns", "restored"), [(20, 3), (30, 5)])
+async def test_a_restart_restores_the_last_turns_as_text_and_can_be_undone(
+    lodge: Lodge, max_turns: int, restored: int
+) -> None:
+    """CowAgent's formula: a sixth of the limit, and three at least."""
+    lodge.limit(max_turns=max_turns)
     for count in range(10):
         await lodge.says(f"question {count}", ["a result"])
     before = (await lodge.conversation()).context.view().to_wire(lodge.frame)
@@ -302,8 +317,8 @@ async def test_a_restart_restores_the_last_turns_as_text_and_can_be_undone(lodge
     await lodge.restart()
     conversation = await lodge.conversation()
     assert texts(conversation.context.view()) == [
-        "question 7", "Yes.", "question 8", "Yes.", "question 9", "Yes.",
-    ]  # fmt: skip
+        text for count in range(10 - restored, 10) for text in (f"question {count}", "Yes.")
+    ]
     await lodge.settle()
     await conversation.editor.undo()
     assert conversation.context.view().to_wire(lodge.frame) == before
@@ -331,6 +346,13 @@ async def test_a_result_over_its_limit_is_cut_on_arrival_word_for_word(lodge: Lo
     assert turn.entries[2].message.text == "word " * 1_000, "the transcript has all of it"
 
 
+@pytest.mark.parametrize("length", [200, 201])
+async def test_a_result_of_exactly_the_limit_is_not_cut(lodge: Lodge, length: int) -> None:
+    lodge.limit(tool_result_limit=200)
+    _, view = await lodge.says("look", [" word" * length])  # a token each
+    assert (texts(view)[2] == " word" * length) == (length == 200)
+
+
 async def test_a_message_of_200_kilobytes_is_clipped_when_nothing_else_makes_it_fit(
     lodge: Lodge,
 ) -> None:
@@ -338,7 +360,7 @@ async def test_a_message_of_200_kilobytes_is_clipped_when_nothing_else_makes_it_
     for count in range(3):
         await lodge.says(f"question {count}")
     (view,) = await lodge.says("start " + "word " * 40_000 + "end")
-    assert view.tokens <= lodge.limits.ceiling
+    assert 0.9 * lodge.limits.ceiling < view.tokens <= lodge.limits.ceiling
     assert texts(view)[-1].startswith("start ")
     assert texts(view)[-1].endswith("end")
     assert "characters left out here" in texts(view)[-1]
