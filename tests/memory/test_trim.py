@@ -93,6 +93,26 @@ async def test_the_next_summary_continues_the_one_before(lodge: Lodge) -> None:
         assert f"S{index}." in request.text
 
 
+async def test_a_summary_that_a_crash_cut_short_continues_the_edited_one(lodge: Lodge) -> None:
+    for count in range(3):
+        await lodge.says(f"question {count} " + "word " * 20)
+    conversation = await lodge.conversation()
+    await conversation.compactor.compact_for_person()
+    await conversation.summary.edit("My own words.")
+    for count in range(6):
+        await lodge.says(f"question {count}")
+    lodge.summarizer.gate = asyncio.Event()
+    await conversation.compactor.free()
+    await lodge.close()
+    lodge.summarizer.gate = None
+    before = len(lodge.summarizer.requests)
+    await lodge.open()
+    await lodge.settle()
+    (request,) = lodge.summarizer.requests[before:]
+    assert "My own words." in request.text
+    assert "They talked." not in request.text
+
+
 async def test_two_limits_in_one_pass_make_one_event_and_one_summary(lodge: Lodge) -> None:
     for count in range(20):
         await lodge.says("word " * 300 + str(count))

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Hang, Received, Say
-from tests.whole.requests import answered, asks, compactions, data, events, settle, summaries
+from tests.whole.requests import (
+    answered,
+    answering,
+    asks,
+    compactions,
+    data,
+    events,
+    settle,
+    summaries,
+)
 from tests.whole.test_access import OWNER, afar, befriended
 from tests.whole.testbot import TestBot, run_bot
 
@@ -40,17 +49,42 @@ async def in_play(bot: TestBot) -> list[str]:
     return list((await data(bot, "/context json"))["turns"])
 
 
-async def test_it_works_under_every_strategy(tmp_path: Path) -> None:
-    for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs"):
-        folder = tmp_path / strategy
-        folder.mkdir()
-        context = {"max_tokens": 32_000, "strategy": strategy, "full_turns": 8}
-        async with run_bot(folder, in_fields, {"context": context}) as bot:
-            await talk(bot, 8)
-            said = await compress(bot, LOW)
-            await bot.says("And now?")
-            assert "# Next steps" in json.dumps(answered(bot)[-1]["messages"]), strategy
-        assert said.startswith("Compacted t1"), strategy
+@pytest.mark.parametrize("strategy", ["slim", "full", "summarize"])
+async def test_it_works_whatever_the_strategy(tmp_path: Path, strategy: str) -> None:
+    context = {"max_tokens": 32_000, "strategy": strategy, "full_turns": 8}
+    async with run_bot(tmp_path, in_fields, {"context": context}) as bot:
+        await talk(bot, 8)
+        said = await compress(bot, LOW)
+        await bot.says("And now?")
+        assert "# Next steps" in json.dumps(answered(bot)[-1]["messages"])
+    assert said.startswith("Compacted t1")
+
+
+async def test_below_the_threshold_it_does_nothing_and_says_the_sizes(tmp_path: Path) -> None:
+    settings = {"context": {"strategy": "structured", "max_tokens": 32_000}}
+    async with run_bot(tmp_path, in_fields, settings) as bot:
+        await talk(bot, 2)
+        assert "25.6k" in await compress(bot), "80 % of 32,000 is the threshold"
+        assert not await compactions(bot)
+        assert not summaries(bot)
+
+
+async def test_it_obeys_a_one_off_prompt_schema_and_template(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "string"}}}
+    own = {
+        "compression_prompt": "Say only how many.",
+        "summary_schema": schema,
+        "summary_template": "The total is: {total}",
+    }
+    script = answering(lambda _: Say("Yes. " * 400), '{"total": "Eight."}')
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await talk(bot, 8)
+        await compress(bot, LOW | own)
+        await bot.says("And now?")
+        (paid,) = summaries(bot)
+        assert "The total is: Eight." in json.dumps(answered(bot)[-1]["messages"])
+    assert "Say only how many." in json.dumps(paid.body["messages"])
+    assert list(paid.body["response_format"]["json_schema"]["schema"]["properties"]) == ["total"]
 
 
 async def test_it_can_be_called_while_a_turn_runs_which_stays(tmp_path: Path) -> None:
@@ -102,7 +136,7 @@ async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", "0.5", '"trigger_ratio"', "trigger_ratio=0.5", "[" * 5_000, '{"trigger_ratio": }'],
+    ["[]", "trigger_ratio=0.5", "[" * 5_000],
 )
 async def test_what_is_no_object_is_refused_with_an_example(tmp_path: Path, text: str) -> None:
     async with run_bot(tmp_path, in_fields, SETTINGS) as bot:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.process import talking
+from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.requests import data, events, results, with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
@@ -146,28 +145,6 @@ async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
     ]
     assert kinds == ["stub", "compact"]
     assert "old tool results become stubs first" in limits
-
-
-async def test_stubs_and_their_undo_outlive_a_kill_9(tmp_path: Path) -> None:
-    async with OpenAIServer(script) as endpoint:
-        async with talking(tmp_path, endpoint, STUBS) as bot:
-            for number in (300, 301, 302):
-                await bot.says(f"Please count to {number}")
-            await bot.says("Thanks")
-            await bot.kill()
-        before = results(endpoint.requests[-1].body)
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("And?")
-            after = results(endpoint.requests[-1].body)
-            await bot.says("/context undo", id="u1")
-            await bot.says("/context undo", id="u2")
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("And now?")
-            undone = results(endpoint.requests[-1].body)
-    assert before == after
-    assert [text.startswith("[put away") for text in before] == [True, True, False]
-    assert [text.startswith("[put away") for text in undone] == [False] * 3
 
 
 async def test_a_branch_reads_the_stubs_of_what_it_shares(tmp_path: Path) -> None:
