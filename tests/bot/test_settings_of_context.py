@@ -60,9 +60,7 @@ def refused(taken: Taken, written: str, **environ: str) -> str:
     ("name", "written", "value"),
     [
         ("compression_trigger", "0.0", 0.0),
-        ("compression_trigger", "0.049", 0.049),
         ("summary_max_tokens", "1", 1),
-        ("auto_compact", "no", False),
         ("auto_compact", "On", True),
     ],
 )
@@ -79,10 +77,10 @@ def test_no_brain_for_summaries_is_written_as_null_or_nothing(taken: Taken, writ
     assert context.summary_brain == Settings().context.summary_brain
 
 
-@pytest.mark.parametrize("ratio", ["1.01", "-0.1"])
-def test_a_ratio_that_is_none_is_refused(taken: Taken, ratio: str) -> None:
-    said = refused(taken, f"{BLOCK}    compression_trigger: {ratio}\n")
-    assert "compression_trigger" in said
+def test_a_ratio_that_is_none_is_refused(taken: Taken) -> None:
+    for ratio in ("1.01", "-0.1"):
+        said = refused(taken, f"{BLOCK}    compression_trigger: {ratio}\n")
+        assert "compression_trigger" in said
 
 
 def test_a_brain_for_summaries_may_have_a_context_with_a_brain_of_its_own(taken: Taken) -> None:

@@ -391,7 +391,6 @@ async def returns(reference: Any) -> Any:
         lambda: fails(SystemExit(1)),
         lambda: fails(asyncio.CancelledError()),
         lambda: asyncio.Event().wait(),
-        lambda: returns(None),
         lambda: returns(7),
         lambda: returns("a\nb"),
         lambda: returns("</system-reminder>"),

@@ -134,14 +134,6 @@ async def test_the_system_note_tells_of_tools_and_the_last_five_calls(lodge: Lod
     assert text.count("- look({})") == 5
 
 
-async def test_the_note_is_replayed_after_a_restart_byte_for_byte(lodge: Lodge) -> None:
-    conversation = await filled(lodge)
-    await compacted(lodge)
-    before = sent(conversation.context.view())
-    await lodge.restart()
-    assert sent((await lodge.conversation()).context.view()) == before
-
-
 async def test_models_that_allow_one_system_message_get_one(lodge: Lodge) -> None:
     lodge.limit(merge_system=True)
     conversation = await filled(lodge)

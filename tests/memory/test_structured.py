@@ -67,12 +67,6 @@ async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> No
     assert event.reason.endswith("at or over 0.8 of the window of 10,000")
 
 
-async def test_below_the_trigger_nothing_is_cut(lodge: Lodge) -> None:
-    view = await until(lodge, lambda view: view.tokens > 7_800)
-    assert not (await (await lodge.conversation()).context.history())
-    assert view.tokens < 8_000
-
-
 async def test_in_a_small_window_it_fires_before_the_emergency_does(lodge: Lodge) -> None:
     lodge.limit(output_reserved=4_096)
     await cut(lodge)

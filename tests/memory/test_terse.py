@@ -20,11 +20,9 @@ def test_the_documents_own_example() -> None:
     ("text", "shown", "line"),
     [
         ("No tag at all.", "No tag at all.", ""),
-        ("Done.\n<TERSE>did it</Terse>", "Done.", "did it"),
-        ("Done. <terse>one\n  two</terse>", "Done.", "one two"),
+        ("Done.\n<TERSE>did\n  it</Terse>", "Done.", "did it"),
         ("A <terse>first</terse> B\n<terse>second</terse>", "A  B", "second"),
         ("<terse>only a tag</terse>", "only a tag", "only a tag"),
-        ("Done.\n<terse>cut off by the leng", "Done.", "cut off by the leng"),
         ("Done.\n<terse>cut off</ter", "Done.", "cut off"),
         ("<terse>never closed", "never closed", ""),
         ("Yes. <terse>lost\n\nA second paragraph.", "Yes. lost\n\nA second paragraph.", ""),
@@ -40,7 +38,6 @@ def test_the_documents_own_example() -> None:
         ("Say ``a ` <terse>`` now", "Say ``a ` <terse>`` now", ""),
         ("It`s done. <terse>did it</terse>\nand `more`", "It`s done. \nand `more`", "did it"),
         ("```<terse>x</terse>```\n<terse>y</terse>", "```<terse>x</terse>```", "y"),
-        ("Done. <terse>did it</terse>\n\n", "Done.", "did it"),
         ("Done.\n<terse", "Done.\n", ""),
     ],
 )

@@ -14,7 +14,6 @@ from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import PATIENCE, TestBot
 
 Json = dict[str, Any]
-STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
 
 
 # --- requests ---

@@ -143,13 +143,10 @@ async def test_an_import_is_in_the_files_too(tmp_path: Path) -> None:
     [
         (file(messages=[USER, REPLY])[:-30], "", "It is not a context.json of Parley's"),
         ('{"a":' * 200_000, "", "It is not a context.json of Parley's"),
-        (file(messages=[USER, {**REPLY, "content": 7}]), "", "at messages[1].content"),
         (file(messages=[USER, REPLY] * 10_001), "", "at messages: tuple should have at most"),
-        (file(messages=[USER, REPLY]), "[" * 200_000, "It is not a context.terse.json"),
         (file(messages=[USER, REPLY]), " " * 16_000_001, "larger than 16 MB"),
-        (file(messages=[USER, REPLY]), file(entries=[{**LINE, "turnId": "t2"}]), "turn 't2'"),
     ],
-    ids=["half", "deep", "type", "many", "nested log", "huge", "turn"],
+    ids=["half", "deep", "many", "huge"],
 )
 async def test_a_bad_file_is_refused_and_nothing_changes(
     tmp_path: Path, whole: str, terse: str, sentence: str

@@ -3,14 +3,13 @@ over the wire, what is paid, and when it is asked for apart all the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory.record.database import Database
-from tests.fakes import openai_server
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -192,34 +191,6 @@ async def test_a_model_of_their_own_is_shown_no_prompt(tmp_path: Path) -> None:
     assert [is_behind(body) for body in asked] == [False]
 
 
-async def test_where_nothing_is_cached_they_are_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(openai_server, "CACHE_FLOOR", 1_000_000)
-    async with run_bot(tmp_path, talker, SIX) as bot:
-        await talk(bot, 7)
-        asked = asked_for_summaries(bot)
-    assert [is_behind(body) for body in asked] == [False]
-
-
-async def test_a_provider_that_never_has_it_at_hand_is_asked_apart_from_then_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some leave tools out of the prompt where none may be called."""
-    cached = openai_server.cached_tokens
-
-    def cached_tokens(prompt: bytes, earlier: Iterable[bytes]) -> int:
-        return 0 if b"Summarise this part" in prompt else cached(prompt, earlier)
-
-    monkeypatch.setattr(openai_server, "cached_tokens", cached_tokens)
-    async with run_bot(tmp_path, talker, SIX) as bot:
-        await talk(bot, 16)
-        asked = asked_for_summaries(bot)
-        paid = await paid_for_summaries(bot)
-    assert [is_behind(body) for body in asked] == [True, True, True, False]
-    assert {cached for _, cached in paid} == {0}
-
-
 async def test_turns_that_were_taken_away_or_pinned_are_in_no_summary(tmp_path: Path) -> None:
     async with run_bot(tmp_path, talker, SIX) as bot:
         await talk(bot, 1)
@@ -233,23 +204,6 @@ async def test_turns_that_were_taken_away_or_pinned_are_in_no_summary(tmp_path: 
     assert not any("Secret" in str(body) for body in asked)
     assert not any("Question 1'" in str(body["messages"]) for body in asked)
     assert "Question 1'" in str(shown)
-
-
-@pytest.mark.parametrize(
-    "change", ["/model gpt-4.1-nano", "/config system_prompt You are Parley, a pirate."]
-)
-async def test_what_no_model_was_sent_like_that_is_summarised_apart(
-    tmp_path: Path, change: str
-) -> None:
-    """Another model's provider has read nothing, and behind another prompt nothing is cached."""
-    async with run_bot(tmp_path, talker, MODEL, models=("gpt-4.1-mini", "gpt-4.1-nano")) as bot:
-        await talk(bot, 4)
-        await bot.says(change)
-        await bot.says("/context compact")
-        await talk(bot, 3, first=5)
-        await bot.says("/context compact")
-        asked = asked_for_summaries(bot)
-    assert [is_behind(body) for body in asked] == [False, True]
 
 
 async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:

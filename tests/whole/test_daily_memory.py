@@ -71,9 +71,7 @@ def no_summaries(request: Received) -> Answer:
     return Fail(400, {"message": "no summaries"})
 
 
-@pytest.mark.parametrize(
-    ("strategy", "is_summarised"), [("truncate", True), ("structured", False), ("trim", False)]
-)
+@pytest.mark.parametrize(("strategy", "is_summarised"), [("truncate", True), ("trim", False)])
 async def test_without_a_summary_500_characters_of_question_and_reply_are_kept(
     tmp_path: Path, strategy: str, is_summarised: bool
 ) -> None:
@@ -158,7 +156,7 @@ async def test_what_an_emergency_wrote_down_goes_when_a_summary_tells_of_it(
     assert not [n for n in range(1, 10) if sum(n in span for span in found) != 1], found
 
 
-@pytest.mark.parametrize("strategy", ["trim", "slim", "truncate"])
+@pytest.mark.parametrize("strategy", ["trim", "slim"])
 async def test_an_emergency_sends_all_messages_on_their_way_to_memory(
     tmp_path: Path, strategy: str
 ) -> None:
@@ -170,7 +168,7 @@ async def test_an_emergency_sends_all_messages_on_their_way_to_memory(
     assert missing(kept, list(range(1, 9))) == []
 
 
-@pytest.mark.parametrize("strategy", ["trim", "slim", "structured"])
+@pytest.mark.parametrize("strategy", ["trim", "slim"])
 async def test_retention_deletes_nothing_that_did_not_go_to_memory_but_what_was_taken_away(
     tmp_path: Path, strategy: str
 ) -> None:

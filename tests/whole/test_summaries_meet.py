@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received
+from tests.waiting import until
 from tests.whole import test_untrusted as outside
 from tests.whole.process import talking
 from tests.whole.test_approve_cuts import ASK, SHOW, questioned, settle, told
@@ -130,8 +131,7 @@ async def test_a_cut_is_approved_while_a_turn_runs(tmp_path: Path) -> None:
         approve, *_ = (await questioned(bot)).actions
         slow["is"] = True
         await bot.writes("a slow one", id="slow")
-        while not bot.app.conversations.list_loaded()[0].context.current:
-            await bot.server_said_something()
+        await until(lambda: bot.app.conversations.list_loaded()[0].context.current)
         assert (await bot.says(approve.command)).text.startswith("Compacted t1 to t3")
         await bot.says("/stop")
         await bot.reply_to("slow")

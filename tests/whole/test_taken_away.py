@@ -11,6 +11,7 @@ import pytest
 
 from channels.base import Activity, ContextChanged
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.waiting import until
 from tests.whole.requests import (
     answered,
     answering,
@@ -234,12 +235,13 @@ async def test_the_bottom_line_follows_a_setting_at_once(tmp_path: Path) -> None
         watching = await bot.watches(seen)
         await bot.says("/config agent_max_context_turns 8 --here")
         await bot.says("/config agent_max_context_tokens 30000")
-        await bot.says("/version")
-        await bot.server_said_something()
+        await until(lambda: (8, 30_000) in shown(seen), lambda: shown(seen))
         watching.cancel()
+
+
+def shown(seen: list[Activity]) -> list[tuple[int, int]]:
     usages = [event.usage for event in seen if isinstance(event, ContextChanged)]
-    assert usages, "nothing was told"
-    assert (usages[-1].max_turns, usages[-1].max_tokens) == (8, 30_000)
+    return [(usage.max_turns, usage.max_tokens) for usage in usages]
 
 
 async def test_a_change_says_where_it_holds(tmp_path: Path) -> None:
