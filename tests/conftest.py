@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import random
 import resource
 import sys
@@ -43,6 +44,10 @@ settings.load_profile("parley")
 
 for _name in [name for name in os.environ if name.startswith(("OPENAI_", "PARLEY_", "TELEGRAM_"))]:
     del os.environ[_name]
+
+
+# Python asks the program `uname` for this once, and keeps the answer; the SDKs send it.
+platform.processor()
 
 
 def pytest_asyncio_loop_factories(
