@@ -124,6 +124,12 @@ class BotProcess:
             await asyncio.shield(self._reading)
             return await self.process.wait()
 
+    async def lives(self, seconds: float) -> None:
+        """Let it run on for so long, unless it ends before."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.gone()
+
     async def kill(self) -> None:
         """kill -9."""
         with suppress(ProcessLookupError):

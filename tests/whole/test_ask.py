@@ -19,6 +19,8 @@ import pytest
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.process import MAIN, PATIENCE
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(60)
 
 

@@ -16,6 +16,7 @@ from bot.settings import SettingError, load_layers
 from channels.message import Address
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import OpenAIServer
+from tests.waiting import until
 from tests.whole.mcp_testbot import (
     NOTES,
     calls_in,
@@ -23,7 +24,6 @@ from tests.whole.mcp_testbot import (
     notes,
     running_programs,
     script,
-    until,
     with_servers,
 )
 from tests.whole.process import talking

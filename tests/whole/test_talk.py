@@ -170,7 +170,6 @@ async def test_stop_keeps_what_was_done(tmp_path: Path) -> None:
     assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
     tmp_path: Path,
 ) -> None:
@@ -233,7 +232,6 @@ async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "http://127.0.0.1:9/v1" in reply.text
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         is_slow = request.body["messages"][-1]["content"] == "Slow?"

@@ -7,9 +7,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from channels.terminal.keys import KEYS
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.whole.pseudo_terminal import Sitter, sitting
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 CONFIG = '{"model": "gpt-4o-mini"}'
 
