@@ -32,6 +32,7 @@ from tests.whole.testbot import TestBot, run_bot, running
 KEY = ConversationKey("pipe/main", "pipe-main")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_nothing_is_started_until_a_tool_is_looked_for(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("Hello")
@@ -43,6 +44,7 @@ async def test_nothing_is_started_until_a_tool_is_looked_for(tmp_path: Path) -> 
     assert "<untrusted" in first, "strangers say what it does"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_does(
     tmp_path: Path,
 ) -> None:
@@ -65,6 +67,7 @@ async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_
     assert "the tools were changed" not in history
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_tool_is_called_as_any_other_and_its_result_is_marked(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says('use notes__find_notes {"words": "milk"}')
@@ -80,6 +83,7 @@ async def test_a_tool_is_called_as_any_other_and_its_result_is_marked(tmp_path: 
     assert calls_in(tmp_path) == ["started", "find_notes milk"]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_a_server_says_of_a_failure_reaches_the_model(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("use notes__fail")
@@ -90,6 +94,7 @@ async def test_what_a_server_says_of_a_failure_reaches_the_model(tmp_path: Path)
         assert "There is no tool 'notes__nothing' here" in last_result(bot)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_resources_are_read_by_two_tools(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says('call tool_search {"query": "resources"}')
@@ -100,6 +105,7 @@ async def test_resources_are_read_by_two_tools(tmp_path: Path) -> None:
         assert "Buy milk." in last_result(bot)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_only_tools_that_are_allowed_are_there(tmp_path: Path) -> None:
     servers = with_servers(notes=notes(tmp_path, tools=["find_*"]))
     async with run_bot(tmp_path, script, servers) as bot:
@@ -111,6 +117,7 @@ async def test_only_tools_that_are_allowed_are_there(tmp_path: Path) -> None:
     assert calls_in(tmp_path) == ["started"]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_person_is_asked_before_each_call_as_before_those_of_own_tools(
     tmp_path: Path,
 ) -> None:
@@ -136,6 +143,7 @@ async def asked(bot: TestBot) -> str:
     return next(o.reply.text for o in bot.sent if "May I?" in o.reply.text)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it_is_widened(
     tmp_path: Path,
 ) -> None:
@@ -157,6 +165,7 @@ async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it
     assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note z"]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_who_is_no_owner_uses_no_tools_in_an_owners_chat(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.app.access.open_chat(Address("pipe", "main", user="bob"), "pipe")
@@ -187,6 +196,7 @@ def test_what_is_wrong_in_the_settings_is_said_with_its_place(tmp_path: Path) ->
 # --- /mcp -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_that_an_owner_adds_is_there_at_once_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
@@ -233,6 +243,7 @@ async def test_what_can_not_be_added_is_said(tmp_path: Path, typed: str, answer:
     assert answer.replace("\\", "") in said.replace("\\", "")
 
 
+@pytest.mark.usefixtures("processes")
 async def test_tokens_and_calls_of_each_server_and_tool_are_told_and_trimmed(
     tmp_path: Path,
 ) -> None:
@@ -255,6 +266,7 @@ async def test_tokens_and_calls_of_each_server_and_tool_are_told_and_trimmed(
         assert "One note." in last_result(bot)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> None:
     server = {
         "command": "sh",
@@ -271,6 +283,7 @@ async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> No
     assert (folder / "calls").read_text() == "started\n", "it works in the audience's folder"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_that_learns_a_tool_says_so(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("use notes__learn")
@@ -279,6 +292,7 @@ async def test_a_server_that_learns_a_tool_says_so(tmp_path: Path) -> None:
         assert "Error executing tool" in last_result(bot)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_people_are_told_of_a_server_has_no_secret_in_it(tmp_path: Path) -> None:
     environ = {"NOTES_KEY": "s3cret-enough"}
     server = {
@@ -327,6 +341,7 @@ async def listening(folder: Path, kind: str) -> AsyncIterator[str]:
         await process.communicate()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("kind", ["http", "sse"])
 async def test_servers_are_reached_over_the_network(tmp_path: Path, kind: str) -> None:
     async with listening(tmp_path, kind) as url:
@@ -380,6 +395,7 @@ async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
 # --- what else there is ---------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_call_that_is_stopped_leaves_the_server_as_it_is(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("use notes__find_notes")
@@ -392,6 +408,7 @@ async def test_a_call_that_is_stopped_leaves_the_server_as_it_is(tmp_path: Path)
     assert calls_in(tmp_path).count("started") == 1
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_that_nobody_uses_is_ended_and_started_again(tmp_path: Path) -> None:
     settings = with_servers(notes=notes(tmp_path))
     settings["mcp"]["idle"] = 1
@@ -404,12 +421,14 @@ async def test_a_server_that_nobody_uses_is_ended_and_started_again(tmp_path: Pa
     assert calls_in(tmp_path).count("started") == 2
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_sub_agent_has_the_tools_of_servers_too(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says('call delegate {"task": "use notes__add_note {\\"text\\": \\"x\\"}"}')
     assert "add_note x" in calls_in(tmp_path)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_a_server_says_taints_what_is_said_with_it_in_view(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("Hello")
@@ -421,6 +440,7 @@ async def test_what_a_server_says_taints_what_is_said_with_it_in_view(tmp_path: 
         assert not conversation.context.view().has_outside
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_job_calls_a_tool_that_asks_only_where_that_was_granted(tmp_path: Path) -> None:
     servers = with_servers(notes=notes(tmp_path, approve="ask"))
     async with run_bot(tmp_path, script, servers) as bot:
@@ -436,6 +456,7 @@ async def test_a_job_calls_a_tool_that_asks_only_where_that_was_granted(tmp_path
     assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note yes"]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_in_a_small_window_own_tools_are_only_listed_beside_the_servers(
     tmp_path: Path,
 ) -> None:
@@ -453,6 +474,7 @@ async def test_in_a_small_window_own_tools_are_only_listed_beside_the_servers(
     assert "write_file" in names
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_call_that_a_crash_cut_short_is_not_made_again(tmp_path: Path) -> None:
     config = with_servers(notes=notes(tmp_path))
     async with OpenAIServer(script) as endpoint:
@@ -482,6 +504,7 @@ async def test_where_the_extra_is_missing_it_is_said_how_to_install_it(
         assert "install it with `python -m pip install -r agent/mcp/" in last_result(bot)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_without_servers_the_sdk_is_never_imported(tmp_path: Path) -> None:
     async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
         await bot.says("Hello")

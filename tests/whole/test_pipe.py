@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import sqlite3
-import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from typing import Any
 import pytest
 
 from bot.turns import LONGEST_LINE
-from main import main
 from tests.fakes.openai_server import Answer, Body, Call, Hang, OpenAIServer, Received, Say
-from tests.whole.process import talking
+from tests.whole.process import run_here, talking
 from tests.whole.testbot import run_bot
 
 LONG_ENOUGH = 250  # messages: more than a conversation's line and a pipe's buffer hold
@@ -422,23 +420,11 @@ async def test_streams_that_are_not_there_are_told_in_one_sentence(
 # A start that fails
 
 
-@pytest.fixture
-def refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], str]]:
-    """A start in this process, which returns its exit code and the one line that is told."""
-    monkeypatch.setattr(sys, "stdout", sys.stdout)  # the pipe puts something else there
-
-    def start() -> str:
-        config, data = tmp_path / "config.json", tmp_path / "data"
-        code = main(("--jsonl", "--config", str(config), "--data", str(data)))
-        out, errors = capfd.readouterr()
-        assert (out, errors.count("\n")) == ("", 1)
-        return f"{code}: {errors}"
-
-    with open(os.devnull) as nothing:
-        monkeypatch.setattr(sys, "stdin", nothing)
-        yield start
+def refused(folder: Path) -> str:
+    """Return the one line that is told of a start that fails, with the exit code before it."""
+    done = run_here(folder, "--jsonl")
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    return f"{done.returncode}: {done.stderr}"
 
 
 @pytest.mark.parametrize(
@@ -452,11 +438,11 @@ def refused(
     ],
 )
 def test_a_wrong_configuration_is_told_in_one_sentence(
-    tmp_path: Path, written: str | None, told: str, refused: Callable[[], str]
+    tmp_path: Path, written: str | None, told: str
 ) -> None:
     if written is not None:
         (tmp_path / "config.json").write_text(written)
-    line = refused()
+    line = refused(tmp_path)
     assert line.startswith("2: ")
     assert told in line
 
@@ -497,11 +483,11 @@ SPOILERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("spoiler", SPOILERS)
 def test_a_data_folder_that_is_no_good_is_told_in_one_sentence(
-    tmp_path: Path, spoiler: str, refused: Callable[[], str]
+    tmp_path: Path, spoiler: str
 ) -> None:
     (tmp_path / "config.json").write_text('{"model": "gpt-4o-mini"}')
     SPOILERS[spoiler](tmp_path / "data")
-    line = refused()
+    line = refused(tmp_path)
     assert line.startswith("1: ")
     assert str(tmp_path / "data") in line
 
