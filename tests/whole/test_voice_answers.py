@@ -17,6 +17,7 @@ from channels.message import Address
 from memory.record import ledger
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_desk import OGG
+from tests.fuzz.lasting import FEW
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot
 
@@ -134,6 +135,7 @@ def test_code_tables_and_addresses_are_not_read() -> None:
     assert {text: to_spoken(text) for text in spoken} == spoken
 
 
+@FEW
 @given(st.text(max_size=300).map(lambda text: (text + " word. ") * 40))
 def test_no_more_is_read_than_a_request_takes(text: str) -> None:
     assert len(to_spoken(text)) <= LONGEST_SPEECH
