@@ -80,8 +80,8 @@ def measured(cases: Iterable[tuple[str, str]], size: int = LARGE) -> Iterator[Co
         if ended.returncode > 0 and not lines:
             raise AssertionError(ended.stderr)
         done = len(lines)
-        for case, seconds in zip(waiting, lines, strict=False):
-            yield Cost(*case, *seconds, size)
+        for case, (small, large) in zip(waiting, lines, strict=False):
+            yield Cost(*case, small, large, size)
         if done < len(waiting):
             yield Cost(*waiting[done])
         waiting = waiting[done + 1 :]
