@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -32,10 +32,13 @@ async def browser(processes: None) -> AsyncIterator[Browser]:
 class Model:
     """A model that answers by a script, which each test may replace."""
 
-    script: list[Answer] | Callable[[Received], Answer]
+    script: Sequence[Answer] | Callable[[Received], Answer]
 
     def __call__(self, request: Received) -> Answer:
-        return self.script(request) if callable(self.script) else self.script.pop(0)
+        if callable(self.script):
+            return self.script(request)
+        answer, *self.script = self.script
+        return answer
 
 
 def repeat(request: Received) -> Answer:
@@ -64,7 +67,11 @@ async def shared(
 
 @pytest.fixture
 def site(shared: Shared) -> Site:
-    """The bot of this file; what is said and commanded is so in a new session."""
+    """The bot of this file; what is said and commanded is so in a new session.
+
+    A test that changes more than its session (settings for all, the memory, what is known of a
+    model that refused a request) starts a bot of its own.
+    """
     return replace(shared.site, session=f"s{next(shared.numbers)}")
 
 

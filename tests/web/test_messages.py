@@ -236,21 +236,24 @@ async def test_a_question_is_edited_where_it_stands(tab: Tab) -> None:
     await tab.sees(".question:has-text('Lisbn')")
 
 
-async def test_what_failed_says_why_and_is_tried_again_in_its_place(tab: Tab, model: Model) -> None:
+async def test_what_failed_says_why_and_is_tried_again_in_its_place(
+    tmp_path: Path, browser: Browser
+) -> None:
     is_mended = False
 
-    def answer(request: Received) -> Answer:
+    def model(request: Received) -> Answer:
         return echo(request) if is_mended else Fail(400, "no")
 
-    model.script = answer
-    await tab.writes("one")
-    await tab.sees(".ending.failed:has-text('error 400')")
-    said = await tab.page.locator(".ending.failed p").inner_text()
-    assert not said.startswith("(")
-    is_mended = True
-    await tab.presses("Retry")
-    await tab.sees(".turn[data-turn=t1] .text:has-text('re: one')")
-    await expect(tab.page.locator(".ending")).to_have_count(0)
+    async with serving(tmp_path, model) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("one")
+        await tab.sees(".ending.failed:has-text('error 400')")
+        said = await tab.page.locator(".ending.failed p").inner_text()
+        assert not said.startswith("(")
+        is_mended = True
+        await tab.presses("Retry")
+        await tab.sees(".turn[data-turn=t1] .text:has-text('re: one')")
+        await expect(tab.page.locator(".ending")).to_have_count(0)
 
 
 async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(
@@ -376,6 +379,8 @@ async def test_an_empty_conversation_offers_what_to_begin_with(tab: Tab) -> None
 async def test_who_has_scrolled_up_gets_back_to_the_end(site: Site, tab: Tab) -> None:
     for number in range(3):
         await site.says(f"{number} " + "many words\n\n" * 30)
+    await tab.page.reload()
+    await tab.sees(".turn[data-turn=t3] footer")
     await expect(tab.page.locator("#end")).to_be_hidden()
     await tab.page.evaluate("document.querySelector('#log').scrollTop = 0")
     await tab.presses("To the end")
@@ -461,32 +466,33 @@ async def test_the_memory_is_edited_and_its_versions_are_compared(
 
 
 async def test_axe_finds_nothing_in_what_stands_between_and_over_the_messages(
-    site: Site, tab: Tab, model: Model
+    tmp_path: Path, browser: Browser
 ) -> None:
-    def answer(request: Received) -> Answer:
+    def model(request: Received) -> Answer:
         if "tools" not in request.body:
             return Say("They talked.")
         is_wrong = "fail" in str(request.body["messages"][-1]["content"])
         return Fail(400, "no") if is_wrong else Say(WELL_SET, reasoning="Hm.")
 
-    model.script = answer
-    for question in ("one", "two", "three", "fail"):
-        await site.says(question)
-    await site.commands("/context compact t1")
-    await site.commands("/context drop t2")
-    await tab.sees(".cut")
-    await tab.presses("Show", ".cut")
-    await tab.sees(".cut .card")
-    await row(tab, "t3", "Edit the question").click()
-    await tab.sees(".field")
-    await tab.page.click("#requests summary")
-    for scheme in SCHEMES:
-        await tab.page.emulate_media(color_scheme=scheme)
+    async with serving(tmp_path, model) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        for question in ("one", "two", "three", "fail"):
+            await site.says(question)
+        await site.commands("/context compact t1")
+        await site.commands("/context drop t2")
+        await tab.sees(".cut")
+        await tab.presses("Show", ".cut")
+        await tab.sees(".cut .card")
+        await row(tab, "t3", "Edit the question").click()
+        await tab.sees(".field")
+        await tab.page.click("#requests summary")
+        for scheme in SCHEMES:
+            await tab.page.emulate_media(color_scheme=scheme)
+            await find_nothing(tab)
+        await tab.page.click("#model")
+        await tab.sees("dialog .models li")
         await find_nothing(tab)
-    await tab.page.click("#model")
-    await tab.sees("dialog .models li")
-    await find_nothing(tab)
-    await tab.presses("Cancel", "dialog")
-    await tab.presses("Show r1")
-    await tab.sees("dialog .explored table, dialog .explored p")
-    await find_nothing(tab)
+        await tab.presses("Cancel", "dialog")
+        await tab.presses("Show r1")
+        await tab.sees("dialog .explored table, dialog .explored p")
+        await find_nothing(tab)
