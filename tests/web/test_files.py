@@ -16,6 +16,7 @@ from playwright.async_api import Browser, FilePayload, expect
 
 from agent.tools.allowance import measure_usage
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.waiting import until
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
@@ -292,6 +293,7 @@ async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
 MICROPHONE = """() => {
   const sounds = window.sounds = new AudioContext();
   navigator.mediaDevices.getUserMedia = async () => {
+    await sounds.resume();  // which it may once something was pressed
     const heard = sounds.createMediaStreamDestination();
     const tone = sounds.createOscillator();
     tone.connect(heard);
@@ -320,7 +322,7 @@ async def test_a_voice_message_is_recorded_and_can_be_listened_to(
         await tab.page.evaluate(MICROPHONE)
         await tab.page.click("#record")
         await tab.sees("#record.stops")
-        await tab.page.wait_for_function("sounds.currentTime > 0.2")  # there is something to hear
+        await until(lambda: tab.page.evaluate("sounds.currentTime > 0.2"))  # there is some sound
         await tab.page.click("#record")
         await tab.sees("#files .chip:has-text('voice.webm')")
         await tab.page.click("#send")
