@@ -17,7 +17,7 @@ from tests.web.conftest import browser
 
 __all__ = ["browser"]  # a fixture
 
-pytestmark = [needs_servers, needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_servers, needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_an_answer_goes_on_streaming_when_the_gateway_dies_and_nobody_signs_in_again(
