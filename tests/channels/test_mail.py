@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from email import policy
 from email.message import EmailMessage
@@ -12,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.kit.platform import Media, Post
+from channels.mail import MailSettings
+from channels.mail.inbox import Inbox
 from channels.mail.reading import Letter, read, thread_of
 from channels.mail.verification import is_verified, parse
 from channels.mail.words import cut_quotation, read_html
 from channels.mail.writing import Course, make_mail, make_mail_with
+from tests.waiting import PATIENCE
 
 ANN = "ann@example.org"
 
@@ -277,3 +281,41 @@ def test_a_file_goes_as_one() -> None:
     content: Any = file.get_content()
     assert (file.get_filename(), content) == ("answer.md", "all")
     assert text.get_content().strip() == "All of it is in this file."
+
+
+async def serve_imap(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """An empty mailbox. A message comes while the server consents to IDLE: in the same packet."""
+    answers = {
+        "CAPABILITY": "* CAPABILITY IMAP4rev1 IDLE",
+        "LIST": '* LIST () "/" "INBOX"',
+        "SELECT": "* OK [UIDVALIDITY 1] valid\r\n* OK [UIDNEXT 1] next",
+    }
+    writer.write(b"* OK [CAPABILITY IMAP4rev1 IDLE] ready\r\n")
+    idle = ""
+    async for line in reader:
+        tag, *command = line.decode().split()
+        if command[:1] == ["IDLE"]:
+            idle = tag
+            writer.write(b"+ idling\r\n* 1 EXISTS\r\n")
+        elif not command:  # DONE
+            writer.write(f"{idle} OK done\r\n".encode())
+        else:
+            said = answers.get(command[0], "* OK going on")
+            writer.write(f"{said}\r\n{tag} OK done\r\n".encode())
+    writer.close()
+
+
+async def test_news_that_comes_with_the_consent_to_wait_for_it_is_not_waited_for() -> None:
+    server = await asyncio.start_server(serve_imap, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    inbox = Inbox(
+        MailSettings(address="bot@parley.test", verified_by="mx", imap=f"127.0.0.1:{port}"), "x"
+    )
+    async with server:
+        await asyncio.to_thread(inbox.open)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.to_thread(inbox.wait)
+        finally:
+            inbox.end()
+            inbox.close()
