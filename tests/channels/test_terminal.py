@@ -58,19 +58,16 @@ def test_the_bar_shows_who_answers_and_tokens_turns_and_cost() -> None:
     assert bar_text(USAGE, 80) == "acme/gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"
 
 
-@pytest.mark.parametrize(
-    ("width", "text"),
-    [
+def test_a_narrow_terminal_shortens_the_bar() -> None:
+    for width, text in [
         (52, "gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
         (45, "12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
         (32, "12.4k/50k · 7/20 turns · $0.02"),
         (24, "12.4k/50k · 7/20t"),
         (10, "12.4k/50k"),
         (5, ""),
-    ],
-)
-def test_a_narrow_terminal_shortens_the_bar(width: int, text: str) -> None:
-    assert bar_text(USAGE, width) == text
+    ]:
+        assert bar_text(USAGE, width) == text, width
 
 
 def test_the_small_model_is_known_by_its_name_where_there_is_little_room() -> None:
@@ -83,12 +80,9 @@ def test_an_estimate_is_marked() -> None:
     assert "· ~12.4k/50k" in bar_text(replace(USAGE, is_measured=False), 80)
 
 
-@pytest.mark.parametrize(
-    ("cost", "shown"),
-    [(0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
-)
-def test_the_cost_is_said_plainly(cost: float, shown: str) -> None:
-    assert bar_text(replace(USAGE, cost=cost), 80).endswith(f"turns · {shown}")
+def test_the_cost_is_said_plainly() -> None:
+    for cost, shown in [(0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")]:
+        assert bar_text(replace(USAGE, cost=cost), 80).endswith(f"turns · {shown}"), cost
 
 
 def test_a_cost_that_nobody_knows_is_not_shown() -> None:
@@ -99,27 +93,28 @@ def test_before_the_first_turn_no_cost_is_claimed() -> None:
     assert bar_text(replace(USAGE, turns=0, cost=0.0), 80).endswith("0/20 turns")
 
 
-@pytest.mark.parametrize(
-    ("tokens", "shown"),
-    [(0, "0"), (999, "999"), (1_000, "1k"), (99_960, "100k"), (128_000, "128k"), (999_900, "1M")],
-)
-def test_numbers_are_short(tokens: int, shown: str) -> None:
-    assert bar_text(replace(USAGE, tokens=tokens, max_tokens=0), 80).startswith(
-        f"acme/gpt-9-mini · {shown} "
-    )
+def test_numbers_are_short() -> None:
+    for tokens, shown in [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1k"),
+        (99_960, "100k"),
+        (128_000, "128k"),
+        (999_900, "1M"),
+    ]:
+        assert bar_text(replace(USAGE, tokens=tokens, max_tokens=0), 80).startswith(
+            f"acme/gpt-9-mini · {shown} "
+        ), tokens
 
 
-@pytest.mark.parametrize(
-    ("tokens", "style"),
-    [
+def test_the_bar_turns_yellow_and_then_red() -> None:
+    for tokens, style in [
         (37_499, "class:bar"),
         (37_500, "class:bar.warm"),
         (45_000, "class:bar.hot"),
         (60_000, "class:bar.hot"),
-    ],
-)
-def test_the_bar_turns_yellow_and_then_red(tokens: int, style: str) -> None:
-    assert bar_style(replace(USAGE, tokens=tokens)) == style
+    ]:
+        assert bar_style(replace(USAGE, tokens=tokens)) == style, tokens
 
 
 @given(
@@ -189,9 +184,8 @@ def test_what_a_setting_can_be_is_offered() -> None:
     assert [c.text for c in choices("/config f ", known)] == ["false", "true"]
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
+def test_what_a_command_takes_is_known() -> None:
+    for line, kind in [
         ("/context drop t", "turns"),
         ("/context drop t3 t", "turns"),
         ("/context drop", ""),
@@ -205,10 +199,8 @@ def test_what_a_setting_can_be_is_offered() -> None:
         ("/resume tr", "conversations"),
         ("/branches ", "branches"),
         ("hello t", ""),
-    ],
-)
-def test_what_a_command_takes_is_known(line: str, kind: str) -> None:
-    assert find_kind(line) == kind
+    ]:
+        assert find_kind(line) == kind, line
 
 
 def test_the_newest_turns_are_offered_first_with_their_words() -> None:
@@ -234,17 +226,16 @@ def test_a_subcommand_that_a_bot_does_not_know_is_not_asked_for() -> None:
     assert not is_known("/agent", known)
 
 
-@pytest.mark.parametrize("line", ["", "hello", " /context", "//context", "/context\nmore"])
-def test_a_message_to_the_model_is_not_completed(line: str) -> None:
-    assert texts(line) == []
+def test_a_message_to_the_model_is_not_completed() -> None:
+    for line in ["", "hello", " /context", "//context", "/context\nmore"]:
+        assert texts(line) == [], line
 
 
 # Text that would act on the terminal
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_sequences_and_control_characters_are_taken_out() -> None:
+    for text, words in [
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07a\x1b]52;c;aGk=\x1b\\b", "ab"),
         ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
@@ -252,10 +243,8 @@ def test_a_message_to_the_model_is_not_completed(line: str) -> None:
         ("a\r\x08\x00\x7f\x9b5nb", "a5nb"),
         ("safe\u202etxt.exe \ud800", "safetxt.exe "),
         ("tab\tand\nline 👩‍👩‍👧 中", "tab\tand\nline 👩‍👩‍👧 中"),
-    ],
-)
-def test_sequences_and_control_characters_are_taken_out(text: str, words: str) -> None:
-    assert without_controls(text) == words
+    ]:
+        assert without_controls(text) == words, text
 
 
 @given(st.text(st.sampled_from("\x1b[]0;mP\\\x07\x9b\x9cab\n")))
@@ -293,9 +282,8 @@ x = 1
 """
 
 
-@pytest.mark.parametrize(
-    ("source", "done"),
-    [
+def test_blocks_are_finished_when_no_line_can_change_them() -> None:
+    for source, done in [
         ("a paragraph\n", ""),
         ("a paragraph\n\nanother\n", "a paragraph\n\n"),
         ("a paragraph\n\n", "a paragraph\n\n"),
@@ -309,10 +297,8 @@ x = 1
         ("# head\ntext\n", "# head\n"),
         ("# head\n", "# head\n"),
         ("> quote\n\n", ""),
-    ],
-)
-def test_blocks_are_finished_when_no_line_can_change_them(source: str, done: str) -> None:
-    assert source[: measure_finished(source)] == done
+    ]:
+        assert source[: measure_finished(source)] == done, source
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
@@ -354,17 +340,14 @@ def test_a_final_text_that_begins_differently_has_no_rest() -> None:
     assert answer.rest_of("something else") is None
 
 
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
+def test_the_end_of_a_long_block_is_still_what_it_was() -> None:
+    for source, shown in [
         ("```python\na\nb\nc", "```python\nb\nc"),
         ("| h |\n|---|\n| 1 |\n| 2 |\n| 3 |", "| h |\n|---|\n| 2 |\n| 3 |"),
         ("- a\n- b\n- c", "- b\n- c"),
         ("x" * 50, "x" * 20),
-    ],
-)
-def test_the_end_of_a_long_block_is_still_what_it_was(source: str, shown: str) -> None:
-    assert clip_to_end(source, width=10, height=2) == shown
+    ]:
+        assert clip_to_end(source, width=10, height=2) == shown, source
 
 
 # What things look like
@@ -462,19 +445,17 @@ def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.Mon
     assert set(codes) <= {"0", "1", "1;4"}
 
 
-@pytest.mark.parametrize(
-    ("colours", "is_bright"), [("", True), ("15;0", True), ("0;15", False), ("0;default;7", False)]
-)
 def test_code_is_in_dark_colours_where_the_terminal_says_that_it_is_light(
-    monkeypatch: pytest.MonkeyPatch, colours: str, is_bright: bool
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("COLORFGBG", colours)
-    shown = display.markdown("```python\ndef total(): return 1\n```", 80)
-    numbers = {
-        int(one) for codes in re.findall(r"\x1b\[([\d;]+)m", shown) for one in codes.split(";")
-    }
-    assert any(90 <= number <= 97 for number in numbers) == is_bright, shown
-    assert numbers & {*range(30, 38), *range(90, 98)}
+    for colours, is_bright in [("", True), ("15;0", True), ("0;15", False), ("0;default;7", False)]:
+        monkeypatch.setenv("COLORFGBG", colours)
+        shown = display.markdown("```python\ndef total(): return 1\n```", 80)
+        numbers = {
+            int(one) for codes in re.findall(r"\x1b\[([\d;]+)m", shown) for one in codes.split(";")
+        }
+        assert any(90 <= number <= 97 for number in numbers) == is_bright, shown
+        assert numbers & {*range(30, 38), *range(90, 98)}, colours
 
 
 def test_what_was_added_and_what_left_have_colours_of_their_own() -> None:
