@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 from peewee import OperationalError
 
@@ -220,7 +221,7 @@ def test_joined_parts_turns_and_figures_in_a_sentence_from_below_are_translated_
 def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_the_database() -> (
     None
 ):
-    for engine, error, said in [
+    cases: list[Any] = [
         (
             SqliteEngine(Path("parley.db")),
             OperationalError("database or disk is full"),
@@ -233,7 +234,8 @@ def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_th
             "Das konnte nicht gespeichert werden: der PostgreSQL-Server ist nicht zu erreichen; "
             "starte ihn, oder berichtige `database` (connection refused).",
         ),
-    ]:
+    ]
+    for engine, error, said in cases:
         with speaking("de"):
             assert explain(str(engine.explain(error))) == said, engine
 

@@ -77,15 +77,6 @@ async def test_only_verified_mail_of_people_who_are_known_is_read(setup: MailSet
     assert setup.office.sent == []
 
 
-async def test_a_result_that_came_with_the_message_is_not_the_servers(setup: MailSetup) -> None:
-    forged = f"{SERVER}; dmarc=pass header.from=example.org"
-    async with reading(setup, setup.platform()):
-        setup.ann.writes("forged", verdict="dmarc=fail", Authentication_Results=forged)
-        setup.ann.writes("Hello")
-        await until(setup.reception.texts)
-    assert setup.reception.texts() == ["Hello"]
-
-
 async def test_a_verified_stranger_is_heard_where_that_is_set(setup: MailSetup) -> None:
     setup.settings = setup.settings.model_copy(update={"answers_strangers": True})
     async with reading(setup, setup.platform()):

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from channels.base import ChannelError
-from channels.kit.platform import Heard, Media, Place, Post
+from channels.kit.platform import Heard, Place, Post
 from channels.matrix.answers import MatrixError, NobodyThere
 from channels.matrix.matrix import ENCRYPTED, ENCRYPTED_PRIVATE, Matrix
 from tests.channels.fake_reception import FakeReception
@@ -78,14 +78,6 @@ async def setup(synapse: SynapseServer) -> AsyncIterator[MatrixSetup]:
         yield MatrixSetup(synapse, account, platform, reception, ann, bob)
 
 
-async def test_what_was_said_before_the_bot_followed_its_invitation_is_heard(
-    setup: MatrixSetup,
-) -> None:
-    place = await setup.private()
-    assert setup.reception.texts() == ["Hello!"]
-    assert not place.is_group
-
-
 async def test_what_was_said_before_the_bot_was_invited_is_not(setup: MatrixSetup) -> None:
     room = setup.ann.make_room()
     setup.ann.says(room, "To myself")
@@ -141,15 +133,15 @@ async def test_a_room_in_which_the_bot_may_not_speak_ends_nothing(setup: MatrixS
     await setup.private()
 
 
-@pytest.mark.parametrize("answered", ["..", "$a/b?c#d"])
-async def test_an_answer_to_what_is_no_message_is_heard(setup: MatrixSetup, answered: str) -> None:
+async def test_an_answer_to_what_is_no_message_is_heard(setup: MatrixSetup) -> None:
     room = setup.ann.make_room(setup.account.user, setup.bob.user)
     setup.bob.joins(room)
     await until(lambda: setup.joined(room, setup.ann))
-    reply = {"m.relates_to": {"m.in_reply_to": {"event_id": answered}}}
-    setup.ann.says(room, "Parley: hello?", **reply)
-    await until(setup.reception.texts)
-    assert setup.reception.texts() == ["hello?"]
+    for answered in ("..", "$a/b?c#d"):
+        reply = {"m.relates_to": {"m.in_reply_to": {"event_id": answered}}}
+        setup.ann.says(room, "Parley: hello?", **reply)
+    await until(lambda: len(setup.reception.heard) == 2)
+    assert setup.reception.texts() == ["hello?", "hello?"]
 
 
 async def failure(setup: MatrixSetup, place: Place) -> str:
@@ -174,22 +166,19 @@ async def test_who_is_invited_later_reads_nothing_that_was_meant_for_one(
     assert await failure(setup, setup.reception.place()) == ""
 
 
-@pytest.mark.parametrize(
-    ("kind", "content"),
-    [
-        ("m.room.join_rules", {"join_rule": "public"}),
-        ("m.room.history_visibility", {"history_visibility": "world_readable"}),
-    ],
-)
-async def test_a_room_into_which_anybody_may_come_is_not_private(
-    setup: MatrixSetup, kind: str, content: dict[str, str]
-) -> None:
-    state = {"type": kind, "state_key": "", "content": content}
-    room = setup.ann.chat_with(setup.account.user, initial_state=[state])
-    await until(lambda: setup.joined(room, setup.ann))
-    setup.ann.says(room, "Hello!")
-    await until(setup.reception.texts)
-    assert setup.reception.place().is_group
+async def test_a_room_into_which_anybody_may_come_is_not_private(setup: MatrixSetup) -> None:
+    for count, (kind, content) in enumerate(
+        [
+            ("m.room.join_rules", {"join_rule": "public"}),
+            ("m.room.history_visibility", {"history_visibility": "world_readable"}),
+        ],
+        1,
+    ):
+        state = {"type": kind, "state_key": "", "content": content}
+        room = setup.ann.chat_with(setup.account.user, initial_state=[state])
+        setup.ann.says(room, "Hello!")
+        await until(lambda: len(setup.reception.heard) == count)  # noqa: B023
+        assert setup.reception.place().is_group, kind
 
 
 async def test_an_edit_by_somebody_else_is_none(setup: MatrixSetup) -> None:
@@ -215,12 +204,12 @@ async def test_all_that_was_said_while_the_bot_was_away_comes_in_order(
         ann.says(room, "0")
         await until(reception.texts)
         await until(lambda: any(name.startswith("since") for name in reception.state))
-    for number in range(1, 81):  # more than come at once
+    for number in range(1, 56):  # more than come at once
         ann.says(room, str(number))
     async with listening(Matrix(synapse.url, account.token), reception):
-        await until(lambda: len(set(reception.texts())) == 81)
+        await until(lambda: len(set(reception.texts())) == 56)
     said = [*dict.fromkeys(reception.texts())]  # the first may come twice: with the same id
-    assert said == [str(number) for number in range(81)]
+    assert said == [str(number) for number in range(56)]
 
 
 async def test_what_nobody_knows_whether_it_arrived_is_there_once(setup: MatrixSetup) -> None:
@@ -280,25 +269,6 @@ async def test_a_file_that_is_larger_than_it_says_is_not_read_to_its_end(
     assert 100_000 < len(fetched) < 1_000_000
 
 
-async def test_a_file_arrives_as_it_is(setup: MatrixSetup) -> None:
-    place = await setup.private()
-    media = Media("voice", "answer.ogg", b"OggS", "Listen!", "audio/ogg")
-    await setup.platform.upload(place, media)
-    content = setup.ann.reads(place.chat)[-1]["content"]
-    assert (content["msgtype"], content["body"], content["filename"]) == (
-        *("m.audio", "Listen!"),
-        "answer.ogg",
-    )
-    assert setup.ann.downloads(content["url"]) == b"OggS"
-
-
 async def test_a_wrong_token_is_said(synapse: SynapseServer) -> None:
     with pytest.raises(ChannelError, match="does not know this access token"):
         await Matrix(synapse.url, "syt_wrong").open()
-
-
-async def test_a_limit_is_waited_for(setup: MatrixSetup) -> None:
-    place = await setup.private()
-    setup.server.limit(setup.account, per_second=1, at_once=1)
-    failures = [await failure(setup, place) for _ in range(4)]
-    assert "wait" in failures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -98,13 +99,14 @@ def test_what_left_is_drawn_in_another_way_than_what_is_in_play() -> None:
 
 
 def test_other_data_is_no_figure() -> None:
-    for data in [
+    cases: list[Any] = [
         None,
         {},
         {"parts": {}},
         {"budget": 0, "parts": {}},
         {"budget": "x", "parts": [1]},
-    ]:
+    ]
+    for data in cases:
         assert figure_of(data) is None, data
 
 

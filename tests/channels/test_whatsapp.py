@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ async def test_a_forged_call_is_refused_and_brings_nothing() -> None:
 async def test_what_is_strange_in_a_call_holds_up_nothing_that_is_beside_it() -> None:
     async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
-        for value in [
+        cases: list[Any] = [
             {"statuses": None},
             {
                 "statuses": [
@@ -113,7 +114,8 @@ async def test_what_is_strange_in_a_call_holds_up_nothing_that_is_beside_it() ->
             {"statuses": [{"status": "failed", "id": "x", "errors": [{"code": None}, 5]}]},
             {"statuses": [{"status": "failed", "id": "x", "errors": [{"error_data": None}]}]},
             {"messages": [None, {"id": "x", "timestamp": "9" * 30, "type": "text", "from": "1"}]},
-        ]:
+        ]
+        for value in cases:
             said = {"messages": [ann.message("text", {"body": "Hi"})], "contacts": [ann.contact]}
             body = ours.meta.payload(value)
             body["entry"] += [{"changes": None}, {"changes": [{"value": None}]}]

@@ -49,7 +49,7 @@ async def calling() -> AsyncIterator[Caller]:
 
 async def test_a_message_is_checked() -> None:
     async with calling() as caller:
-        for body, answer in [
+        cases: list[Any] = [
             ({"content": "x" * 2000}, (200, 0)),
             ({"content": "x" * 2001}, (400, 50035)),
             ({"content": " \n"}, (400, 50006)),
@@ -69,7 +69,8 @@ async def test_a_message_is_checked() -> None:
                 },
                 (200, 0),
             ),
-        ]:
+        ]
+        for body, answer in cases:
             assert await caller.says(**body) == answer, body
 
 
@@ -163,7 +164,7 @@ def identify(**more: Any) -> dict[str, Any]:
 
 
 async def test_the_gateway_closes_with_discords_codes() -> None:
-    for sent, code in [
+    cases: list[Any] = [
         ([{"op": 99}], 4001),
         (["no JSON"], 4002),
         ([{"op": 3, "d": {}}], 4003),
@@ -173,7 +174,8 @@ async def test_the_gateway_closes_with_discords_codes() -> None:
         ([identify(intents=1 << 40)], 4013),
         ([identify(intents=MESSAGE_CONTENT)], 4014),
         ([{"op": 1, "d": None}] * 120, 4008),
-    ]:
+    ]
+    for sent, code in cases:
         async with calling() as caller:
             caller.server.gateway.portal = 0
             url = f"{caller.server.base_url}/gateway?v=10&encoding=json&compress=zlib-stream"

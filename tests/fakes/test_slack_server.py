@@ -35,7 +35,7 @@ def buttons(*given: dict[str, Any]) -> list[dict[str, Any]]:
 
 async def test_it_refuses_messages() -> None:
     async with SlackServer() as slack:
-        for body, error in [
+        cases: list[Any] = [
             ({"text": " \n"}, "no_text"),
             ({"text": "x", "channel": "C9"}, "channel_not_found"),
             ({"text": "x", "channel": "C2"}, "not_in_channel"),
@@ -60,7 +60,8 @@ async def test_it_refuses_messages() -> None:
             ({"blocks": buttons({"action_id": "a1"}, {})}, "invalid_blocks"),
             ({"blocks": buttons(*[{}] * 26)}, "invalid_blocks"),
             ({"text": "hello"}, ""),
-        ]:
+        ]
+        for body, error in cases:
             slack.channel("C1")
             slack.channel("C2", joined=False)
             answer = await call(slack, "chat.postMessage", **{"channel": "C1", **body})

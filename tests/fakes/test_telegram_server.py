@@ -23,7 +23,7 @@ async def call(server: TelegramServer, method: str, token: str = TOKEN, **body: 
 
 async def test_it_refuses() -> None:
     async with TelegramServer() as server:
-        for method, body, words in [
+        cases: list[Any] = [
             ("sendMessage", {"text": " \n"}, "message text is empty"),
             ("sendMessage", {"text": "😀" * 2049}, "message is too long"),
             ("sendMessage", {"text": "<b>x", "parse_mode": "HTML"}, "<b> is not closed"),
@@ -68,7 +68,8 @@ async def test_it_refuses() -> None:
             ),
             ("setWebhook", {"url": "http://x.y"}, "HTTPS URL must be provided"),
             ("sendDance", {}, "Not Found"),
-        ]:
+        ]
+        for method, body, words in cases:
             server.person("Ann", 42)
             answer = await call(server, method, **{"chat_id": 42, **body})
             assert not answer["ok"], method

@@ -26,12 +26,14 @@ _numbers = itertools.count(1)
 
 class MailStage(Stage):
     name, server_fixture = "mail", "mail"
-    server: PostOffice
     can = (
         *("stranger", "file", "picture", "voice", "redeliver", "wait", "cut", "outage", "revoke"),
         "late",
     )
     secrets = (PASSWORD,)
+
+    def use(self, server: PostOffice) -> None:
+        self.server = server
 
     async def open(self) -> None:
         self.office = self.server

@@ -47,13 +47,15 @@ class Repeating(Matrix):
 
 class MatrixStage(Stage):
     name, server_fixture = "matrix", "synapse"
-    server: SynapseServer
     can = (
         *("stream", "typing", "group", "thread", "edit", "delete", "react", "picture", "voice"),
         *("redeliver", "wait", "cut", "outage", "revoke", "stranger", "file"),
     )
     first = ""
     is_repeating = False
+
+    def use(self, server: SynapseServer) -> None:
+        self.server = server
 
     async def open(self) -> None:
         self.account = self.server.register("parley")

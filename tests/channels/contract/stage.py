@@ -52,8 +52,7 @@ class Stage:
 
     name: str
     server_fixture = ""
-    """The fixture that gives `server`, where a real one is needed."""
-    server: Any
+    """The fixture of the real server that `open` is given, where one is needed."""
     owner: str
     """Ann's id, as it stands in `owners` after the channel's name and a slash."""
     can: Collection[Ability] = ()
@@ -61,6 +60,9 @@ class Stage:
     """What must not be found in any log."""
     address = ""
     """Where the web channel's server is, once the bot runs, for platforms that call."""
+
+    def use(self, server: Any) -> None:
+        """Take the real server, before `open`."""
 
     async def open(self) -> None:
         """Start the platform."""
@@ -159,7 +161,7 @@ class Stage:
             seen = await self.see(chat, by)
             return bool(holds(seen))
 
-        await until(look, lambda: f"seen is {seen}")
+        await until(look, lambda: f"seen is {seen}")  # type: ignore[arg-type]  # T is bool
         return seen
 
     async def shown(self, words: str, chat: str = "private", by: str = "ann") -> Seen:

@@ -70,7 +70,7 @@ def find_stages(test: Any, names: Collection[str]) -> list[ParameterSet]:
 async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
     found: Stage = request.param()
     if found.server_fixture:
-        found.server = request.getfixturevalue(found.server_fixture)
+        found.use(request.getfixturevalue(found.server_fixture))
     await found.open()
     try:
         yield found
@@ -314,7 +314,7 @@ async def test_a_reaction_approves_and_another_stops(
         return Ran(0, b"hello", b"", 0)
 
     monkeypatch.setattr(shell, "_BOX", [False])
-    monkeypatch.setattr(shell.box, "run", run)
+    monkeypatch.setattr("agent.tools.box.run", run)
     gate = asyncio.Event()
     asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
     script = [asks, Say("It is done."), Say("a very long story", gate=gate)]
