@@ -18,10 +18,10 @@ import pytest
 from benchmarks import cluster as benchmark
 from benchmarks.cluster import Bench, Chat, Mail, judge
 from tests.cluster.cluster_processes import cluster_of, read
-from tests.cluster.payments import PayingModel
 from tests.cluster.rabbitmq_server import IS_INSTALLED
-from tests.cluster.test_ownership import until
+from tests.fakes.payments import PayingModel
 from tests.servers.postgresql import find_binaries
+from tests.waiting import until
 from tests.whole.process import MAIN
 
 COMMAND = ("-m", "benchmarks.cluster", "--short", "--kills", "50", "--database", "postgresql")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bot.app import VERSION
-from bot.cluster.checkup import check_broker
 from tests.cluster.cluster_processes import cluster_of, until_joined
 from tests.fakes.openai_server import OpenAIServer
 from tests.whole.process import run_command
@@ -80,11 +79,3 @@ def test_the_doctor_says_that_the_broker_can_not_be_reached(
     assert "BAD  broker: The message broker can't be reached." in seen.stdout
     assert "hunter2" not in seen.stdout + seen.stderr
     assert "Traceback" not in seen.stderr
-
-
-@pytest.mark.parametrize(
-    ("version", "is_ok"),
-    [("3.9.27", False), ("3.10.0", True), ("3.13.1", True), ("4.0.2", True), ("", False)],
-)
-def test_a_broker_that_is_too_old_is_named(version: str, is_ok: bool) -> None:
-    assert check_broker(version).is_ok is is_ok

@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.cluster import payments
 from tests.cluster.cluster_testbot import clustered
-from tests.cluster.test_ownership import until
-from tests.fakes import openai_server
+from tests.fakes import openai_server, payments
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.waiting import until
 from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
 
 pytestmark = pytest.mark.databases

@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -109,14 +107,6 @@ def test_words_are_stemmed_as_sqlite_stems_them() -> None:
     assert [*map(stems, ("running", "Éclair", "naïve", "天气", "c"))] == [
         *(("run",), ("eclair",), ("naiv",), ("天气",), ("c",))
     ]
-
-
-@pytest.mark.usefixtures("processes")
-def test_who_has_no_postgresql_imports_none_of_it() -> None:
-    program = "import sys, main; print(sorted({m.split('.')[0] for m in sys.modules}))"
-    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert "'peewee'" in run.stdout
-    assert "psycopg" not in run.stdout
 
 
 # --- connections that break ------------------------------------------------------------------

@@ -99,15 +99,6 @@ async def test_doctor_and_audit_know_where_the_record_is(tmp_path: Path, postgre
     assert "Restore a backup" not in told, "that would not help"
 
 
-def test_an_address_with_its_password_is_refused_in_the_configuration(tmp_path: Path) -> None:
-    config = {"database": "postgresql://parley:hunter2@db/parley"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    refused = run_command(tmp_path)
-    assert refused.returncode == 2
-    assert "holds an address with its password as plain text" in refused.stderr
-    assert "hunter2" not in refused.stderr
-
-
 @pytest.mark.parametrize("word", ["table", "index"])
 async def test_doctor_says_which_part_of_the_record_the_server_can_not_read_any_more(
     tmp_path: Path, word: str
