@@ -87,7 +87,7 @@ async def cluster_of(
 
 
 def answered(chats: Mapping[str, int], *gateways: BotProcess) -> dict[str, list[str]]:
-    """Return the replies in each chat, in the order in which they came, those marked as resent once."""
+    """Return the replies in each chat in their order, those marked as resent once."""
     found: dict[str, list[str]] = {chat: [] for chat in chats}
     for line in (line for gateway in gateways for line in gateway.replies):
         text = line["text"]
