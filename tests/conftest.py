@@ -27,12 +27,6 @@ from memory.record import engines
 from memory.record.database import DatabaseEngine
 from memory.record.engines import sqlite
 from tests.servers.fixtures import (
-    broker,
-    broker_server,
-    mail,
-    mail_servers,
-    postgresql,
-    postgresql_server,
     synapse,
 )
 
