@@ -27,13 +27,17 @@ from memory.record import engines
 from memory.record.database import DatabaseEngine
 from memory.record.engines import sqlite
 from tests.servers.fixtures import (
+    broker,
+    broker_server,
+    mail,
+    mail_servers,
+    postgresql,
+    postgresql_server,
     synapse,
 )
 
-__all__ = [
-    *("broker", "broker_server", "mail", "mail_servers", "postgresql", "postgresql_server"),
-    "synapse",
-]
+__all__ = ["broker", "broker_server", "mail", "mail_servers", "postgresql", "postgresql_server"]
+__all__ += ["synapse"]
 
 # Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
 settings.register_profile("parley", deadline=None, derandomize=True)

@@ -76,23 +76,18 @@ async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(
     await store.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "sentence"),
-    [
-        ("postgresql://parley@/nowhere?host={folder}", "does not exist"),
-        ("postgresql://parley@127.0.0.1:9/parley", "can't be reached; start it, or correct"),
-        ("postgresql://nobody@/postgres?host={folder}", 'role "nobody" does not exist'),
-    ],
-)
 async def test_a_server_that_is_not_there_ends_in_a_sentence(
-    url: str,
-    sentence: str,
-    postgresql_server: PostgresqlServer,
-    monkeypatch: pytest.MonkeyPatch,
+    postgresql_server: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.record.engines.postgresql.PATIENCE", 0.3)
-    with pytest.raises(StoreError, match=sentence):
-        await Store.open(PostgresqlEngine(url.format(folder=postgresql_server.folder)))
+    monkeypatch.setattr("memory.record.engines.postgresql.PATIENCE", 0.1)
+    there = f"host={postgresql_server.folder}"
+    for url, sentence in (
+        (f"postgresql://parley@/nowhere?{there}", "does not exist"),
+        ("postgresql://parley@127.0.0.1:9/parley", "can't be reached; start it, or correct"),
+        (f"postgresql://nobody@/postgres?{there}", 'role "nobody" does not exist'),
+    ):
+        with pytest.raises(StoreError, match=sentence):
+            await Store.open(PostgresqlEngine(url))
 
 
 async def test_a_database_of_a_newer_version_is_not_touched(postgresql: str) -> None:
@@ -133,19 +128,19 @@ def through(proxy: Proxy, url: str) -> PostgresqlEngine:
     return PostgresqlEngine(address)
 
 
-@pytest.mark.parametrize("cut", [Cut.AFTER, Cut.BEFORE, Cut.LATE])
 async def test_a_commit_whose_answer_is_lost_is_kept_exactly_once(
-    cut: Cut, postgresql: str, postgresql_server: PostgresqlServer
+    postgresql: str, postgresql_server: PostgresqlServer
 ) -> None:
-    armed = [cut]
+    armed = list[Cut]()
     with Proxy(f"{postgresql_server.folder}/.s.PGSQL.5432") as proxy:
         store = await Store.open(through(proxy, postgresql))
-        await store.write(note(1))
+        await store.write(note(0))
         proxy.decide = lambda data: armed.pop() if armed and b"COMMIT" in data else Cut.NOT
-        await store.write(note(2))
-        assert not armed
-        await store.write(note(3))
-        assert await store.read(notes) == [1, 2, 3]
+        for number, cut in enumerate((Cut.AFTER, Cut.BEFORE, Cut.LATE), start=1):
+            armed.append(cut)
+            await store.write(note(number))
+            assert not armed
+            assert await store.read(notes) == [*range(number + 1)], cut
         await store.close()
 
 
@@ -193,7 +188,9 @@ async def test_a_connection_that_the_server_ends_is_made_anew(postgresql: str) -
 
 
 @pytest.mark.usefixtures("processes")
-async def test_a_server_that_starts_again_is_waited_for() -> None:
+async def test_a_server_that_starts_again_is_waited_for_and_one_that_stays_away_may_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with running_server(["shared_buffers=16MB"]) as server:
         server.execute("CREATE DATABASE parley")
         store = await Store.open(PostgresqlEngine(server.url("parley")))
@@ -206,25 +203,16 @@ async def test_a_server_that_starts_again_is_waited_for() -> None:
         await asyncio.to_thread(server.start)
         await asyncio.gather(*waiting)
         assert await store.read(notes) == [0, 1]
-        await store.close()
 
-
-@pytest.mark.usefixtures("processes")
-async def test_a_server_that_stays_away_ends_in_a_sentence_and_may_come_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("memory.record.engines.postgresql.PATIENCE", 0.3)
-    with running_server(["shared_buffers=16MB"]) as server:
-        server.execute("CREATE DATABASE parley")
-        store = await Store.open(PostgresqlEngine(server.url("parley")))
-        await store.write(note(0))
+        monkeypatch.setattr("memory.record.engines.postgresql.PATIENCE", 0.1)
         server.stop(signal.SIGQUIT)
-        for failing in (store.write(note(1)), store.read(notes)):
+        for failing in (store.write(note(2)), store.read(notes)):
             with pytest.raises(StoreError, match="can't be reached; start it"):
                 await failing
+        monkeypatch.undo()
         await asyncio.to_thread(server.start)
-        await store.write(note(2))
-        assert await store.read(notes) == [0, 2]
+        await store.write(note(3))
+        assert await store.read(notes) == [0, 1, 3]
         await store.close()
 
 
