@@ -72,7 +72,8 @@ async def test_commands_say_who_is_there_and_move_nothing_under_processes_that_r
         assert "No worker runs, so nobody answers" in after
     assert not [name for name in os.listdir(tmp_path) if name.startswith("data.before")]
     assert not (tmp_path / "data" / "parley.db").exists()
-    assert (await run("restore", str(saved)))[0] == 0, "nobody is left"
+    _, told = await run("restore", str(saved))
+    assert "holds a bot already; name an empty one" in told, "nobody is left, but what was said"
 
 
 async def test_the_doctor_says_that_the_broker_can_not_be_reached(
