@@ -43,8 +43,8 @@ HEARTBEAT = 5
 """Seconds; a process that does not move for two or three of these has lost its connection, and with
 it what it owned."""
 CONNECTING = 20.0
-"""Seconds that a broker has to answer one who connects: one that is busy takes its time, and one that
-is not there is known at once."""
+"""Seconds that a broker has to answer one who connects: a busy one takes its time, and one that is
+not there is known at once."""
 PREFETCH = 500
 """Calls of one queue that are in hand at a time."""
 PATIENCE = 10.0
