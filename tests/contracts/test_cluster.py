@@ -38,12 +38,12 @@ def on_postgresql(postgresql_server: PostgresqlServer, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def lives(broker: RabbitMQServer) -> Lives:
+def lives(broker: RabbitMQServer) -> Lives:  # type: ignore[no-redef]
     return clustered_over(broker)
 
 
 @pytest.fixture
-def live(broker: RabbitMQServer, tmp_path: Path) -> Live:
+def live(broker: RabbitMQServer, tmp_path: Path) -> Live:  # type: ignore[no-redef]
     """Lets a cluster live, again and again on the same folder."""
 
     @asynccontextmanager
