@@ -11,7 +11,7 @@ import pytest
 from channels.base import ChannelError
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.fakes.telegram_server import Refused, TelegramServer
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.whole.process import MAIN
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 

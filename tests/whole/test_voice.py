@@ -13,7 +13,7 @@ from bot.settings import load_layers
 from channels.message import Address, Attachment
 from memory.record import ledger
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.whole.retries import forbid_retries
 from tests.whole.testbot import run_bot
 

@@ -16,7 +16,7 @@ from bot.speaking import to_spoken
 from channels.message import Address
 from memory.record import ledger
 from tests.fakes.openai_server import Say
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.fuzz.lasting import FEW
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.whole.process import talking
 
 pytestmark = pytest.mark.usefixtures("processes")

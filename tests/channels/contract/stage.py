@@ -161,7 +161,7 @@ class Stage:
             seen = await self.see(chat, by)
             return bool(holds(seen))
 
-        await until(look, lambda: f"seen is {seen}")  # type: ignore[arg-type]  # T is bool
+        await until(look, lambda: f"seen is {seen}")
         return seen
 
     async def shown(self, words: str, chat: str = "private", by: str = "ann") -> Seen:
