@@ -42,9 +42,12 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 5
 """Seconds; a process that does not move for two or three of these has lost its connection, and with
 it what it owned."""
-CONNECTING = 20.0
-"""Seconds that a broker has to answer one who connects: a busy one takes its time, and one that is
-not there is known at once."""
+CONNECTING = 5.0
+"""Seconds that a broker has to answer an attempt to connect. One that has just been started takes
+some connections that it never answers, so the next attempt must not wait for long."""
+ATTEMPTS = 4
+"""Attempts to connect at the start, if a broker is too busy to answer; one that is not there is
+known at once."""
 PREFETCH = 500
 """Calls of one queue that are in hand at a time."""
 PATIENCE = 10.0
@@ -149,7 +152,7 @@ class RabbitMQ:
     async def start(self) -> None:
         """Connect. Raises BrokerError where that can't be done."""
         try:
-            self._link = await self._connect()
+            self._link = await self._connect_first()
         except _GONE as error:
             log.warning("no connection to the message broker: %r", error)
             raise BrokerError(UNREACHABLE) from None
@@ -176,6 +179,12 @@ class RabbitMQ:
         if self._link is not None:
             with suppress(*_GONE):
                 await self._link.connection.close()
+
+    async def _connect_first(self) -> _Link:
+        for _ in range(ATTEMPTS - 1):
+            with suppress(TimeoutError):
+                return await self._connect()
+        return await self._connect()
 
     async def _connect(self) -> _Link:
         connection = await aio_pika.connect(self._url, heartbeat=HEARTBEAT, timeout=CONNECTING)

@@ -39,9 +39,10 @@ SLICES = 8
 
 
 @contextmanager
-def small_and_quick() -> Iterator[None]:
+def small_and_quick(is_patient: bool = True) -> Iterator[None]:
     """Let a cluster have so few SLICES, each of which is a queue on the broker's disk; let shares
-    be worked out often, and no connection count for dead because the machine is busy."""
+    be worked out often, and no connection count for dead because the machine is busy, unless the
+    cluster is to notice soon that the broker is gone."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (census, gateway, slices, worker):
             patch.setattr(module, "SLICES", SLICES)
@@ -49,7 +50,8 @@ def small_and_quick() -> Iterator[None]:
         for module in (node, ownership, worker):
             patch.setattr(module, "BEAT", 0.2)
         patch.setattr(ownership, "SILENCE", PATIENCE)
-        for name in ("HEARTBEAT", "CONNECTING", "PATIENCE"):
+        patch.setattr(rabbit, "ATTEMPTS", 12)
+        for name in ("HEARTBEAT", "PATIENCE") if is_patient else ():
             patch.setattr(rabbit, name, int(PATIENCE))
         yield
 
