@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -270,6 +270,21 @@ class RabbitMQ:
 
     # --- what is owned ------------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def _answered(self, link: _Link) -> AsyncIterator[None]:
+        """Bound a question about a queue. A broker that has just come back may never answer one,
+        since the queue has no leader yet. The connection is given up then, and made anew. Raises
+        BrokerError."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                with _reaching():
+                    yield
+        except TimeoutError:
+            log.warning("the message broker does not answer about a queue")
+            with suppress(BrokerError), _reaching():
+                await link.connection.close()
+            raise BrokerError(UNREACHABLE) from None
+
     async def declare(self, names: Sequence[str]) -> None:
         """Let there be these queues."""
         link = await self._linked()
@@ -281,7 +296,7 @@ class RabbitMQ:
         if (known := link.queues.get(name)) is not None:
             return known
         arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-single-active-consumer": True}
-        with _reaching():
+        async with self._answered(link):
             queue = await link.taking.declare_queue(
                 f"{self._kin}.{name}", durable=True, arguments=arguments
             )
@@ -304,7 +319,7 @@ class RabbitMQ:
 
         queue = await self._declare(link, name)
         tag = link.tags[name] = uuid4().hex  # known before the broker knows it
-        with _reaching():
+        async with self._answered(link):
             await queue.consume(on_message, consumer_tag=tag)
         if link is not self._link:
             raise BrokerError(UNREACHABLE)

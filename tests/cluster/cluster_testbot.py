@@ -39,10 +39,9 @@ SLICES = 8
 
 
 @contextmanager
-def small_and_quick(is_patient: bool = True) -> Iterator[None]:
+def small_and_quick() -> Iterator[None]:
     """Let a cluster have so few SLICES, each of which is a queue on the broker's disk; let shares
-    be worked out often, and no connection count for dead because the machine is busy, unless the
-    cluster is to notice soon that the broker is gone."""
+    be worked out often, and no connection count for dead because the machine is busy."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (census, gateway, slices, worker):
             patch.setattr(module, "SLICES", SLICES)
@@ -51,7 +50,7 @@ def small_and_quick(is_patient: bool = True) -> Iterator[None]:
             patch.setattr(module, "BEAT", 0.2)
         patch.setattr(ownership, "SILENCE", PATIENCE)
         patch.setattr(rabbit, "ATTEMPTS", 12)
-        for name in ("HEARTBEAT", "PATIENCE") if is_patient else ():
+        for name in ("HEARTBEAT", "PATIENCE"):
             patch.setattr(rabbit, name, int(PATIENCE))
         yield
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 import aio_pika
 import pytest
 
-from bot.cluster import ownership
 from bot.cluster.base import BrokerError, OwnerCall
 from bot.cluster.ownership import Ownership
 from bot.cluster.rabbit import RabbitMQ
@@ -57,7 +56,7 @@ class Process:
             with suppress(BrokerError):
                 await self.broker.tell("beat", self.broker.me.encode())
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), ownership.BEAT)
+                await asyncio.wait_for(self._over.wait(), 0.2)
 
     async def stop(self) -> None:
         """In good order."""
@@ -159,7 +158,8 @@ class Cluster:
 @asynccontextmanager
 async def run_bot(server: RabbitMQServer, is_patient: bool = True) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
-        stack.enter_context(small_and_quick(is_patient))
+        if is_patient:
+            stack.enter_context(small_and_quick())
         cluster = Cluster(server.url, stack)
         server.kins.add(cluster.kin)
         yield cluster
