@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.models.base import (
-    BOUNDED,
     ModelError,
 )
 from bot.access import CLOSED, TOO_FAST, Access, name_of
@@ -214,12 +213,11 @@ def is_of_two(streamed: str, text: str) -> bool:
     return len(streamed) - streamed.count("\ufffd") > len(text)
 
 
-def finish_of(reason: str) -> str:
-    """The reason why a model ended, as the protocol names it. One that it does not know is an end
-    like any other."""
-    if reason == BOUNDED:
-        return "length"
-    return reason if reason in ("length", "content_filter") else "stop"
+def finish_of(finish: str) -> str:
+    """Return how a model's answer ended as OpenAI's protocol names it, which knows no more than
+    these."""
+    names = {"length": "length", "filtered": "content_filter", "refused": "content_filter"}
+    return names.get(finish, "stop")
 
 
 def _messages(given: Sequence[Given]) -> list[Message]:

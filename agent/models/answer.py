@@ -8,7 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 from agent.models import chat_thoughts
-from agent.models.base import BOUNDED, ModelReply, Usage
+from agent.models.base import ModelReply, Usage
+from agent.models.finish import read_finish
 from memory.messages import ToolCall
 
 MOST_CHARACTERS = 2_000_000
@@ -151,15 +152,15 @@ class Answer:
         reasoning = join_halves(self._reasoning.getvalue())
         signatures = [call.signature for call in whole]
         kept = chat_thoughts.keep(self._field, reasoning, self._details, signatures)
-        reason = join_halves(self.finish) or ("tool_calls" if calls else "stop")
         return ModelReply(
             text=self.text,
             tool_calls=calls,
-            finish=BOUNDED if self.is_full else reason,
+            finish="length" if self.is_full else read_finish(self.finish, has_calls=bool(calls)),
             model=join_halves(self._model) or model,
             usage=self._usage,
             reasoning=reasoning,
             thoughts=kept if calls and not self.is_full else "",
+            is_bounded=self.is_full,
         )
 
 

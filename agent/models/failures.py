@@ -21,6 +21,7 @@ from agent.models.base import (
     WantsResponses,
 )
 from agent.models.endpoint import Endpoint
+from agent.models.finish import read_finish
 
 # Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI, OpenAI's newer models,
 # Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole ones.
@@ -301,13 +302,23 @@ def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
 
 def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
     """The error for an answer without text and without tool calls."""
-    match finish:
+    match read_finish(finish):
         case "length":
             return ModelAnswerBroken(
                 f"{endpoint.model} reached its length limit before saying anything; ask for less "
                 "at once, or choose another model."
             )
-        case "content_filter":
+        case "refused":
+            return ModelAnswerBroken(
+                f"{endpoint.model} declined to answer; put the question in other words, or choose "
+                "another model."
+            )
+        case "interrupted":
+            return ModelAnswerBroken(
+                f"{endpoint.shown_url} reported an error ({finish[:40]}) instead of an answer; ask "
+                "again."
+            )
+        case "filtered":
             return ModelAnswerBroken(
                 f"The content filter of {endpoint.shown_url} blocked the answer; try putting the "
                 "question in other words."

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from agent.models.base import ModelRequest
 from agent.models.endpoint import RESPONSES, Endpoint
+from agent.models.history import CALLS, check, normalize
 from agent.models.openai_request import shorten_id
 from agent.models.providers import Provider
 from agent.models.responses_answer import read_layout
@@ -23,9 +24,8 @@ from memory.messages import Beside
 Json = dict[str, Any]
 
 _OWN = ("protocol", "messages", "tools", "without_thoughts")
-_SPOKEN = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST = 64
-"""Of a call's id and of a tool's name."""
+"""Characters of a call's id."""
 LEAST = 16
 """Tokens that an answer must be allowed to have."""
 
@@ -105,7 +105,8 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     if neutral.get("without_thoughts"):
         beside = replace(beside, thoughts={})
     body = {name: value for name, value in neutral.items() if name not in _OWN}
-    body["input"] = list(_to_items(neutral["messages"], beside))
+    messages = check(normalize(neutral["messages"]), CALLS)
+    body["input"] = list(_to_items(messages, beside))
     if tools := neutral.get("tools"):
         body["tools"] = [_to_tool(tool) for tool in tools]
     return body
@@ -164,7 +165,7 @@ def _to_call(call: Mapping[str, Any]) -> Json:
     return {
         "type": "function_call",
         "call_id": _to_id(call["id"]),
-        "name": _SPOKEN.sub("_", function["name"])[:_LONGEST] or "_",
+        "name": function["name"],
         "arguments": function["arguments"],
     }
 
