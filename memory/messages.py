@@ -196,7 +196,7 @@ class Message(Struct, frozen=True):
 
     @property
     def unanswered_text(self) -> str:
-        """The text that is sent for a reply that broke off before a word was said; "" for others."""
+        """The text that is sent for a reply that broke off before a word; "" for others."""
         is_unsaid = self.role == "assistant" and self.mark and not (self.text or self.tool_calls)
         return UNANSWERED if is_unsaid else ""
 

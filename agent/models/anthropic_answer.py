@@ -39,6 +39,8 @@ class AnthropicAnswer(Answer):
     """What has come so far. Events may have any shape: what is not of the protocol counts as
     absent. `content` is all of it in blocks, to be sent back as it came."""
 
+    THINKS_ALOUD = False
+
     def __init__(self) -> None:
         super().__init__()
         self._blocks: dict[int, _PartialBlock] = {}

@@ -104,9 +104,9 @@ class Wishes(Struct, frozen=True):
 
 class ModelReply(Struct, frozen=True):
     """One reply. `finish` says how it ended; `is_bounded`, that more came than is kept; `usage` is
-    None where the provider reports none; `model` is the name that prices go by; `thoughts` is what of it the provider wants back as it came, with the calls
-    (`Message.thoughts`); `by` is the model that stood in for the one that was asked (None: that one
-    answered)."""
+    None where the provider reports none; `model` is the name that prices go by; `thoughts` is what
+    of it the provider wants back as it came, with the calls (`Message.thoughts`); `by` is the model
+    that stood in for the one that was asked (None: that one answered)."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]

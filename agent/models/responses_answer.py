@@ -46,6 +46,8 @@ class ResponsesAnswer(Answer):
     """What has come so far. Events may have any shape: what is not of the protocol counts as
     absent."""
 
+    THINKS_ALOUD = False
+
     def __init__(self) -> None:
         super().__init__()
         self._items: dict[int, _PartialItem] = {}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.models.answer import MOST_CALLS, MOST_CHARACTERS, Answer
-from agent.models.base import BOUNDED, ModelReply
+from agent.models.base import ModelReply
 from memory.messages import ToolCall
 from tests.fakes.openai_server import Call, Say, choices
 
@@ -114,7 +114,7 @@ def test_of_a_text_without_an_end_so_much_is_kept() -> None:
         answer.add({"choices": [{"delta": {"content": "word " * 10_000, "reasoning": "Hm. "}}]})
     reply = answer.reply("m")
     assert len(reply.text) + len(reply.reasoning) == MOST_CHARACTERS
-    assert (reply.finish, answer.is_whole) == (BOUNDED, True)
+    assert (reply.finish, answer.is_whole) == ("length", True)
 
 
 def test_of_calls_without_an_end_so_many_are_kept_and_each_is_whole() -> None:
@@ -122,7 +122,7 @@ def test_of_calls_without_an_end_so_many_are_kept_and_each_is_whole() -> None:
         *(part(index=n, id=f"c{n}", name="look", arguments=f"{n}") for n in range(40_000))
     )
     assert [call.arguments for call in reply.tool_calls] == [str(n) for n in range(MOST_CALLS)]
-    assert reply.finish == BOUNDED
+    assert reply.finish == "length"
 
 
 def test_a_call_whose_arguments_have_no_end_is_none() -> None:
