@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from agent.models import history
+from agent.models import anthropic_client, fallback, history, openai_client
 from bot.event_loop import make_event_loop
 from memory.record import engines
 from memory.record.database import DatabaseEngine
@@ -129,6 +129,16 @@ def _children() -> tuple[int, int]:
         with suppress(OSError):  # the thread has ended
             running += len(thread.read_text().split())
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt, running
+
+
+@pytest.fixture(autouse=True)
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the SDKs, and who asks several models in turn, try again at once."""
+    for client in (openai_client, anthropic_client):
+        sdk = sys.modules[f"{client.APIError.__module__.partition('.')[0]}._base_client"]
+        monkeypatch.setattr(sdk, "INITIAL_RETRY_DELAY", 0.001)
+        monkeypatch.setattr(sdk, "MAX_RETRY_DELAY", 0.001)
+    monkeypatch.setattr(fallback, "BREATH", 0.0)
 
 
 @pytest.fixture

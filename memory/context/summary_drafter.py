@@ -56,8 +56,8 @@ class SummaryDrafter:
         beginning: Beginning | None = None,
     ) -> SummaryDraft:
         """The better of two attempts, where the first has kept too little; an extract without a
-        model where its answer is no summary, is longer than what it replaces, or keeps nothing. The first may be asked for
-        behind the `beginning` of the conversation."""
+        model where its answer is no summary, is longer than what it replaces, or keeps nothing. The
+        first may be asked for behind the `beginning` of the conversation."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)

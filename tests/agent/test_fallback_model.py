@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from agent.models import fallback as fallback_model
 from agent.models.base import (
     AccountRefused,
     ContextOverflow,
@@ -26,6 +25,7 @@ from tests.fakes.scripted_model import Fixed, ScriptedModel
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}
 HELLO = ModelRequest([{"role": "user", "content": "Hello?"}], [TOOL], tool_choice="none")
 Told = list[tuple[str, ModelError]]
+DOWN = ModelUnreachable("Down.")
 
 
 def ignore(_: str) -> None:
@@ -45,26 +45,25 @@ async def test_the_first_model_answers_while_it_can() -> None:
     assert told == []
 
 
-@pytest.mark.parametrize(
-    "error",
-    [ModelUnreachable("Down."), ModelRefused("No key."), ModelAnswerBroken("Half.", "Ha")],
-)
-async def test_the_next_model_answers_and_it_is_said(error: ModelError) -> None:
-    model, told = fallback(
-        ScriptedModel([error], name="one"),
-        ScriptedModel([ModelUnreachable("Down too.")], name="two"),
-        ScriptedModel(["Three."], name="three"),
-    )
-    assert (await model.reply(HELLO, ignore)).model == "three"
-    await model.close()
-    assert told == [("three", error)]
+async def test_the_next_model_answers_and_it_is_said() -> None:
+    for error in (ModelUnreachable("Down."), ModelRefused("No key."), ModelAnswerBroken("Half.")):
+        model, told = fallback(
+            ScriptedModel([error], name="one"),
+            ScriptedModel([ModelUnreachable("Down too.")], name="two"),
+            ScriptedModel(["Three."], name="three"),
+        )
+        assert (await model.reply(HELLO, ignore)).model == "three"
+        await model.close()
+        assert told == [("three", error)]
 
 
-async def test_an_overflow_is_raised_at_once() -> None:
-    model, _ = fallback(ScriptedModel([ContextOverflow("Too long.", 9)]), ScriptedModel([]))
-    with pytest.raises(ContextOverflow):
-        await model.reply(HELLO, ignore)
-    await model.close()
+async def test_an_overflow_is_raised_at_once_and_says_whose_it_is() -> None:
+    for before in ([], [ScriptedModel([DOWN], name="one")]):
+        model, _ = fallback(*before, ScriptedModel([ContextOverflow("Too long.", 9)]))
+        with pytest.raises(ContextOverflow) as caught:
+            await model.reply(HELLO, ignore)
+        assert caught.value.is_of_stand_in is bool(before)
+        await model.close()
 
 
 async def test_the_first_models_error_stands_when_all_fail() -> None:
@@ -102,14 +101,11 @@ async def test_a_model_that_takes_no_tools_is_asked_without_them() -> None:
     assert (asked.messages, asked.tools, asked.tool_choice) == (HELLO.messages, (), "auto")
 
 
-def test_it_looks_like_its_first_model() -> None:
+def test_it_looks_like_its_first_model_and_is_free_only_if_all_are() -> None:
     model, _ = fallback(
         ScriptedModel([], name="one", window=1000), ScriptedModel([], name="two", takes_tools=False)
     )
     assert (model.name, model.window, model.takes_tools) == ("one", 1000, True)
-
-
-def test_it_is_free_only_if_all_its_models_are() -> None:
     free, paid = EmbeddedModel(EmbeddedServer()), ScriptedModel([])
     assert FallbackModel([free, free], lambda *_: None).is_free
     assert not FallbackModel([free, paid], lambda *_: None).is_free
@@ -123,9 +119,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-DOWN = ModelUnreachable("Down.")
 
 
 async def test_a_model_that_failed_is_not_asked_until_it_has_rested() -> None:
@@ -189,9 +182,8 @@ def _refused(kind: type[ModelError], status: int, wait: int = 0) -> ModelError:
     return error
 
 
-@pytest.mark.parametrize(
-    ("error", "failures", "seconds"),
-    [
+def test_how_long_a_model_rests_is_said_by_its_error() -> None:
+    for error, failures, seconds in (
         (DOWN, 1, 30.0),
         (DOWN, 3, 120.0),
         (DOWN, 10**6, LONGEST_REST),
@@ -203,22 +195,8 @@ def _refused(kind: type[ModelError], status: int, wait: int = 0) -> ModelError:
         (_refused(ModelRefused, 400), 1, 0.0),
         (ModelAnswerBroken("Half.", "Ha"), 1, 0.0),
         (ContextOverflow("Too long.", 9), 1, 0.0),
-    ],
-)
-def test_how_long_a_model_rests_is_said_by_its_error(
-    error: ModelError, failures: int, seconds: float
-) -> None:
-    assert seconds_of_rest(error, failures) == seconds
-
-
-async def test_an_overflow_of_a_stand_in_is_told_apart() -> None:
-    model, _ = fallback(
-        ScriptedModel([DOWN], name="one"), ScriptedModel([ContextOverflow("Too long.", 9)])
-    )
-    with pytest.raises(ContextOverflow) as caught:
-        await model.reply(HELLO, ignore)
-    assert caught.value.is_of_stand_in
-    await model.close()
+    ):
+        assert seconds_of_rest(error, failures) == seconds, (error, failures)
 
 
 async def test_nobody_waits_for_a_model_that_is_busy_where_another_one_answers() -> None:
@@ -227,8 +205,7 @@ async def test_nobody_waits_for_a_model_that_is_busy_where_another_one_answers()
         first, second = (OpenAIModel(Endpoint(name, server.base_url)) for name in ("one", "two"))
         rests = Rests(Clock())
         model = FallbackModel([first, second], lambda *_: None, rests)
-        async with asyncio.timeout(10):
-            assert (await model.reply(HELLO, ignore)).text == "Two."
+        assert (await model.reply(HELLO, ignore)).text == "Two."
         rest = rests.of(first)
         assert rest
         assert rests.seconds_left(rest) == 50
@@ -236,8 +213,7 @@ async def test_nobody_waits_for_a_model_that_is_busy_where_another_one_answers()
         await model.close()
 
 
-async def test_a_server_that_stumbles_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallback_model, "BREATH", 0.0)
+async def test_a_server_that_stumbles_is_asked_once_more() -> None:
     oops = Fail(502, "<html>Bad gateway</html>")
     async with OpenAIServer([oops, Say("One."), oops, oops, Say("Two.")]) as server:
         models = [OpenAIModel(Endpoint(name, server.base_url)) for name in ("one", "two")]

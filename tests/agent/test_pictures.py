@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import pictures as sent
-from agent.models.base import ModelReply, ModelRequest, ModelUnreachable
-from agent.models.endpoint import Endpoint
+from agent.models.base import ModelRequest, ModelUnreachable
 from agent.models.fallback import FallbackModel
-from agent.models.openai import OpenAIModel
 from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, blind, count_dropped, too_many
 from memory.messages import PICTURE, Image, Message
-from tests.fakes.openai_server import Fail, OpenAIServer, Say
+from tests.agent.endpoints import CHAT, ask, conversation
+from tests.fakes.openai_server import Fail, Say
 from tests.fakes.scripted_model import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
@@ -45,30 +43,22 @@ URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 PART = {"type": "image_url", "image_url": {"url": URL}}
 
 
-async def test_a_picture_is_sent_as_a_part_after_the_words(tmp_path: Path) -> None:
+async def test_a_picture_is_sent_as_a_part_after_the_words_if_there_are_any(tmp_path: Path) -> None:
     pictures = kept(tmp_path, IMAGES[0])
-    (message,) = await pictures.fill_in([said("What is it?", IMAGES[0])], sees=True)
-    assert message == {
-        "role": "user",
-        "content": [{"type": "text", "text": "What is it?"}, PART],
-    }
+    asked = [said("What is it?", IMAGES[0]), said(PICTURE, IMAGES[0])]
+    shown = await pictures.fill_in(asked, sees=True)
+    words = {"type": "text", "text": "What is it?"}
+    assert shown == [
+        {"role": "user", "content": [words, PART]},
+        {"role": "user", "content": [PART]},
+    ]
 
 
-async def test_a_message_without_words_is_sent_without_any(tmp_path: Path) -> None:
-    pictures = kept(tmp_path, IMAGES[0])
-    (message,) = await pictures.fill_in([said(PICTURE, IMAGES[0])], sees=True)
-    assert message["content"] == [PART]
-
-
-async def test_a_model_that_cannot_see_is_told_so(tmp_path: Path) -> None:
-    messages = [said("What is it?", IMAGES[0])]
-    (message,) = await Pictures(tmp_path, lambda: 8).fill_in(messages, sees=False)
-    assert message == {"role": "user", "content": f"What is it?\n{named(UNSEEN)}"}
-
-
-async def test_a_picture_whose_file_is_gone_does_not_hold_up_the_turn(tmp_path: Path) -> None:
-    (message,) = await Pictures(tmp_path, lambda: 8).fill_in([said("It?", IMAGES[0])], sees=True)
-    assert message == {"role": "user", "content": f"It?\n{named(LOST)}"}
+async def test_words_stand_for_a_picture_that_is_not_seen_or_not_there(tmp_path: Path) -> None:
+    pictures = Pictures(tmp_path, lambda: 8)
+    for sees, why in ((False, UNSEEN), (True, LOST)):
+        (message,) = await pictures.fill_in([said("It?", IMAGES[0])], sees=sees)
+        assert message == {"role": "user", "content": f"It?\n{named(why)}"}
 
 
 async def test_messages_without_pictures_are_the_very_same(tmp_path: Path) -> None:
@@ -76,12 +66,12 @@ async def test_messages_without_pictures_are_the_very_same(tmp_path: Path) -> No
     assert await Pictures(tmp_path, lambda: 8).fill_in(messages, sees=True) is messages
 
 
-@pytest.mark.parametrize(
-    ("count", "most", "gone"),
-    [(0, 8, 0), (8, 8, 0), (9, 8, 4), (12, 8, 4), (13, 8, 8), (3, 1, 2), (5, 0, 5), (1, 0, 1)],
-)
-def test_older_pictures_go_half_the_cap_at_a_time(count: int, most: int, gone: int) -> None:
-    assert count_dropped(count, most) == gone
+def test_older_pictures_go_half_the_cap_at_a_time() -> None:
+    for count, most, gone in (
+        *((0, 8, 0), (8, 8, 0), (9, 8, 4), (12, 8, 4), (13, 8, 8)),
+        *((3, 1, 2), (5, 0, 5), (1, 0, 1)),
+    ):
+        assert count_dropped(count, most) == gone, (count, most)
 
 
 @given(st.integers(0, 100), st.integers(0, 40))
@@ -105,17 +95,13 @@ async def test_the_beginning_of_the_requests_changes_once_in_four_pictures(tmp_p
     assert breaks == (40 - 8) // 4
 
 
-def test_a_model_of_the_fallback_list_that_is_blind_gets_words() -> None:
-    async def ask() -> ModelReply:
-        first = ScriptedModel([ModelUnreachable("away")], name="sees")
-        second = ScriptedModel([lambda request: str(request.messages)], sees=False)
-        model = FallbackModel([first, second], lambda name, error: None)
-        assert model.sees
-        content = [{"type": "text", "text": "It?"}, PART]
-        request = ModelRequest([{"role": "user", "content": content}])
-        return await model.reply(request, lambda _: None)
-
-    reply = asyncio.run(ask())
+async def test_a_model_of_the_fallback_list_that_is_blind_gets_words() -> None:
+    first = ScriptedModel([ModelUnreachable("away")], name="sees")
+    second = ScriptedModel([lambda request: str(request.messages)], sees=False)
+    model = FallbackModel([first, second], lambda name, error: None)
+    assert model.sees
+    content = [{"type": "text", "text": "It?"}, PART]
+    reply = await model.reply(ModelRequest([{"role": "user", "content": content}]), lambda _: None)
     assert reply.text == str([{"role": "user", "content": f"It?\n[image: {UNSEEN}]"}])
 
 
@@ -128,15 +114,13 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("complaint", REFUSALS)
-async def test_where_an_endpoint_refuses_pictures_words_stand_for_them(complaint: str) -> None:
-    async with OpenAIServer([Fail(400, {"message": complaint}), Say("I can't.")]) as server:
-        model = OpenAIModel(Endpoint("m", server.base_url, "k"))
-        messages = [{"role": "user", "content": [{"type": "text", "text": "It?"}, PART]}]
-        reply = await model.reply(ModelRequest(messages), lambda _: None)
-        await model.close()
-        assert reply.text == "I can't."
-        assert server.requests[-1].body["messages"] == blind(messages)
+async def test_where_an_endpoint_refuses_pictures_words_stand_for_them() -> None:
+    script = [one for said in REFUSALS for one in (Fail(400, {"message": said}), Say("I can't."))]
+    messages = [{"role": "user", "content": [{"type": "text", "text": "It?"}, PART]}]
+    async with conversation(CHAT, *script) as (server, model):
+        for complaint in REFUSALS:
+            assert (await ask(model, ModelRequest(messages))).text == "I can't.", complaint
+            assert server.requests[-1].body["messages"] == blind(messages)
 
 
 @given(st.lists(st.integers(0, sent.MOST_BYTES), max_size=30), st.integers(1, 30))

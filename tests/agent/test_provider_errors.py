@@ -1,4 +1,4 @@
-"""What providers answer when they refuse, replayed: each becomes a sentence with what to do."""
+"""What providers answer when they refuse: each becomes a sentence with what to do."""
 
 from __future__ import annotations
 
@@ -8,48 +8,73 @@ from typing import Any
 
 import pytest
 
-from agent.models.base import ContextOverflow, ModelError, ModelRequest
+from agent.models import failures
+from agent.models.base import ContextOverflow, ModelError
 from agent.models.endpoint import Endpoint
+from agent.models.failures import is_overflow, parse_window
 from agent.models.providers import PROVIDERS
 from agent.models.selection import connect
+from tests.agent.endpoints import CHAT, CLAUDE, HELLO_WITH_TOOL, Protocol, ask
 from tests.fakes import openai_server
-from tests.fakes.anthropic_server import AnthropicServer
-from tests.fakes.openai_server import Fail, OpenAIServer, Say
+from tests.fakes.openai_server import Fail, Say
 
-RECORDED = tomllib.loads(Path(openai_server.__file__).with_name("provider_errors.toml").read_text())
-CASES = [(name, number) for name, errors in RECORDED.items() for number in range(len(errors))]
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-HELLO = ModelRequest([{"role": "user", "content": "Hello?"}], [TOOL])
+RECORDED: dict[str, list[dict[str, Any]]] = tomllib.loads(
+    Path(openai_server.__file__).with_name("provider_errors.toml").read_text()
+)
 
 
-@pytest.mark.parametrize(("name", "number"), CASES)
-async def test_what_a_provider_refuses_is_told_in_a_plain_sentence(name: str, number: int) -> None:
-    error, known = RECORDED[name][number], PROVIDERS[name]
-    answer = Fail(error["status"], error["body"])
-    server: Any = AnthropicServer if known.speaks == "anthropic" else OpenAIServer
-    async with server([answer, Say("Fine.")]) as endpoint:
-        model = connect(
-            Endpoint(
-                "fake-model",
-                endpoint.base_url,
-                "key",
-                max_retries=0,
-                provider=name,
-                key_name=known.key_name or "OPENAI_API_KEY",
-            ),
-            known.speaks,
-        )
-        with pytest.raises(ModelError) as caught:
-            await model.reply(HELLO, lambda _: None)
-        after = await model.reply(HELLO, lambda _: None)
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_what_a_provider_refuses_is_told_in_plain_sentences(name: str) -> None:
+    errors, known = RECORDED[name], PROVIDERS[name]
+    script = [*(Fail(error["status"], error["body"]) for error in errors), Say("Fine.")]
+    protocol: Protocol[Any] = CLAUDE if known.speaks == "anthropic" else CHAT
+    async with protocol.server(script) as server:
+        usual: dict[str, Any] = {"max_retries": 0, "provider": name}
+        usual["key_name"] = known.key_name or "OPENAI_API_KEY"
+        model = connect(Endpoint("fake-model", server.base_url, "key", **usual), known.speaks)
+        for error in errors:
+            with pytest.raises(ModelError) as caught:
+                await ask(model, HELLO_WITH_TOOL)
+            assert type(caught.value).__name__ == error["kind"], error
+            assert error["says"] in str(caught.value)
+            assert str(caught.value).endswith(".")
+            if isinstance(caught.value, ContextOverflow):
+                assert caught.value.window == error.get("window", 0)
+        assert (await ask(model, HELLO_WITH_TOOL)).text == "Fine."
         await model.close()
-    assert type(caught.value).__name__ == error["kind"]
-    assert error["says"] in str(caught.value)
-    assert str(caught.value).endswith(".")
-    if isinstance(caught.value, ContextOverflow):
-        assert caught.value.window == error.get("window", 0)
-    assert after.text == "Fine."
 
 
-def test_each_provider_has_some() -> None:
-    assert list(PROVIDERS) == sorted(RECORDED, key=list(PROVIDERS).index)
+OVERFLOWS = {
+    "This model's maximum context length is 8192 tokens, you requested 9001 tokens.": 8192,
+    "maximum context length is 128,000 tokens": 128_000,
+    "code: CONTEXT_LENGTH_EXCEEDED": 0,
+    "litellm.ContextWindowExceededError: the context window is full": 0,
+    "Please reduce the length of the messages or completion.": 0,
+    "xxtoo many tokensxx": 0,
+    "Input exceeds the token limit": 0,
+    "prompt is too long: 203000 tokens > 200000 maximum": 200_000,
+    "request (6320 tokens) exceeds the available context size (2048 tokens), try": 2048,
+    '{"type":"exceed_context_size_error","n_prompt_tokens":6320,"n_ctx":4096}': 4096,
+    "too many tokens {'n_ctx': 4096}": 4096,
+    "too many tokens, n_ctx: " + "9" * 60_000: 999_999_999_999,  # no more digits are read
+}
+
+
+def test_an_overflow_is_recognised_in_any_case_and_inside_other_words() -> None:
+    for text in OVERFLOWS:
+        assert is_overflow(text)
+        assert is_overflow(f"HTTP 500 {text.upper()}!")
+    assert {text: parse_window(text) for text in OVERFLOWS} == OVERFLOWS
+
+
+def test_other_errors_are_not_taken_for_an_overflow() -> None:
+    for text in ("", "Rate limit: 30000 tokens per minute", "Invalid max_tokens", "context"):
+        assert not is_overflow(text)
+        assert parse_window(text) == 0
+
+
+def test_where_a_redirect_leads_may_be_anything() -> None:
+    for location in ("/v2", "//[", "http://u:p@x.test/", "http://\x00\x07é.test"):
+        message = str(failures.redirect(Endpoint("m"), location))
+        assert message.isprintable()
+        assert "u:p" not in message

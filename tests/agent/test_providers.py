@@ -7,45 +7,33 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from genai_prices.data_snapshot import get_snapshot
 
 from agent.models.base import ModelRequest, ModelUnlisted
-from agent.models.catalogue import readings
 from agent.models.endpoint import Endpoint
 from agent.models.listed import ListedModel, find_window, read_list
+from agent.models.ollama import inquiries, window_of_loaded, window_set
 from agent.models.openai import OpenAIModel
 from agent.models.openai_request import shorten_id
 from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
 from agent.models.selection import Credentials, ModelLists, place_of
 from agent.settings import Brain
 from memory.messages import Message, ToolCall
+from tests.agent.endpoints import CHAT, ask, conversation, user
 from tests.fakes.openai_server import OpenAIServer, Say
 
-REMOTE = {name: one for name, one in PROVIDERS.items() if not one.is_free}
 
-
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_each_has_an_address_that_its_host_is_known_by(name: str) -> None:
-    known = PROVIDERS[name]
+def test_each_has_an_address_that_its_host_is_known_by() -> None:
     variables = {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com/", "AWS_REGION": "eu-west-1"}
-    url = known.address(variables)
-    parts = urlsplit(url)
-    assert parts.scheme == ("http" if known.is_free else "https")
-    assert re.fullmatch(r"(/[\w.]+)+", parts.path)
-    assert find_provider(name, "https://elsewhere.example/v1") is known
-    assert find_provider("", url) is (NOBODY if known.is_free else known)
-
-
-@pytest.mark.parametrize("name", REMOTE)
-def test_the_prices_of_each_that_costs_something_are_found(name: str) -> None:
-    _, where = readings("any", name)[0]
-    provider = get_snapshot().find_provider("any", where.id, where.url)
-    assert provider.models
-
-
-@pytest.mark.parametrize("url", ["http://[", "", "https://api.openai.com.evil.example/v1"])
-def test_nobody_is_known_by_another_address(url: str) -> None:
-    assert find_provider("", url) is NOBODY
+    for name, known in PROVIDERS.items():
+        url = known.address(variables)
+        parts = urlsplit(url)
+        assert parts.scheme == ("http" if known.is_free else "https")
+        assert re.fullmatch(r"(/[\w.]+)+", parts.path)
+        assert find_provider(name, "https://elsewhere.example/v1") is known
+        assert find_provider("", url) is (NOBODY if known.is_free else known)
+    for url in ("http://[", "", "https://api.openai.com.evil.example/v1"):
+        assert find_provider("", url) is NOBODY
+    assert Provider("http://127.0.0.1:9/v1", "").may_chat("text-embedding")
 
 
 def test_what_an_address_wants_is_asked_of_the_environment() -> None:
@@ -58,65 +46,53 @@ def test_what_an_address_wants_is_asked_of_the_environment() -> None:
     assert (place.api_key, place.missing) == ("k", "")
 
 
-LISTS: list[tuple[str, object, list[ListedModel]]] = [
-    (
-        "openai",
-        {"data": [{"id": "gpt-5.1"}, {"id": "text-embedding-3-small"}, {"id": "whisper-1"}]},
-        [ListedModel("gpt-5.1")],
+# --- lists of models ---
+
+TALKS: dict[str, Any] = {"capabilities": {"completion_chat": True}, "max_context_length": 131_072}
+LISTS: dict[str, tuple[list[dict[str, Any]], ListedModel]] = {
+    "openai": (
+        [{"id": "gpt-5.1"}, {"id": "text-embedding-3-small"}, {"id": "whisper-1"}],
+        ListedModel("gpt-5.1"),
     ),
-    (
-        "gemini",
-        {"data": [{"id": "models/gemini-2.5-flash"}, {"id": "models/gemini-embedding-001"}]},
-        [ListedModel("gemini-2.5-flash")],
+    "gemini": (
+        [{"id": "models/gemini-2.5-flash"}, {"id": "models/gemini-embedding-001"}],
+        ListedModel("gemini-2.5-flash"),
     ),
-    (
-        "together",
+    "together": (
         [
             {"id": "meta-llama/Llama-3.3-70B", "type": "chat", "context_length": 131_072},
             {"id": "black-forest/FLUX", "type": "image"},
         ],
-        [ListedModel("meta-llama/Llama-3.3-70B", 131_072)],
+        ListedModel("meta-llama/Llama-3.3-70B", 131_072),
     ),
-    (
-        "mistral",
-        {
-            "data": [
-                {
-                    "id": "mistral-large-latest",
-                    "capabilities": {"completion_chat": True},
-                    "max_context_length": 131_072,
-                },
-                {"id": "other", "capabilities": {"completion_chat": False}},
-            ]
-        },
-        [ListedModel("mistral-large-latest", 131_072)],
+    "mistral": (
+        [{"id": "large", **TALKS}, {"id": "other", "capabilities": {"completion_chat": False}}],
+        ListedModel("large", 131_072),
     ),
-    ("groq", {"data": [{"id": "a", "context_window": 8192}]}, [ListedModel("a", 8192)]),
-    ("vllm", {"data": [{"id": "a", "max_model_len": 4096}]}, [ListedModel("a", 4096)]),
-    ("", {"data": [{"id": "a"}, {"id": "a"}, {"id": 5}, {"id": ""}, "b"]}, [ListedModel("a")]),
-    ("", {"data": [{"id": "a", "context_length": -1}, {"id": "x" * 201}]}, [ListedModel("a")]),
-    ("", {"data": "none"}, []),
-    ("", None, []),
-]
+    "groq": ([{"id": "a", "context_window": 8192}], ListedModel("a", 8192)),
+    "vllm": ([{"id": "a", "max_model_len": 4096}], ListedModel("a", 4096)),
+}
 
 
-@pytest.mark.parametrize(("provider", "listing", "models"), LISTS)
-def test_a_list_has_the_models_that_one_can_talk_to(
-    provider: str, listing: object, models: list[ListedModel]
-) -> None:
-    assert read_list(listing, PROVIDERS.get(provider, NOBODY)) == models
+def test_a_list_has_the_models_that_one_can_talk_to() -> None:
+    for name, (data, model) in LISTS.items():
+        assert read_list({"data": data}, PROVIDERS[name]) == [model]
+        assert read_list(data, PROVIDERS[name]) == [model], "bare, as Together sends it"
 
 
-def test_a_list_is_bounded() -> None:
+def test_a_list_of_any_shape_is_read_and_bounded() -> None:
+    odd = [{"id": "a"}, {"id": "a"}, {"id": 5}, {"id": ""}, "b", {"id": "x" * 201}]
+    for data in (odd, [{"id": "a", "context_length": -1}]):
+        assert read_list({"data": data}, NOBODY) == [ListedModel("a")]
+    for listing in ({"data": "none"}, None):
+        assert read_list(listing, NOBODY) == []
     assert len(read_list([{"id": f"m{n}"} for n in range(9_000)], NOBODY)) == 5_000
 
 
 async def test_who_has_no_list_is_not_asked_for_one() -> None:
-    async with OpenAIServer() as server:
-        model = OpenAIModel(Endpoint("mine", server.base_url, provider="azure"))
+    async with conversation(CHAT, provider="azure") as (server, model):
         with pytest.raises(ModelUnlisted, match="does not say which models there are"):
             await model.list_models()
-        await model.close()
         assert server.listings == 0
 
 
@@ -154,27 +130,82 @@ SAID: dict[str, dict[str, Any]] = {
 async def test_a_window_is_what_the_server_says(
     provider: str, listed: str | dict[str, Any], window: int
 ) -> None:
-    async with OpenAIServer(models=[listed]) as endpoint:
-        endpoint.documents = SAID
-        model = OpenAIModel(Endpoint("qwen", endpoint.base_url, provider=provider))
+    async with OpenAIServer(models=[listed]) as server:
+        server.documents = SAID
+        model = CHAT.at(server.base_url, model="qwen", provider=provider)
         for _ in range(4):
             await model.ready()
         await model.close()
         assert model.window == window
-        assert endpoint.listings <= 2
+        assert server.listings <= 2
 
 
-async def test_a_window_that_is_known_is_not_asked_for() -> None:
-    async with OpenAIServer() as server:
-        model = OpenAIModel(Endpoint("llama3.1-8b", server.base_url, provider="cerebras"))
+async def test_a_window_that_is_known_or_that_nobody_says_is_not_asked_for() -> None:
+    async with conversation(CHAT, model="llama3.1-8b", provider="cerebras") as (server, model):
         await model.ready()
-        await model.close()
         assert server.listings == 0
+    async with conversation(CHAT, model="llama3.1:8b") as (server, model):
+        for _ in range(5):
+            await model.ready()
+        assert (model.window, list(server.requests)) == (0, []), "it is not Ollama"
+    model = CHAT.at("http://127.0.0.1:9/v1", model="llama3.1:8b")
+    await model.ready()
+    await model.close()
+    assert model.window == 0, "nobody is there, which is no error"
 
 
-@pytest.mark.parametrize("answer", [None, [], {"data": 5}, {"data": [{"id": "b", "n": 5}]}, "text"])
-def test_a_window_that_is_not_there_is_none(answer: object) -> None:
-    assert find_window(answer, ("data", "n"), "a") == 0
+def test_a_window_that_is_not_there_is_none() -> None:
+    answers: tuple[object, ...] = (None, [], {"data": 5}, {"data": [{"id": "b", "n": 5}]}, "text")
+    for answer in answers:
+        assert find_window(answer, ("data", "n"), "a") == 0
+
+
+# --- Ollama's own API ---
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "provider", "is_asked"),
+    [
+        ("llama3.1:8b", "http://127.0.0.1:9/v1", "", True),
+        ("hf.co/someone/model-GGUF:Q4_K_M", "https://gpu.example/ollama/v1", "", True),
+        ("llama3.1", "http://127.0.0.1:11434/v1", "", True),
+        ("llama3.1", "http://127.0.0.1:9/v1", "ollama", True),
+        ("llama3.1", "http://127.0.0.1:9/v1", "", False),
+        ("meta-llama/llama-3.1-8b-instruct:free", "https://openrouter.ai/api/v1", "", False),
+        ("ft:gpt-4o:somebody", "https://api.openai.com/v1", "", False),
+        ("llama3.1:8b", "http://127.0.0.1:9/v1", "somebody", False),
+        ("llama3.1:8b", "http://[", "", False),
+        ("llama3.1:8b", "http://127.0.0.1:99999/v1", "", False),
+    ],
+)
+def test_only_what_may_be_ollama_is_asked(
+    model: str, base_url: str, provider: str, is_asked: bool
+) -> None:
+    assert bool(inquiries(Endpoint(model, base_url, provider=provider))) is is_asked
+
+
+def test_a_loaded_model_runs_with_the_window_that_is_reported() -> None:
+    loaded = {"models": [{"name": "llama3.1:latest", "context_length": 8_192}, {"model": "b:1"}]}
+    windows = {"llama3.1": 8_192, "llama3.1:latest": 8_192, "b:1": 0, "c:1": 0}
+    assert {name: window_of_loaded(loaded, Endpoint(name)) for name in windows} == windows
+    lengths: tuple[Any, ...] = (True, -5, 10**30)
+    odd = [{"models": [{"name": "a:1", "context_length": length}]} for length in lengths]
+    answers: tuple[object, ...] = (*odd, {"models": "none"}, [], None)
+    for answer in answers:
+        assert window_of_loaded(answer, Endpoint("a:1")) == 0
+
+
+def test_what_a_model_could_take_is_not_what_it_is_run_with() -> None:
+    assert (
+        window_set({"parameters": 'stop    "<|x|>"\nnum_ctx                        4096'}) == 4_096
+    )
+    for answer in (
+        {"parameters": "num_ctx many"},
+        {"model_info": {"llama.context_length": 131_072}},
+        {"parameters": None},
+        "text",
+    ):
+        assert window_set(answer) == 0
 
 
 # --- ids of calls ---
@@ -182,18 +213,16 @@ def test_a_window_that_is_not_there_is_none(answer: object) -> None:
 
 async def test_calls_of_another_model_are_taken_by_one_that_wants_ids_of_nine_letters() -> None:
     said = [
-        {"role": "user", "content": "Look."},
+        user("Look."),
         Message("assistant", tool_calls=(ToolCall("call_t1_1", "look", "{}"),)).to_wire(),
         Message("tool", "A moon.", call_id="call_t1_1", tool="look").to_wire(),
         Message("assistant", tool_calls=(ToolCall("abcDEF123", "look", "{}"),)).to_wire(),
         Message("tool", "Two.", call_id="abcDEF123", tool="look").to_wire(),
     ]
-    async with OpenAIServer([Say("I see.")] * 2) as server:
+    async with conversation(CHAT, *[Say("I see.")] * 2, provider="mistral") as (server, model):
         server.call_ids = 9
-        model = OpenAIModel(Endpoint("m", server.base_url, provider="mistral"))
         for _ in range(2):
-            assert (await model.reply(ModelRequest(said), lambda _: None)).text == "I see."
-        await model.close()
+            assert (await ask(model, ModelRequest(said))).text == "I see."
         first, second = (one.body for one in server.requests)
     assert first == second
     assert set(first) == {"model", "messages", "stream", "stream_options"}
@@ -204,7 +233,3 @@ def test_ids_of_calls_stay_apart() -> None:
     made = {shorten_id(f"call_{n}", 9) for n in range(5_000)}
     assert len(made) == 5_000
     assert all(re.fullmatch("[a-zA-Z0-9]{9}", one) for one in made)
-
-
-def test_a_provider_of_ones_own_has_nothing_different() -> None:
-    assert Provider("http://127.0.0.1:9/v1", "").may_chat("text-embedding")

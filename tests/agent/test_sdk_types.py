@@ -13,13 +13,19 @@ import pytest
 from agent.models.sdk_types import read_places
 
 ROOT = Path(__file__).resolve().parents[2]
-IMPORT = "import agent.models.openai_client"
-USUALLY = "import openai"
 LOOK = """
 import ast, json, pkgutil, sys
 from importlib import import_module
-import openai.types
-found = {}
+said = {"loaded": len([one for one in sys.modules if one.startswith("openai.types")])}
+import openai.types.chat
+try:
+    openai.types.chat.NoSuchThing
+except AttributeError as error:
+    said["error"] = str(error)
+from openai.types.shared import *
+said["fields"] = [*Reasoning.model_fields]
+said["dir"] = len(dir(openai.types.chat)) > 50
+found = said["found"] = {}
 names = ["openai.types", *(one.name for one in pkgutil.walk_packages(
     openai.types.__path__, "openai.types.") if one.ispkg)]
 for name in names:
@@ -31,46 +37,26 @@ for name in names:
                 value = getattr(package, one.asname or one.name)
                 home = getattr(value, "__module__", ""), getattr(value, "__qualname__", "")
                 found[f"{name} {one.asname or one.name}"] = [*home, str(type(value))]
-json.dump(found, sys.stdout)
+json.dump(said, sys.stdout)
 """
 
 
-def run(*lines: str) -> Any:
-    """What a Python of its own prints, as JSON."""
-    command = [sys.executable, "-c", "\n".join(lines)]
-    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+def look_after(statement: str) -> dict[str, Any]:
+    """What a Python of its own finds in the SDK after this import."""
+    command = [sys.executable, "-c", f"{statement}\n{LOOK}"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
 
 
 @pytest.mark.usefixtures("processes")
-def test_every_name_leads_to_what_it_always_was() -> None:
-    whole, one_by_one = run(USUALLY, LOOK), run(IMPORT, LOOK)
-    assert len(whole) > 1_000
+def test_every_name_leads_to_what_it_always_was_and_nearly_none_is_loaded_before() -> None:
+    whole, one_by_one = look_after("import openai"), look_after("import agent.models.openai_client")
+    assert whole.pop("loaded") > 400
+    assert one_by_one.pop("loaded") < 80
+    assert len(whole["found"]) > 1_000
+    assert whole["dir"]
     assert one_by_one == whole
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_client_does_without_nearly_all_of_them() -> None:
-    names = '[one for one in sys.modules if one.startswith("openai.types")]'
-    count = f"import sys; print(len({names}))"
-    assert run(USUALLY, count) > 400
-    assert run(IMPORT, count) < 80
-
-
-@pytest.mark.usefixtures("processes")
-def test_all_names_of_a_package_can_be_imported_at_once() -> None:
-    said = run(IMPORT, "from openai.types.shared import *", "print(len(Reasoning.model_fields))")
-    assert said > 0
-    assert run(IMPORT, "import openai.types.chat as one, json", "print(len(dir(one)))") > 50
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_name_that_is_not_there_is_missed_as_ever() -> None:
-    lines = (
-        "import json, openai.types.chat",
-        "try: openai.types.chat.NoSuchThing",
-        "except AttributeError as error: print(json.dumps(str(error)))",
-    )
-    assert run(IMPORT, *lines) == run(USUALLY, *lines)
 
 
 def test_a_package_that_does_more_than_to_import_is_run_whole() -> None:

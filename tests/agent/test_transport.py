@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
+import httpx2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
+from openai._streaming import SSEDecoder
 
-from agent.models.anthropic import AnthropicModel
-from agent.models.base import ModelError, ModelRequest
-from agent.models.endpoint import Endpoint
-from agent.models.openai import OpenAIModel
+from agent.models import wire
+from agent.models.base import ModelError
 from agent.models.served import EndpointModel
-from tests.fakes.anthropic_server import AnthropicServer
-from tests.fakes.openai_server import Fail, OpenAIServer, Say
+from tests.agent.endpoints import CHAT, CLAUDE, HELLO, Protocol, ask, conversation
+from tests.fakes.openai_server import Answer, Fail, Say
+from tests.waiting import PATIENCE
 
-HELLO = ModelRequest([{"role": "user", "content": "Hello?"}])
 ANSWER = json.dumps({"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]})
-STREAM = f"data: {ANSWER}\n\ndata: [DONE]\n\n".encode()
+WHOLE = f"data: {ANSWER}\n\ndata: [DONE]\n\n".encode()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -50,7 +54,7 @@ class Counter:
                 writer.write(HEAD)
                 await writer.drain()
                 await asyncio.sleep(0)  # the answer's end comes by itself, as from a real model
-                writer.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(STREAM), STREAM))
+                writer.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(WHOLE), WHOLE))
                 await writer.drain()
                 if b"connection: close" in head.lower() or not self.keeps():
                     break
@@ -62,21 +66,17 @@ async def counting(counter: Counter) -> AsyncIterator[EndpointModel]:
     """A model behind that server, which tries nothing again."""
     async with await asyncio.start_server(counter.serve, "127.0.0.1") as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        model = OpenAIModel(Endpoint("m", url, max_retries=0, timeout=5))
+        model = CHAT.at(url)
         try:
             yield model
         finally:
             await model.close()
 
 
-async def ask(model: EndpointModel) -> str:
-    return (await model.reply(HELLO, lambda _: None)).text
-
-
 async def ask_until(model: EndpointModel, is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not is_so():
-            assert await ask(model) == "Hi."
+            assert (await ask(model)).text == "Hi."
 
 
 async def test_connections_are_used_again_once_the_server_is_seen_to_keep_them() -> None:
@@ -99,50 +99,81 @@ async def test_a_request_on_a_connection_that_is_just_closed_goes_by_a_new_one()
         await ask_until(model, lambda: max(counter.requests, default=0) > 5)
         refused: list[bool] = []
         counter.hangs_up = lambda: not refused and not refused.append(True)  # type: ignore[func-returns-value]
-        assert await ask(model) == "Hi."
+        assert (await ask(model)).text == "Hi."
         assert refused == [True]
         before = len(counter.requests)
         await ask_until(model, lambda: len(counter.requests) > before + 5)
         assert set(counter.requests[before:]) == {1}  # it is not trusted again
 
 
-@pytest.mark.parametrize("kind", [OpenAIServer, AnthropicServer])
-async def test_later_requests_say_what_the_first_one_has_said(
-    kind: type[OpenAIServer] | type[AnthropicServer],
-) -> None:
-    make = OpenAIModel if kind is OpenAIServer else AnthropicModel
-    async with kind([Say("One."), Say("Two."), Say("Three.")]) as server:
-        model = make(Endpoint("fake-model", server.base_url, "key"))
-        for text in ("One.", "Two.", "Three."):
-            assert await ask(model) == text
-        await model.close()
-        first, *later = [one.headers for one in server.requests]
-    left_out = {"Connection"}  # which is about the way, not about what is said
-    for headers in later:
-        assert {k: v for k, v in headers.items() if k not in left_out} == {
-            k: v for k, v in first.items() if k not in left_out
-        }
+@pytest.mark.parametrize("protocol", [CHAT, CLAUDE], ids=["openai", "anthropic"])
+async def test_later_requests_say_what_the_first_one_has_said(protocol: Protocol[Any]) -> None:
+    script = [Say("One."), Say("Two."), Say("Three.")]
+    async with conversation(protocol, *script) as (server, model):
+        for answer in script:
+            assert (await ask(model)).text == answer.text
+        first, *later = [dict(one.headers) for one in server.requests]
+    for headers in (first, *later):
+        headers.pop("Connection", None)  # which is about the way, not about what is said
+    assert first["Accept-Encoding"] == "identity"
+    assert later == [first] * 2
 
 
 async def test_a_request_with_a_header_of_its_own_is_no_pattern_for_others() -> None:
-    async with OpenAIServer([Say("One."), Say("Two."), Say("Three.")]) as server:
-        model = OpenAIModel(Endpoint("fake-model", server.base_url, "key", provider="xai"))
+    script = [Say("One."), Say("Two."), Say("Three.")]
+    async with conversation(CHAT, *script, provider="xai") as (server, model):
         for affinity in ("a", "", "b"):
-            await model.reply(replace(HELLO, affinity=affinity), lambda _: None)
-        await model.close()
-        said = [one.headers.get("x-grok-conv-id") for one in server.requests]
-    assert said == ["a", None, "b"]
+            await ask(model, replace(HELLO, affinity=affinity))
+        assert [one.headers.get("x-grok-conv-id") for one in server.requests] == ["a", None, "b"]
 
 
 async def test_a_later_request_that_fails_is_sent_no_more_often_than_the_sdk_would() -> None:
-    busy = Fail(503, {"message": "busy"}, {"Retry-After-Ms": "1"})
-    async with OpenAIServer([Say("One."), busy, busy, busy, Say("Two.")]) as server:
-        model = OpenAIModel(Endpoint("fake-model", server.base_url, "key", max_retries=2))
-        await ask(model)
+    script: list[Answer] = [*[Fail(503, {"message": "busy"})] * 3, Say("Two.")]
+    async with conversation(CHAT, *script, is_later=True, max_retries=2) as (server, model):
         with pytest.raises(ModelError, match="503"):
             await ask(model)
-        assert len(server.requests) == 1 + 3
         counts = [one.headers.get("x-stainless-retry-count") for one in server.requests]
-        assert counts == ["0", "0", "1", "2"]
-        assert await ask(model) == "Two."
-        await model.close()
+        assert counts == ["0", "1", "2"]
+        assert (await ask(model)).text == "Two."
+
+
+# --- the events of a stream ---
+
+STREAM = (
+    b'data: {"a": 1}\n\n',
+    b": a comment\r\n",
+    b"event: ping\rid: 7\r\n",
+    b"data:{}\r\r",
+    "data: Привет\r\n\r\n".encode(),
+    b"data: one\ndata:  two\n\n",
+    b"\n\r\n\r",
+    b"data: 1",
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.sampled_from(STREAM), max_size=12), st.data())
+async def test_events_are_the_same_however_their_bytes_are_cut(
+    parts: list[bytes], data: st.DataObject
+) -> None:
+    stream = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
+    pieces = [stream[a:b] for a, b in itertools.pairwise([0, *cuts, len(stream)])]
+    assert await events_of(pieces) == await events_of([stream]) == await sdk_events_of(stream)
+
+
+async def body_of(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+async def events_of(pieces: list[bytes]) -> list[bytes]:
+    response = httpx2.Response(200, content=body_of(pieces))
+    came = [events async for events in wire.events(response, wire.Progress(60))]
+    return [event for events in came for event in events]
+
+
+async def sdk_events_of(stream: bytes) -> list[bytes]:
+    """What the official SDK makes of it."""
+    events = SSEDecoder().aiter_bytes(body_of([stream]))
+    return [sse.data.encode() async for sse in events if sse.data]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -16,9 +18,10 @@ import pytest
 from msgspec.structs import replace
 
 from bot.audit import Risk, audit, exit_code, installation, report
+from main import main
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from tests.whole.process import run_command
+from tests.bot.in_process import run_main
 
 TOKEN = "a-token-that-nobody-guesses-0123456789"
 
@@ -79,8 +82,13 @@ def place(tmp_path: Path) -> Installation:
     return Installation(tmp_path)
 
 
-def test_nothing_is_said_of_an_installation_that_is_well(place: Installation) -> None:
+def test_nothing_is_said_of_an_installation_that_is_well_and_nothing_left(
+    place: Installation,
+) -> None:
+    place.make("config.json", "{}")
+    before = sorted(place.folder.rglob("*"))
     assert place.risks == []
+    assert sorted(place.folder.rglob("*")) == before
     assert exit_code([]) == 0
     assert report([], has_colours=False) == "Nothing is open that should not be."
 
@@ -133,104 +141,40 @@ OPEN = setting(web={"host": "0.0.0.0"})
     [
         (OPEN, "high", "no token", "PARLEY_WEB_TOKEN"),
         (surroundings(PARLEY_WEB_TOKEN="a"), "high", "could be guessed", "token_urlsafe"),
-        (
-            both(OPEN, surroundings(PARLEY_WEB_TOKEN=TOKEN)),
-            "medium",
-            "without encryption",
-            "https",
-        ),
+        (both(OPEN, surroundings(PARLEY_WEB_TOKEN=TOKEN)), "medium", "without encryption", "https"),
         (setting(channels={"web": True}), "low", "Every account on this machine", "TOKEN"),
-        (
-            setting(web={"trusted_proxies": ["0.0.0.0/0"]}),
-            "high",
-            "nearly anybody",
-            "trusted_proxies",
-        ),
+        (setting(web={"trusted_proxies": ["0.0.0.0/0"]}), "high", "nearly anybody", "_proxies"),
         (key("owner", 1, 1), "medium", "owner's rights", "key revoke ann"),
         (key("owner", 0, 1), "low", "owner's rights", "key revoke ann"),
         (key("user", 1, 1), "low", "may use commands", "key revoke ann"),
         (key("user", 0, 0), "low", "never used", "key revoke ann"),
-        (
-            setting(tools={"shell": True, "approve": "never"}),
-            "high",
-            "without asking",
-            "tools.approve ask",
-        ),
-        (
-            both(
-                setting(tools={"approve": "never"}),
-                lambda place: place.sets("tools.web_fetch", True),
-            ),
-            "high",
-            "without asking",
-            "tools.approve ask",
-        ),
-        (
-            setting(tools={"shell": True, "shell_unboxed": True}),
-            "high",
-            "outside a sandbox",
-            "shell_unboxed",
-        ),
-        (
-            both(setting(tools={"shell": True}), lambda place: setattr(place, "has_box", False)),
-            "low",
-            "bubblewrap is missing",
-            "apt install",
-        ),
-        (
-            lambda place: place.make("data/plugins/dice.py", mode=0o622),
-            "high",
-            "others may write to it",
-            "chmod go-w",
-        ),
+        (setting(tools={"shell": True, "approve": "never"}), "high", "without asking", "approve"),
+        (setting(tools={"shell": True, "shell_unboxed": True}),
+         "high", "outside a sandbox", "shell_unboxed"),
+        (both(setting(tools={"shell": True}), lambda place: setattr(place, "has_box", False)),
+         "low", "bubblewrap is missing", "apt install"),
+        (lambda place: place.make("data/plugins/dice.py", mode=0o622),
+         "high", "others may write to it", "chmod go-w"),
         (mode(".env", 0o640), "high", "may read the keys", "chmod 600"),
         (mode("data", 0o777), "high", "Others may write in", "chmod -R go="),
-        (
-            both(mode("data", 0o755), mode("data/parley.db", 0o644)),
-            "medium",
-            "1 files in it are open",
-            "chmod -R go=",
-        ),
+        (both(mode("data", 0o755), mode("data/parley.db", 0o644)),
+         "medium", "1 files in it are open", "chmod -R go="),
         (mode("data", 0o755), "low", "can read", "chmod -R go="),
-        (
-            lambda place: place.make("config.json", "{}", 0o666),
-            "high",
-            "Others may change",
-            "chmod go-w",
-        ),
-        (
-            setting(system_prompt="Use sk-0123456789abcdef0123 for all."),
-            "high",
-            "looks like a key",
-            "{{secret.NAME}}",
-        ),
+        (lambda place: place.make("config.json", "{}", 0o666),
+         "high", "Others may change", "chmod go-w"),
+        (setting(system_prompt="Use sk-0123456789abcdef0123 for all."),
+         "high", "looks like a key", "{{secret.NAME}}"),
         (lambda place: setattr(place, "is_root", True), "medium", "runs as root", "adduser"),
-        (
-            lambda place: (place.folder / "data.before-restore-1").mkdir(),
-            "low",
-            "There are older copies",
-            "rm -r",
-        ),
-        (
-            lambda place: place.make("saved.tar.gz", mode=0o644),
-            "medium",
-            "saved.tar.gz",
-            "chmod 600",
-        ),
-        (
-            lambda place: place.make("data/set-aside/plugins/x.py"),
-            "low",
-            "nobody agreed to",
-            "rm -r",
-        ),
-        (
-            lambda place: place.lets_in("person", "telegram/7", "user"),
-            "low",
-            "nothing limits",
-            "spend_limit_user",
-        ),
+        (lambda place: (place.folder / "data.before-restore-1").mkdir(),
+         "low", "There are older copies", "rm -r"),
+        (lambda place: place.make("saved.tar.gz", mode=0o644),
+         "medium", "saved.tar.gz", "chmod 600"),
+        (lambda place: place.make("data/set-aside/plugins/x.py"),
+         "low", "nobody agreed to", "rm -r"),
+        (lambda place: place.lets_in("person", "telegram/7", "user"),
+         "low", "nothing limits", "spend_limit_user"),
     ],
-)
+)  # fmt: skip
 def test_what_is_open_or_weak_is_said_with_its_mend(
     place: Installation, make: Doing, severity: str, words: str, mend: str
 ) -> None:
@@ -257,13 +201,6 @@ def test_a_plugin_of_another_account_is_said(place: Installation) -> None:
     assert any("belongs to another account" in risk.sentence for risk in place.risks)
 
 
-def test_it_leaves_nothing_behind(place: Installation) -> None:
-    before = sorted(place.folder.rglob("*"))
-    place.make("config.json", "{}")
-    assert place.risks == []
-    assert sorted(place.folder.rglob("*")) == sorted([*before, place.config])
-
-
 def test_no_key_is_shown(place: Installation) -> None:
     place.environ = {"PARLEY_WEB_TOKEN": "aaaaaaaaaaaa"}
     place.settings = {"system_prompt": "sk-0123456789abcdef0123"}
@@ -273,40 +210,41 @@ def test_no_key_is_shown(place: Installation) -> None:
     assert "\033[31;1mhigh" in text
 
 
-def test_it_is_a_command_and_the_doctor_points_to_it(place: Installation) -> None:
+def test_it_is_a_command_and_the_doctor_points_to_it(
+    place: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
     place.make("config.json", json.dumps({"web": {"host": "0.0.0.0"}}))
-    done = run_command(place.folder, "audit")
-    assert done.returncode == 1
-    assert "no token for the page" in done.stdout
-    assert "\033" not in done.stdout
-    told = run_command(place.folder, "doctor").stdout
+    done = run_main(capsys, place.folder, "audit")
+    assert done.code == 1
+    assert "no token for the page" in done.out
+    assert "\033" not in done.out
+    told = run_main(capsys, place.folder, "doctor").out
     assert re.search(r"^What is open.*: python main.py --config .* audit$", told, re.M)
 
 
 def test_a_terminal_that_lacks_letters_gets_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     folder = tmp_path / "\u6f22"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    told = run_command(folder, "doctor")
-    assert "Traceback" not in told.stderr
-    assert "\\u6f22" in told.stdout
+    written = io.BytesIO()
+    terminal = io.TextIOWrapper(written, encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    main(["--config", str(folder / "config.json"), "--data", str(folder / "data"), "doctor"])
+    assert b"\\u6f22" in written.getvalue()
 
 
-@pytest.mark.parametrize("broken", ["a file that is no database " * 100, ""])
-def test_a_broken_installation_gets_a_sentence(tmp_path: Path, broken: str) -> None:
-    place = Installation(tmp_path)
+def test_a_broken_installation_gets_a_sentence(
+    place: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
     place.make("config.json", "{")
-    done = run_command(tmp_path, "audit")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    assert run_main(capsys, place.folder, "audit").code == 2
     place.make("config.json", "{}")
-    place.make("data/parley.db", broken)
-    done = run_command(tmp_path, "audit")
-    assert "Traceback" not in done.stderr
-    assert done.stdout or done.stderr
+    for broken in ("a file that is no database " * 100, ""):
+        place.make("data/parley.db", broken)
+        done = run_main(capsys, place.folder, "audit")
+        assert done.out or done.err
 
 
 def test_what_users_may_set_without_a_bound_is_told(place: Installation) -> None:

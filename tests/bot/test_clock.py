@@ -68,6 +68,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
 
 
 async def test_a_clock_that_goes_on_is_believed(machine: Machine) -> None:
+    assert await machine.runs(0), "with a new database"
     for _ in range(5):
         assert await machine.runs(30)
         await machine.stops()
@@ -76,7 +77,7 @@ async def test_a_clock_that_goes_on_is_believed(machine: Machine) -> None:
     assert machine.told == []
 
 
-@pytest.mark.parametrize("jump", [40 * DAY, -40 * DAY, 8 * DAY, 4e11])
+@pytest.mark.parametrize("jump", [-40 * DAY, 8 * DAY, 4e11])
 async def test_a_day_of_running_makes_up_for_a_jump_also_in_pieces(
     machine: Machine, jump: float
 ) -> None:
@@ -146,10 +147,6 @@ async def test_a_database_without_a_record_goes_by_what_happened_last(tmp_path: 
     await machine.starts()
     assert not await machine.runs(1)
     await machine.stops()
-
-
-async def test_a_new_database_believes_the_clock(machine: Machine) -> None:
-    assert await machine.runs(0)
 
 
 @given(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from main import make_parser
 
 
-@pytest.mark.parametrize(
-    ("line", "data", "config"),
-    [
+def test_the_places_of_a_bot_stand_before_or_behind_a_command() -> None:
+    for line, data, config in (
         ("", "data", "config.json"),
         ("restore FILE", "data", "config.json"),
         ("--data there restore FILE", "there", "config.json"),
@@ -19,10 +16,6 @@ from main import make_parser
         ("--data here restore --data there FILE", "there", "config.json"),
         ("key list --data there", "there", "config.json"),
         ("key --data there list", "there", "config.json"),
-    ],
-)
-def test_the_places_of_a_bot_stand_before_or_behind_a_command(
-    line: str, data: str, config: str
-) -> None:
-    options = make_parser().parse_args(line.split())
-    assert (options.data, options.config) == (Path(data), Path(config))
+    ):
+        options = make_parser().parse_args(line.split())
+        assert (options.data, options.config) == (Path(data), Path(config)), line

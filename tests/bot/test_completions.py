@@ -26,68 +26,45 @@ from tests.fakes.openai_server import Hang
 from tests.whole.testbot import run_bot
 
 
-@pytest.mark.parametrize(
-    ("streamed", "text", "is_mixed"),
-    [
-        ("", "", False),
-        ("The whole.", "The whole.", False),
-        ("Half of itThe whole.", "The whole.", True),
-        ("A \ufffd\ufffd.", "A 😀.", False),
-        ("A \ufffd.", "A \ufffd.", False),
-    ],
-)
-def test_an_answer_after_the_beginning_of_another_is_seen_to_be_of_two(
-    streamed: str, text: str, is_mixed: bool
-) -> None:
-    assert is_of_two(streamed, text) is is_mixed
+def test_an_answer_after_the_beginning_of_another_is_seen_to_be_of_two() -> None:
+    assert is_of_two("Half of itThe whole.", "The whole.")
+    for streamed, text in (
+        ("", ""),
+        ("The whole.", "The whole."),
+        ("A \ufffd\ufffd.", "A 😀."),
+        ("A \ufffd.", "A \ufffd."),
+    ):
+        assert not is_of_two(streamed, text)
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
-        ("stop", "stop"),
-        ("length", "length"),
-        ("content_filter", "content_filter"),
-        (BOUNDED, "length"),
-        ("eos", "stop"),
-        ("", "stop"),
-    ],
-)
-def test_a_finish_reason_is_one_that_the_protocol_knows(reason: str, finish: str) -> None:
-    assert finish_of(reason) == finish
+def test_a_finish_reason_is_one_that_the_protocol_knows() -> None:
+    known = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
+    others = {BOUNDED: "length", "eos": "stop", "": "stop"}
+    for reason, finish in (known | others).items():
+        assert finish_of(reason) == finish
 
 
-def refused(status: int) -> ModelRefused:
-    error = ModelRefused("no")
+def with_status(error: ModelRefused | ModelUnreachable, status: int) -> Exception:
     error.status = status
     return error
 
 
-def unreachable(status: int) -> ModelUnreachable:
-    error = ModelUnreachable("no")
-    error.status = status
-    return error
-
-
-@pytest.mark.parametrize(
-    ("error", "problem"),
-    [
+def test_an_error_is_named_by_what_a_client_can_do_about_it() -> None:
+    for error, problem in (
         (ContextOverflow("x"), "too_long"),
         (NoRoom("x"), "too_long"),
         (ModelSilent("x"), "timeout"),
-        (unreachable(0), "unavailable"),
-        (unreachable(500), "unavailable"),
-        (unreachable(429), "busy"),
+        (with_status(ModelUnreachable("no"), 0), "unavailable"),
+        (with_status(ModelUnreachable("no"), 500), "unavailable"),
+        (with_status(ModelUnreachable("no"), 429), "busy"),
         (AccountRefused("x"), "upstream"),
-        (refused(400), "invalid"),
-        (refused(404), "upstream"),
-        (refused(0), "upstream"),
+        (with_status(ModelRefused("no"), 400), "invalid"),
+        (with_status(ModelRefused("no"), 404), "upstream"),
+        (with_status(ModelRefused("no"), 0), "upstream"),
         (ModelAnswerBroken("x"), "upstream"),
         (RuntimeError("x"), "failed"),
-    ],
-)
-def test_an_error_is_named_by_what_a_client_can_do_about_it(error: Exception, problem: str) -> None:
-    assert problem_of(error) == problem
+    ):
+        assert problem_of(error) == problem, error
 
 
 async def test_a_client_that_leaves_just_as_words_come_is_noticed(

@@ -38,7 +38,7 @@ def place(layers: Layers, brain: Brain) -> ModelEndpoint:
 HEALTHY = Probes(sound, place, two_models, lambda: True)
 
 
-class TestBot:
+class Checkup:
     """A configuration and a data folder to be looked at."""
 
     def __init__(self, folder: Path) -> None:
@@ -51,14 +51,14 @@ class TestBot:
 
 
 @pytest.fixture
-def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestBot:
+def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkup:
     pins = tmp_path / "requirements.txt"
     pins.write_text(f"pytest=={pytest.__version__}  # via nothing\n")
     monkeypatch.setattr(doctor, "PINS", pins)
-    return TestBot(tmp_path)
+    return Checkup(tmp_path)
 
 
-async def test_a_new_machine_without_a_key_is_well(bot: TestBot) -> None:
+async def test_a_new_machine_without_a_key_is_well(bot: Checkup) -> None:
     found = await bot.examined()
 
     assert all(finding.is_ok for finding in found.values())
@@ -68,7 +68,7 @@ async def test_a_new_machine_without_a_key_is_well(bot: TestBot) -> None:
     assert not bot.data.exists()
 
 
-async def test_a_database_that_is_damaged_is_named(bot: TestBot) -> None:
+async def test_a_database_that_is_damaged_is_named(bot: Checkup) -> None:
     async def damaged() -> str:
         return "The database is damaged: row 3 is missing from an index."
 
@@ -82,7 +82,7 @@ async def test_a_database_that_is_damaged_is_named(bot: TestBot) -> None:
     )
 
 
-async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: TestBot) -> None:
+async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: Checkup) -> None:
     bot.config.write_text('{"agent_max_steps": 0, "modell": "a"}')
 
     found = await bot.examined(OPENAI_API_KEY="sk-hush")
@@ -91,30 +91,28 @@ async def test_settings_that_do_not_fit_are_named_and_end_the_round(bot: TestBot
     assert len(found["settings"].sentence.splitlines()) == 2
 
 
-async def test_without_key_and_embedded_model_nobody_answers(bot: TestBot) -> None:
+async def test_without_key_and_embedded_model_nobody_answers(bot: Checkup) -> None:
     found = await bot.examined(replace(HEALTHY, has_embedded=lambda: False))
 
     assert not found["embedded model"].is_ok
     assert "OPENAI_API_KEY" in found["embedded model"].advice
 
 
-async def test_a_named_model_without_a_key_is_named(bot: TestBot) -> None:
+async def test_a_named_model_without_a_key_is_named(bot: Checkup) -> None:
     found = await bot.examined(PARLEY_MODEL="big")
 
     assert found["key"].sentence == "No key is set, and 'big' needs one."
 
 
-@pytest.mark.parametrize("model", ["auto", "big"])
-async def test_an_endpoint_that_has_the_model_is_well(bot: TestBot, model: str) -> None:
+async def test_an_endpoint_that_has_the_model_is_well(bot: Checkup) -> None:
     probes = replace(HEALTHY, has_embedded=lambda: False)
+    for model in ("auto", "big"):
+        found = await bot.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
+        assert all(finding.is_ok for finding in found.values())
+        assert found["endpoint"].sentence == "It answers; models listed: 2."
 
-    found = await bot.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
 
-    assert all(finding.is_ok for finding in found.values())
-    assert found["endpoint"].sentence == "It answers; models listed: 2."
-
-
-async def test_an_endpoint_without_the_model_says_which_there_are(bot: TestBot) -> None:
+async def test_an_endpoint_without_the_model_says_which_there_are(bot: Checkup) -> None:
     found = await bot.examined(OPENAI_API_KEY="sk-hush", PARLEY_FALLBACK_MODELS="gone")
 
     assert found["endpoint"] == Finding(
@@ -125,17 +123,23 @@ async def test_an_endpoint_without_the_model_says_which_there_are(bot: TestBot) 
     )
 
 
-async def test_an_endpoint_that_refuses_is_quoted(bot: TestBot) -> None:
+async def test_an_endpoint_that_refuses_or_hangs_is_told_of(bot: Checkup) -> None:
     found = await bot.examined(replace(HEALTHY, models=refused), OPENAI_API_KEY="sk-hush")
-
     assert found["endpoint"].sentence == "The endpoint refuses the key; check OPENAI_API_KEY."
     assert "sk-hush" not in report(list(found.values()))
+
+    async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        raise TimeoutError
+
+    hung = replace(HEALTHY, models=hanging)
+    found = await bot.examined(hung, OPENAI_BASE_URL="http://127.0.0.1:1")
+    assert found["endpoint"].sentence == "The endpoint has not answered for 15 seconds."
 
 
 GROQ = '{"model": "llama", "brain": {"provider": "groq"}}'
 
 
-async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: TestBot) -> None:
+async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: Checkup) -> None:
     bot.config.write_text(GROQ)
 
     without = await bot.examined(OPENAI_API_KEY="sk-another")
@@ -149,7 +153,7 @@ async def test_the_key_of_the_provider_that_is_set_is_looked_for(bot: TestBot) -
     assert (await bot.examined(GROQ_API_KEY="k"))["key"].sentence == "GROQ_API_KEY is set."
 
 
-async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: TestBot) -> None:
+async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: Checkup) -> None:
     bot.config.write_text(
         """{"model": "big", "context": {"summary_brain": {"provider": "mistral", "model": "small"}},
         "agents": [{"id": "writer", "brain": {"provider": "deepseek", "model": "gone"}},
@@ -168,7 +172,7 @@ async def test_the_places_of_agents_and_summaries_are_looked_at_too(bot: TestBot
     assert found["key of home"] == Finding("key of home", True, "None is set, and none is needed.")
 
 
-async def test_a_provider_that_lists_nothing_is_believed(bot: TestBot) -> None:
+async def test_a_provider_that_lists_nothing_is_believed(bot: Checkup) -> None:
     async def unlisted(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         raise ModelUnlisted("It does not say which models there are.")
 
@@ -182,35 +186,14 @@ async def test_a_provider_that_lists_nothing_is_believed(bot: TestBot) -> None:
     assert found["endpoint"].is_ok
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "listed"),
-    [
-        ("ollama", "llama3.1", "llama3.1:latest"),
-        ("gemini", "models/gemini-2.5-flash", "gemini-2.5-flash"),
-    ],
-)
-async def test_a_model_is_known_by_the_name_that_its_provider_takes(
-    bot: TestBot, provider: str, model: str, listed: str
-) -> None:
-    async def one_model(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-        return (ListedModel(listed),)
+async def test_a_model_is_known_by_the_name_that_its_provider_takes(bot: Checkup) -> None:
+    async def listed(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        return (ListedModel("llama3.1:latest"), ListedModel("gemini-2.5-flash"))
 
-    bot.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
-    found = await bot.examined(replace(HEALTHY, models=one_model), GEMINI_API_KEY="k")
-    assert found["endpoint"].is_ok
-
-
-async def test_an_endpoint_that_hangs_is_not_waited_for(
-    bot: TestBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
-        raise TimeoutError
-
-    found = await bot.examined(
-        replace(HEALTHY, models=hanging), OPENAI_BASE_URL="http://127.0.0.1:1"
-    )
-
-    assert found["endpoint"].sentence == "The endpoint has not answered for 15 seconds."
+    for provider, model in (("ollama", "llama3.1"), ("gemini", "models/gemini-2.5-flash")):
+        bot.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
+        found = await bot.examined(replace(HEALTHY, models=listed), GEMINI_API_KEY="k")
+        assert found["endpoint"].is_ok
 
 
 def test_packages_are_compared_with_what_was_tested() -> None:
@@ -224,21 +207,18 @@ def test_packages_are_compared_with_what_was_tested() -> None:
     assert doctor.find_installed_version("no-such-package-anywhere") is None
 
 
-@pytest.mark.parametrize(("version", "is_ok"), [((3, 10, 9), False), ((3, 11, 0), True)])
-def test_python_is_new_enough_or_not(version: tuple[int, ...], is_ok: bool) -> None:
-    assert doctor.check_python(version).is_ok is is_ok
+def test_python_is_new_enough_or_not() -> None:
+    assert not doctor.check_python((3, 10, 9)).is_ok
+    assert doctor.check_python((3, 11, 0)).is_ok
 
 
-def test_a_data_folder_that_cannot_be_written_is_named() -> None:
+def test_a_data_folder_that_cannot_be_written_or_is_full_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     finding = doctor.check_data_folder(Path("/proc/parley/data"))  # where not even root may write
-
     assert not finding.is_ok
     assert finding.sentence.startswith("/proc cannot be written: ")
-
-
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "LEAST_FREE", 10**18)
-
     assert not doctor.check_data_folder(tmp_path).is_ok
     assert os.listdir(tmp_path) == []
 
@@ -253,7 +233,7 @@ def test_the_report_says_what_to_do_and_the_exit_code_agrees() -> None:
     assert (exit_code([good, bad]), exit_code([good])) == (1, 0)
 
 
-async def test_what_mcp_servers_need_is_looked_for(bot: TestBot) -> None:
+async def test_what_mcp_servers_need_is_looked_for(bot: Checkup) -> None:
     assert "MCP servers" not in await bot.examined()
     bot.config.write_text('{"mcp": {"servers": {"a": {"command": "sh"}}}}')
     assert (await bot.examined())["MCP servers"].is_ok
@@ -262,7 +242,7 @@ async def test_what_mcp_servers_need_is_looked_for(bot: TestBot) -> None:
     assert (found.is_ok, found.sentence) == (False, "Programs are missing: a (no-such-program).")
 
 
-async def test_servers_without_the_package_for_them_are_told_of(bot: TestBot) -> None:
+async def test_servers_without_the_package_for_them_are_told_of(bot: Checkup) -> None:
     bot.config.write_text('{"mcp": {"servers": {"a": {"url": "http://127.0.0.1:9/"}}}}')
     settings = SettingsStore(load_layers(bot.config, {})).effective()
     found = doctor.check_servers(settings, lambda package: None)

@@ -236,24 +236,22 @@ def test_templates_that_nobody_filled_in_are_no_memory(tmp_path: Path) -> None:
     assert own.personas == []
 
 
-@pytest.mark.parametrize(
-    "prompt", ["file:.env", "notes.md", ".env.txt", "{{secret.OPENAI_API_KEY}}", "{{ secret. }}"]
-)
-def test_a_persona_names_no_file_and_no_secret(tmp_path: Path, prompt: str) -> None:
+def test_a_persona_names_no_file_and_no_secret(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-secret\n")
     (tmp_path / "notes.md").write_text("sk-secret")
     config = tmp_path / "config.json"
-    agent = as_agent(Persona("a/b c", "{{secret.OPENAI_API_KEY}}", prompt))
-    config.write_text(json.dumps({"agents": [agent]}))
-    layers = load_layers(config, {})
-    assert agent["id"] == "a-b-c"
-    assert "sk-secret" not in str(layers.agents["a-b-c"])
+    secrets = ("{{secret.OPENAI_API_KEY}}", "{{ secret. }}")
+    for prompt in ("file:.env", "notes.md", ".env.txt", *secrets):
+        agent = as_agent(Persona("a/b c", "{{secret.OPENAI_API_KEY}}", prompt))
+        config.write_text(json.dumps({"agents": [agent]}))
+        assert agent["id"] == "a-b-c"
+        assert "sk-secret" not in str(load_layers(config, {}).agents["a-b-c"])
 
 
-@pytest.mark.parametrize("kind", [ChatGpt, OpenWebUi, CowAgent])
-def test_a_folder_without_anything_is_said_to_be_so(tmp_path: Path, kind: Any) -> None:
-    with pytest.raises(MovingError, match="There is no"):
-        kind(tmp_path)
+def test_a_folder_without_anything_is_said_to_be_so(tmp_path: Path) -> None:
+    for kind in (ChatGpt, OpenWebUi, CowAgent):
+        with pytest.raises(MovingError, match="There is no"):
+            kind(tmp_path)
 
 
 def test_half_an_emoji_costs_no_conversation(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ async def test_a_job_whose_own_work_was_cancelled_holds_up_nothing() -> None:
     queues, seen = KeyedQueues("test"), []
 
     async def lose_a_task() -> None:
-        task = asyncio.create_task(asyncio.sleep(60))
+        task = asyncio.create_task(asyncio.Event().wait())
         task.cancel()
         await task
 

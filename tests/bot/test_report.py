@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import stat
-import subprocess
-import sys
+import traceback
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.log_reading import LogEntry
-from bot.logs import ROOMS
+from bot.logs import ROOMS, set_up_logs
 from bot.report import describe_versions, mask_value
 from bot.report_masking import REQUIREMENTS, ROOT, LogMasker, mask_traceback
 from bot.sentences import LEFT_OUT, Sentence
-from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say
-from tests.whole.process import run_command, talking
+from bot.settings import load_layers
+from channels.message import Address, Inbound
+from tests.bot.in_process import run_main
+from tests.fakes.openai_server import Answer, Fail, Received, Say
+from tests.whole.testbot import run_bot
 
 CANARY = "zqcanary7"
 """What must not be found; private words begin so."""
@@ -90,42 +93,41 @@ def assert_private(file: Path, *words: str) -> None:
 
 
 async def test_nothing_that_anybody_said_or_is_called_or_keeps_secret_is_in_it(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / f"{CANARY}-home"
     plugins = home / "data" / "plugins"
     plugins.mkdir(parents=True)
     (plugins / f"{CANARY}_plugin.py").write_text(PLUGIN)
     (home / ".env").write_text("".join(f"{k}={json.dumps(v)}\n" for k, v in SECRETS.items()))
-    owner = {"user": f"{CANARY}-owner", "chat": f"{CANARY}-chat"}
-    async with (
-        OpenAIServer(answer) as server,
-        talking(home, server, settings()) as bot,
-    ):
-        await bot.says(f"I am {CANARY}", **owner, sender=f"{CANARY} Smith")
-        await bot.says(f"fail {CANARY}", **owner)
-        await bot.says(f"/{CANARY}break {CANARY}", **owner)
-        await bot.says(f"/title {CANARY}", **owner)
-        await bot.says(f"/config --here system_prompt {CANARY}", **owner)
-        await bot.says(f"Hello {CANARY}", user=f"{CANARY}-stranger", chat="elsewhere")
-        assert await bot.ended() == 0
+    (home / "config.json").write_text(json.dumps(settings()))
     log = home / "data" / "logs" / "parley.log"
+    close_logs = set_up_logs(log.parent, load_layers(home / "config.json", {}), is_quiet=True)
+    chat, owner = f"{CANARY}-chat", f"{CANARY}-owner"
+    try:
+        async with run_bot(home, answer, settings()) as bot:
+            named = Inbound("named", Address("pipe", chat, user=owner), CANARY, f"{CANARY} Smith")
+            await (await bot.api()).submit(named)
+            await bot.reply_to("named")
+            for said in (
+                f"fail {CANARY}",
+                f"/{CANARY}break {CANARY}",
+                f"/title {CANARY}",
+                f"/config --here system_prompt {CANARY}",
+            ):
+                await bot.says(said, chat, owner)
+            await bot.says(f"Hello {CANARY}", "elsewhere", f"{CANARY}-stranger")
+    finally:
+        close_logs()
     assert CANARY in log.read_text(), "there is nothing to hide"
     with log.open("a") as writing:
         writing.writelines(f"{line}\n" for line in hostile_lines())
-    file = tmp_path / "report.zip"
-    done = run_command(home, "report", str(file))
-    assert done.returncode == 0, done.stderr
+    file = await asyncio.to_thread(reported, capsys, home)
     assert_private(file, *SECRETS.values(), str(tmp_path), "smith", "parley.log.")
 
     members = {name: text.decode() for name, text in members_of(file).items()}
     assert set(members) == {
-        "README.txt",
-        "versions.json",
-        "settings.json",
-        "checks.json",
-        "data.json",
-        "log.txt",
+        *("README.txt", "versions.json", "settings.json", "checks.json", "data.json", "log.txt")
     }
     told = json.loads(members["settings.json"])["settings"]
     assert told["agent_max_steps"]["value"] == 7
@@ -235,9 +237,11 @@ def test_a_sentence_is_found_again_whatever_was_filled_in(
 
 
 def test_a_traceback_keeps_the_places_and_the_kinds_of_errors() -> None:
-    code = "import zipfile; zipfile.ZipFile('/nonexistent/zqcanary7')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    shown = mask_traceback(done.stderr.splitlines())
+    try:
+        zipfile.ZipFile("/nonexistent/zqcanary7")
+    except FileNotFoundError:
+        written = traceback.format_exc()
+    shown = mask_traceback(written.splitlines())
     assert shown[0] == "Traceback (most recent call last):"
     assert any('File "python/zipfile.py", line ' in line for line in shown)
     assert any("self.fp = io.open(file, filemode)" in line for line in shown)
@@ -259,22 +263,16 @@ def test_a_chat_has_the_same_number_in_all_events() -> None:
     assert heads[0].endswith("bot.turn_runner: answered in 1.25 s")
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (7, 7),
-        (True, True),
-        (None, None),
-        ("", ""),
-        ("steer", "steer"),
+def test_values_are_told_as_far_as_they_are_harmless() -> None:
+    for value in (7, True, None, "", "steer"):
+        assert mask_value(value, ("queue", "steer")) is value
+    for hidden, shown in (
         ("a secret", "<text, 8 characters>"),
         (["a", "b"], "<2 entries>"),
         ({"a": "b"}, "<1 entry>"),
         (object(), "<something>"),
-    ],
-)
-def test_values_are_told_as_far_as_they_are_harmless(value: object, shown: object) -> None:
-    assert mask_value(value, ("queue", "steer")) == shown
+    ):
+        assert mask_value(hidden, ("queue", "steer")) == shown
 
 
 def test_packages_are_told_once_and_only_those_that_we_name() -> None:
@@ -291,46 +289,43 @@ def test_packages_are_told_once_and_only_those_that_we_name() -> None:
     }
 
 
-def test_it_is_for_nobody_else_and_overwrites_nothing(tmp_path: Path) -> None:
+def test_it_is_for_nobody_else_and_overwrites_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "config.json").write_text("{}")
-    file = tmp_path / "report.zip"
-    assert run_command(tmp_path, "report", str(file)).returncode == 0
+    file = reported(capsys, tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     before = file.read_bytes()
-    again = run_command(tmp_path, "report", str(file))
-    assert again.returncode == 1
-    assert "can't be written" in again.stderr
+    again = run_main(capsys, tmp_path, "report", str(file))
+    assert again.code == 1
+    assert "can't be written" in again.err
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "config", ["{", '{"nonsense": "zqcanary7"}', '{"model": "{{secret.ZQCANARY7}}"}', "\x00"]
-)
-def test_it_is_made_also_where_the_configuration_is_broken(tmp_path: Path, config: str) -> None:
-    (tmp_path / "config.json").write_text(config)
+def reported(capsys: pytest.CaptureFixture[str], folder: Path) -> Path:
+    """Write a report on a bot; return its file."""
+    file = folder / "report.zip"
+    file.unlink(missing_ok=True)
+    done = run_main(capsys, folder, "report", str(file))
+    assert done.code == 0, done.err
+    return file
+
+
+def test_it_is_made_also_where_something_is_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, data = tmp_path / "config.json", tmp_path / "data"
     (tmp_path / ".env").write_text(f"A_KEY={CANARY}-secret\n")
-    file = tmp_path / "report.zip"
-    done = run_command(tmp_path, "report", str(file))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(members_of(file)["checks.json"])["settings"] == "not well"
-    assert_private(file)
-
-
-def test_it_is_made_also_where_the_database_is_damaged(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "parley.db").write_bytes(f"SQLite format 3\0{CANARY}".encode() * 500)
-    file = tmp_path / "report.zip"
-    done = run_command(tmp_path, "report", str(file))
-    assert done.returncode == 0, done.stderr
+    secret = '{"model": "{{secret.ZQCANARY7}}"}'
+    for broken in ("{", '{"nonsense": "zqcanary7"}', secret, "\x00"):
+        config.write_text(broken)
+        file = reported(capsys, tmp_path)
+        assert json.loads(members_of(file)["checks.json"])["settings"] == "not well"
+        assert_private(file)
+    config.write_text("{}")
+    (data / "logs" / "parley.log").mkdir(parents=True)
+    (data / "parley.db").write_bytes(f"SQLite format 3\0{CANARY}".encode() * 500)
+    file = reported(capsys, tmp_path)
     assert json.loads(members_of(file)["checks.json"])["database"] == "not well"
-    assert_private(file)
-
-
-def test_it_is_made_also_where_the_log_can_not_be_read(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "data" / "logs" / "parley.log").mkdir(parents=True)
-    file = tmp_path / "report.zip"
-    done = run_command(tmp_path, "report", str(file))
-    assert done.returncode == 0, done.stderr
     assert members_of(file)["log.txt"] == b"The log can't be read (IsADirectoryError).\n"
+    assert_private(file)

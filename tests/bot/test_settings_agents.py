@@ -130,61 +130,43 @@ def test_the_same_in_json_and_in_the_native_block(configured: Configured) -> Non
     )
 
 
+UNKNOWN = "config.json has an unknown setting"
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (
-            {"runtime": {"context": {"max_token": 5}}},
-            "config.json has an unknown setting 'runtime.context.max_token'; did you mean "
-            "'runtime.context.max_tokens'?",
-        ),
-        (
-            {"runtime": {"context": {"full_turns": 5}}},
-            "config.json has an unknown setting 'runtime.context.full_turns'; did you mean "
-            "'context.full_turns'?",
-        ),
-        (
-            {"runtime": {"contxt": {}}},
-            "config.json has an unknown setting 'runtime.contxt'; did you mean 'runtime.context'?",
-        ),
-        (
-            {"runtime": {"tools": []}},
-            "config.json has an unknown setting 'runtime.tools'; did you mean 'runtime.hooks'?",
-        ),
-        ({"runtime": 5}, "runtime in config.json is 5; it must be a group of settings."),
-        (
-            {"runtime": {"context": []}},
-            "runtime.context in config.json is []; it must be a group of settings.",
-        ),
-        (
-            {"runtime": {"context": {"keep_recent": 0}}},
-            "runtime.context.keep_recent in config.json is 0; it must be a whole number from 1 "
-            "to 1000.",
-        ),
-        (
-            {"runtime": {"context": {"strategy": "slim"}}},
-            "runtime.context.strategy in config.json is 'slim'; it must be truncate or "
-            "summarize; set the others in context.strategy.",
-        ),
-        (
-            {"runtime": {"context": {"max_tokens": 5000}}, "context": {"max_tokens": 5000}},
-            "config.json has both 'runtime.context.max_tokens' and 'context.max_tokens', which "
-            "are the same; keep one of them.",
-        ),
+        ({"context": {"max_token": 5}},
+         f"{UNKNOWN} 'runtime.context.max_token'; did you mean 'runtime.context.max_tokens'?"),
+        ({"context": {"full_turns": 5}},
+         f"{UNKNOWN} 'runtime.context.full_turns'; did you mean 'context.full_turns'?"),
+        ({"tools": []}, f"{UNKNOWN} 'runtime.tools'; did you mean 'runtime.hooks'?"),
+        (5, "runtime in config.json is 5; it must be a group of settings."),
+        ({"context": []}, "runtime.context in config.json is []; it must be a group of settings."),
+        ({"context": {"keep_recent": 0}},
+         "runtime.context.keep_recent in config.json is 0; it must be a whole number from 1 to "
+         "1000."),
+        ({"context": {"strategy": "slim"}},
+         "runtime.context.strategy in config.json is 'slim'; it must be truncate or summarize; "
+         "set the others in context.strategy."),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_in_runtime_gets_one_sentence(
-    refusal: Callable[..., str], content: dict[str, Any], sentence: str
+    refusal: Callable[..., str], content: object, sentence: str
 ) -> None:
-    assert refusal(content) == sentence
+    assert refusal({"runtime": content}) == sentence
 
 
-def test_runtime_context_and_context_may_set_different_things(configured: Configured) -> None:
-    content = {"runtime": {"context": {"max_tokens": 5000}}, "context": {"full_turns": 5}}
-
-    context = in_force(configured(content)).context
-
+def test_runtime_context_and_context_may_set_different_things_alone(
+    configured: Configured, refusal: Callable[..., str]
+) -> None:
+    runtime = {"context": {"max_tokens": 5000}}
+    context = in_force(configured({"runtime": runtime, "context": {"full_turns": 5}})).context
     assert (context.max_tokens, context.full_turns) == (5000, 5)
+    assert refusal({"runtime": runtime, "context": {"max_tokens": 5000}}) == (
+        "config.json has both 'runtime.context.max_tokens' and 'context.max_tokens', which are "
+        "the same; keep one of them."
+    )
 
 
 # --- a brain for summaries ---
@@ -217,73 +199,55 @@ def test_a_key_is_shown_by_its_name_and_masked_in_logs(configured: Configured) -
     assert layers.secrets.to_mask() == {"hush-hush"}
 
 
-@pytest.mark.parametrize("written", ["sk-123456", "{{secret.A}}-{{secret.B}}", "{{secret.A}} x"])
-def test_a_key_as_plain_text_is_refused_and_not_repeated(
-    refusal: Callable[..., str], written: str
-) -> None:
-    brain = {"model": "m", "config": {"api_key": written}}
-
-    assert refusal({"context": {"summary_brain": brain}}, A="a", B="b") == (
-        "context.summary_brain.config.api_key in config.json holds a key as plain text; put it "
-        "into .env as NAME=…, and write {{secret.NAME}} here."
-    )
-    assert refusal({"agents": [{"id": "a", "brain": brain}]}, A="a", B="b").startswith(
-        "brain.config.api_key of the agent a in config.json holds a key as plain text;"
-    )
-    name = "PARLEY_CONTEXT__SUMMARY_BRAIN__CONFIG__API_KEY"
-    assert refusal({}, A="a", B="b", **{name: written}).startswith(f"{name} holds a key as plain")
+def test_a_key_as_plain_text_is_refused_and_not_repeated(refusal: Callable[..., str]) -> None:
+    for written in ("sk-123456", "{{secret.A}}-{{secret.B}}", "{{secret.A}} x"):
+        brain = {"model": "m", "config": {"api_key": written}}
+        assert refusal({"context": {"summary_brain": brain}}, A="a", B="b") == (
+            "context.summary_brain.config.api_key in config.json holds a key as plain text; put it "
+            "into .env as NAME=…, and write {{secret.NAME}} here."
+        )
+        assert refusal({"agents": [{"id": "a", "brain": brain}]}, A="a", B="b").startswith(
+            "brain.config.api_key of the agent a in config.json holds a key as plain text;"
+        )
+        name = "PARLEY_CONTEXT__SUMMARY_BRAIN__CONFIG__API_KEY"
+        assert refusal({}, A="a", B="b", **{name: written}).startswith(f"{name} holds a key as ")
 
 
 @pytest.mark.parametrize(
     ("brain", "sentence"),
     [
-        (
-            {"provider": "deepsek", "model": "m"},
-            "context.summary_brain.provider in config.json is 'deepsek'; it must be one of "
-            "anthropic, azure, bedrock, cerebras, deepseek, gemini, groq, llama.cpp, lmstudio, "
-            "mistral, ollama, openai, openrouter, together, vllm, xai, or any name with a "
-            "config.base_url; did you mean 'deepseek'?",
-        ),
-        (
-            {"provider": "groq"},
-            "summary_brain names a provider but no model; name one.",
-        ),
-        (
-            {"model": "m", "backend": "grpc"},
-            "context.summary_brain.backend in config.json is 'grpc'; it must be auto, "
-            "openai_compat, openai_responses or anthropic.",
-        ),
-        (
-            {"model": "m", "temperature": 2.5},
-            "context.summary_brain.temperature in config.json is 2.5; it must be a number from 0 "
-            "to 2, or null.",
-        ),
-        (
-            {"model": "m", "max_tokens": -1},
-            "context.summary_brain.max_tokens in config.json is -1; it must be a whole number "
-            "from 0 to 1000000.",
-        ),
-        (
-            {"model": "m", "config": {"base_url": "ftp://x"}},
-            "context.summary_brain.config.base_url in config.json is 'ftp://x'; it must be an "
-            "address with http:// or https://.",
-        ),
-        (
-            {"modle": "m"},
-            "config.json has an unknown setting 'context.summary_brain.modle'; did you mean "
-            "'context.summary_brain.model'?",
-        ),
-        (
-            "deepseek-chat",
-            "context.summary_brain in config.json is 'deepseek-chat'; it must be a group of "
-            "settings.",
-        ),
+        ({"provider": "deepsek", "model": "m"},
+         ".provider in config.json is 'deepsek'; it must be one of anthropic, azure, bedrock, "
+         "cerebras, deepseek, gemini, groq, llama.cpp, lmstudio, mistral, ollama, openai, "
+         "openrouter, together, vllm, xai, or any name with a config.base_url; did you mean "
+         "'deepseek'?"),
+        ({"model": "m", "backend": "grpc"},
+         ".backend in config.json is 'grpc'; it must be auto, openai_compat, openai_responses or "
+         "anthropic."),
+        ({"model": "m", "temperature": 2.5},
+         ".temperature in config.json is 2.5; it must be a number from 0 to 2, or null."),
+        ({"model": "m", "max_tokens": -1},
+         ".max_tokens in config.json is -1; it must be a whole number from 0 to 1000000."),
+        ({"model": "m", "config": {"base_url": "ftp://x"}},
+         ".config.base_url in config.json is 'ftp://x'; it must be an address with http:// or "
+         "https://."),
+        ("deepseek-chat", " in config.json is 'deepseek-chat'; it must be a group of settings."),
     ],
-)
+)  # fmt: skip
 def test_a_brain_that_does_not_fit_gets_one_sentence(
     refusal: Callable[..., str], brain: object, sentence: str
 ) -> None:
-    assert refusal({"context": {"summary_brain": brain}}) == sentence
+    told = refusal({"context": {"summary_brain": brain}})
+    assert told == f"context.summary_brain{sentence}"
+
+
+def test_a_brain_names_its_model_by_a_field_that_there_is(refusal: Callable[..., str]) -> None:
+    assert refusal({"context": {"summary_brain": {"provider": "groq"}}}) == (
+        "summary_brain names a provider but no model; name one."
+    )
+    assert refusal({"context": {"summary_brain": {"modle": "m"}}}) == (
+        f"{UNKNOWN} 'context.summary_brain.modle'; did you mean 'context.summary_brain.model'?"
+    )
 
 
 def test_a_brain_cannot_be_changed_from_the_chat(configured: Configured) -> None:
@@ -493,59 +457,30 @@ def test_a_summary_brain_without_a_provider_is_served_where_the_agent_is(
     [
         ({}, "agents in config.json is {}; it must be a list of agents."),
         (["a"], "agents[0] in config.json is 'a'; it needs an id and a brain."),
-        (
-            [{"brain": {}}],
-            "agents[0] in config.json has the id null; an id has up to 64 letters, digits, - or _.",
-        ),
-        (
-            [{"id": "a b"}],
-            "agents[0] in config.json has the id 'a b'; an id has up to 64 letters, "
-            "digits, - or _.",
-        ),
-        (
-            [{"id": "a"}, {"id": "a"}],
-            "agents in config.json has two agents 'a'; rename one of them.",
-        ),
-        (
-            [{"id": "default"}],
-            "agents in config.json has an agent 'default', which means none of them; rename it.",
-        ),
-        (
-            [{"id": "a", "description": 5}],
-            "agents[0] in config.json has the description 5; it must be text of at most 1000 "
-            "characters.",
-        ),
-        (
-            [{"id": "a", "brain": {"context": {"keep_recnt": 5}}}],
-            "the agent a in config.json has an unknown setting 'brain.context.keep_recnt'; did "
-            "you mean 'brain.context.keep_recent'?",
-        ),
-        (
-            [{"id": "a", "context": {"keep_recent": 5}}],
-            "the agent a in config.json has an unknown setting 'context'; did you mean "
-            "'brain.context'?",
-        ),
-        (
-            [{"id": "a", "brain": {"context": {"keep_recent": 0}}}],
-            "brain.context.keep_recent of the agent a in config.json is 0; it must be a whole "
-            "number from 1 to 1000.",
-        ),
-        (
-            [{"id": "a", "brain": {"temperature": "hot"}}],
-            "brain.temperature of the agent a in config.json is 'hot'; it must be a number from "
-            "0 to 2, or null.",
-        ),
-        (
-            [{"id": "a", "brain": {"provider": "groq"}}],
-            "The agent a in config.json has a brain.provider but no brain.model; name one.",
-        ),
-        (
-            [{"id": "a", "brain": {"context": {"max_tokens": 500}}}],
-            "For the agent a, context.tool_result_limit is 900; it must be at most "
-            "context.max_tokens, which is 500.",
-        ),
+        ([{"id": "a b"}], "agents[0] in config.json has the id 'a b'; an id has up to 64 letters, "
+                          "digits, - or _."),
+        ([{"id": "a"}, {"id": "a"}],
+         "agents in config.json has two agents 'a'; rename one of them."),
+        ([{"id": "default"}],
+         "agents in config.json has an agent 'default', which means none of them; rename it."),
+        ([{"id": "a", "description": 5}], "agents[0] in config.json has the description 5; it must "
+                                          "be text of at most 1000 characters."),
+        ([{"id": "a", "brain": {"context": {"keep_recnt": 5}}}],
+         "the agent a in config.json has an unknown setting 'brain.context.keep_recnt'; did you "
+         "mean 'brain.context.keep_recent'?"),
+        ([{"id": "a", "context": {"keep_recent": 5}}],
+         "the agent a in config.json has an unknown setting 'context'; did you mean "
+         "'brain.context'?"),
+        ([{"id": "a", "brain": {"context": {"keep_recent": 0}}}],
+         "brain.context.keep_recent of the agent a in config.json is 0; it must be a whole number "
+         "from 1 to 1000."),
+        ([{"id": "a", "brain": {"provider": "groq"}}],
+         "The agent a in config.json has a brain.provider but no brain.model; name one."),
+        ([{"id": "a", "brain": {"context": {"max_tokens": 500}}}],
+         "For the agent a, context.tool_result_limit is 900; it must be at most "
+         "context.max_tokens, which is 500."),
     ],
-)
+)  # fmt: skip
 def test_agents_that_do_not_fit_get_one_sentence(
     refusal: Callable[..., str], agents: object, sentence: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,46 +41,24 @@ def refusal(config: Path, **environ: str) -> str:
 
 def test_an_empty_configuration_gives_the_documented_defaults(write: Write) -> None:
     settings = in_force(write("config.json", "{}"))
-
-    assert settings.agent_max_context_tokens == 50_000
-    assert settings.agent_max_context_turns == 20
-    assert settings.agent_max_steps == 15
-    assert settings.context.output_reserved == 4096
-    assert settings.context.strategy == "trim"
-    assert settings.model == "auto"
-
-
-def test_the_configuration_that_ships_is_valid() -> None:
-    settings = in_force(Path(__file__).parents[2] / "config.json")
-
     assert settings == Settings()
+    assert settings == in_force(write("config.yaml", "# nothing yet\n"))
+    assert settings == in_force(Path(__file__).parents[2] / "config.json"), "the one that ships"
+    assert (settings.agent_max_context_tokens, settings.agent_max_context_turns) == (50_000, 20)
+    assert (settings.agent_max_steps, settings.model) == (15, "auto")
+    assert (settings.context.output_reserved, settings.context.strategy) == (4096, "trim")
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        (
-            "config.json",
-            '{"agent_max_steps": 7, "context": {"strategy": "full"}, "owners": ["a/1"]}',
-        ),
-        (
-            "config.json",
-            '\ufeff{"agent_max_steps": 7, "context.strategy": "full", "owners": ["a/1"]}',
-        ),
-        ("config.yaml", "agent_max_steps: 7\ncontext:\n  strategy: full\nowners:\n- a/1\n"),
-        ("config.YML", "{agent_max_steps: 7, context: {strategy: full}, owners: [a/1]}"),
-    ],
-)
-def test_json_and_yaml_say_the_same(write: Write, name: str, content: str) -> None:
-    settings = in_force(write(name, content))
-
-    assert settings.agent_max_steps == 7
-    assert settings.context.strategy == "full"
-    assert settings.owners == ("a/1",)
-
-
-def test_a_yaml_file_without_settings_is_fine(write: Write) -> None:
-    assert in_force(write("config.yaml", "# nothing yet\n")) == Settings()
+def test_json_and_yaml_say_the_same(write: Write) -> None:
+    for name, content in (
+        ("a.json", '{"agent_max_steps": 7, "context": {"strategy": "full"}, "owners": ["a/1"]}'),
+        ("b.json", '\ufeff{"agent_max_steps": 7, "context.strategy": "full", "owners": ["a/1"]}'),
+        ("c.yaml", "agent_max_steps: 7\ncontext:\n  strategy: full\nowners:\n- a/1\n"),
+        ("d.YML", "{agent_max_steps: 7, context: {strategy: full}, owners: [a/1]}"),
+    ):
+        settings = in_force(write(name, content))
+        assert (settings.agent_max_steps, settings.owners) == (7, ("a/1",)), name
+        assert settings.context.strategy == "full", name
 
 
 def test_words_that_older_yaml_takes_for_something_else_stay_words(write: Write) -> None:
@@ -133,306 +110,203 @@ def test_secrets_fill_the_configuration_and_are_not_shown(write: Write) -> None:
     assert taken.secrets.to_mask() == {"hush-hush", "b"}
 
 
-def test_a_wrong_value_is_quoted_without_the_secret_in_it(write: Write) -> None:
+def test_a_secret_that_is_wrong_or_missing_is_told_by_its_name(write: Write) -> None:
     config = write("config.json", '{"timezone": "{{secret.KEY}}"}')
-
     assert refusal(config, KEY="sk-hush") == (
         "timezone in config.json is '{{secret.KEY}}'; it must be an IANA name such as "
         "Europe/Berlin, or auto."
     )
-
-
-def test_a_missing_secret_is_named(write: Write) -> None:
     assert refusal(write("config.json", '{"model": "{{secret.NO}}"}')) == (
         "model in config.json names {{secret.NO}}, but NO is neither in the environment nor in "
         ".env; set it in one of them."
     )
 
 
-@pytest.mark.parametrize("value", ["file:who.md", "who.md", "my words.txt"])
-def test_a_system_prompt_may_stand_in_a_file_beside_the_configuration(
-    write: Write, value: str
-) -> None:
+def test_a_system_prompt_may_stand_in_a_file_beside_the_configuration(write: Write) -> None:
     write("who.md", "You are Ann.\n{{secret.NO}}\n")
     write("my words.txt", "You are Ann.\n{{secret.NO}}")
-
-    config = write("config.json", f'{{"system_prompt": "{value}"}}')
-
-    assert in_force(config).system_prompt == "You are Ann.\n{{secret.NO}}"
-    assert SettingsStore(layers(config)).describe("system_prompt").value == value
-
-
-def test_a_prompt_that_only_ends_like_a_file_is_text(write: Write) -> None:
+    for value in ("file:who.md", "who.md", "my words.txt"):
+        config = write("config.json", f'{{"system_prompt": "{value}"}}')
+        assert in_force(config).system_prompt == "You are Ann.\n{{secret.NO}}"
+        assert SettingsStore(layers(config)).describe("system_prompt").value == value
     config = write("config.json", '{"system_prompt": "Keep notes in diary.md"}')
+    assert in_force(config).system_prompt == "Keep notes in diary.md", "no name of a file"
 
-    assert in_force(config).system_prompt == "Keep notes in diary.md"
 
-
-@pytest.mark.parametrize("value", ["file:gone.md", "prompts/gone.txt"])
-def test_a_system_prompt_whose_file_is_gone_is_refused(
-    write: Write, tmp_path: Path, value: str
+def test_a_system_prompt_whose_file_is_gone_or_too_long_is_refused(
+    write: Write, tmp_path: Path
 ) -> None:
-    config = write("config.json", f'{{"system_prompt": "{value}"}}')
-
-    path = tmp_path / value.removeprefix("file:")
-    assert (
-        refusal(config) == f"{path} (the system prompt) was not found; create it, or name another."
-    )
-
-
-def test_a_system_prompt_from_a_file_that_is_too_long_is_named_not_quoted(write: Write) -> None:
+    for value in ("file:gone.md", "prompts/gone.txt"):
+        config = write("config.json", f'{{"system_prompt": "{value}"}}')
+        path = tmp_path / value.removeprefix("file:")
+        sentence = f"{path} (the system prompt) was not found; create it, or name another."
+        assert refusal(config) == sentence
     write("who.md", "x" * 100_001)
-
     assert refusal(write("config.json", '{"system_prompt": "who.md"}')) == (
         "system_prompt in config.json is 'who.md'; it must be text of at most 100000 characters."
     )
 
 
+UNKNOWN = "config.json has an unknown setting"
+STRATEGY = "it must be trim, slim, full, truncate, summarize, structured or stubs; did you mean"
+PEOPLE = "it must be a list of people as CHANNEL/USER: telegram/42, pipe/ann."
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (
-            '{"agent_max_context_turns": "abc"}',
-            "agent_max_context_turns in config.json is 'abc'; it must be a whole number from 1 "
-            "to 1000.",
-        ),
-        (
-            '{"agent_max_turn": 3}',
-            "config.json has an unknown setting 'agent_max_turn'; did you mean "
-            "'agent_max_context_turns'?",
-        ),
-        (
-            '{"agent_max_context_turn": 3}',
-            "config.json has an unknown setting 'agent_max_context_turn'; did you mean "
-            "'agent_max_context_turns'?",
-        ),
-        (
-            '{"strategy": "full"}',
-            "config.json has an unknown setting 'strategy'; did you mean 'context.strategy'?",
-        ),
-        (
-            '{"context": {"Stratgy": "full"}}',
-            "config.json has an unknown setting 'context.Stratgy'; "
-            "did you mean 'context.strategy'?",
-        ),
-        (
-            '{"openai_api_key": "sk-hush"}',
-            "config.json has an unknown setting 'openai_api_key'; keys and tokens belong in .env.",
-        ),
-        ('{"": 1}', "config.json has an unknown setting ''."),
-        (
-            '{"context": 5}',
-            "context in config.json is 5; it must be a group of settings.",
-        ),
-        (
-            '{"context": {"strategy": "trimm"}}',
-            "context.strategy in config.json is 'trimm'; it must be trim, slim, full, truncate, "
-            "summarize, structured or stubs; did you mean 'trim'?",
-        ),
-        (
-            '{"timezone": "Berlin"}',
-            "timezone in config.json is 'Berlin'; it must be an IANA name such as Europe/Berlin, "
-            "or auto; did you mean 'Europe/Berlin'?",
-        ),
-        (
-            '{"owners": ["ann", 5]}',
-            'owners in config.json is ["ann", 5]; it must be a list of people as CHANNEL/USER: '
-            "telegram/42, pipe/ann.",
-        ),
-        (
-            '{"owners": "telegram/42"}',
-            "owners in config.json is 'telegram/42'; it must be a list of people as "
-            "CHANNEL/USER: telegram/42, pipe/ann.",
-        ),
-        (
-            '{"context.strategy": "full", "context": {"strategy": "full"}}',
-            "config.json has 'context.strategy' twice; keep one of them.",
-        ),
-        (
-            '{"context": {"max_tokens": 8000, "tool_result_limit": 9000}}',
-            "context.tool_result_limit is 9000; it must be at most context.max_tokens, which is "
-            "8000.",
-        ),
+        ('{"agent_max_context_turn": 3}',
+         f"{UNKNOWN} 'agent_max_context_turn'; did you mean 'agent_max_context_turns'?"),
+        ('{"strategy": "full"}', f"{UNKNOWN} 'strategy'; did you mean 'context.strategy'?"),
+        ('{"context": {"Stratgy": "full"}}',
+         f"{UNKNOWN} 'context.Stratgy'; did you mean 'context.strategy'?"),
+        ('{"openai_api_key": "sk-hush"}',
+         f"{UNKNOWN} 'openai_api_key'; keys and tokens belong in .env."),
+        ('{"": 1}', f"{UNKNOWN} ''."),
+        ('{"context": 5}', "context in config.json is 5; it must be a group of settings."),
+        ('{"context": {"strategy": "trimm"}}',
+         f"context.strategy in config.json is 'trimm'; {STRATEGY} 'trim'?"),
+        ('{"timezone": "Berlin"}',
+         "timezone in config.json is 'Berlin'; it must be an IANA name such as Europe/Berlin, "
+         "or auto; did you mean 'Europe/Berlin'?"),
+        ('{"owners": ["ann", 5]}', f'owners in config.json is ["ann", 5]; {PEOPLE}'),
+        ('{"owners": "telegram/42"}', f"owners in config.json is 'telegram/42'; {PEOPLE}"),
+        ('{"context.strategy": "full", "context": {"strategy": "full"}}',
+         "config.json has 'context.strategy' twice; keep one of them."),
+        ('{"context": {"max_tokens": 8000, "tool_result_limit": 9000}}',
+         "context.tool_result_limit is 9000; it must be at most context.max_tokens, which is "
+         "8000."),
+        (f'{{"model": "{" x" * 500}"}}',
+         f"model in config.json is '{' x' * 30}…'; it must be a model's name, embedded or auto."),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_gets_one_clear_sentence(
     write: Write, content: str, sentence: str
 ) -> None:
     assert refusal(write("config.json", content)) == sentence
 
 
-@pytest.mark.parametrize(
-    "value", ["true", "null", "20.0", "1e1", '"20"', "[20]", "-5", "0", "201", "NaN", "1e999", "{}"]
-)
-def test_a_number_of_steps_is_a_whole_number_in_its_range(write: Write, value: str) -> None:
-    sentence = refusal(write("config.json", f'{{"agent_max_steps": {value}}}'))
-
-    assert sentence.startswith("agent_max_steps in config.json is ")
-    assert sentence.endswith("; it must be a whole number from 1 to 200.")
-
-
-def test_a_long_value_is_shortened_in_the_sentence(write: Write) -> None:
-    sentence = refusal(write("config.json", f'{{"model": "{" x" * 500}"}}'))
-
-    assert (
-        sentence
-        == f"model in config.json is '{' x' * 30}…'; it must be a model's name, embedded or auto."
-    )
+def test_a_number_of_steps_is_a_whole_number_in_its_range(write: Write) -> None:
+    for value in [
+        "true",
+        "null",
+        "20.0",
+        "1e1",
+        '"20"',
+        "[20]",
+        "-5",
+        "0",
+        "201",
+        "NaN",
+        "1e999",
+        "{}",
+    ]:
+        sentence = refusal(write("config.json", f'{{"agent_max_steps": {value}}}'))
+        assert sentence.startswith("agent_max_steps in config.json is ")
+        assert sentence.endswith("; it must be a whole number from 1 to 200.")
 
 
 def test_several_faults_get_a_line_each(write: Write) -> None:
     config = write("config.json", '{"modle": "a", "agent_max_steps": 0, "owners": [1, 2]}')
-
     lines = refusal(config, PARLEY_MODELL="b", PARLEY_TURN_TIMEOUT="soon").splitlines()
-
     assert [line.split(" ")[0] for line in lines] == [
-        "config.json",
-        "agent_max_steps",
-        "owners",
-        "PARLEY_MODELL",
-        "PARLEY_TURN_TIMEOUT",
+        *("config.json", "agent_max_steps", "owners", "PARLEY_MODELL", "PARLEY_TURN_TIMEOUT")
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    [
-        (
-            "PARLEY_AGENT_MAX_STEP",
-            "3",
-            "PARLEY_AGENT_MAX_STEP in the environment is not a setting; did you mean "
-            "PARLEY_AGENT_MAX_STEPS?",
-        ),
-        ("PARLEY_", "3", "PARLEY_ in the environment is not a setting."),
-        (
-            "PARLEY_AGENT_MAX_STEPS",
-            "many",
-            "PARLEY_AGENT_MAX_STEPS is 'many'; it must be a whole number from 1 to 200.",
-        ),
-        (
-            "PARLEY_CONTEXT__STRATEGY",
-            "FULL",
-            "PARLEY_CONTEXT__STRATEGY is 'FULL'; it must be trim, slim, full, truncate, "
-            "summarize, structured or stubs; did you mean 'full'?",
-        ),
-    ],
-)
-def test_the_environment_is_held_to_the_same(
-    write: Write, name: str, value: str, sentence: str
-) -> None:
-    assert refusal(write("config.json", "{}"), **{name: value}) == sentence
+def test_the_environment_is_held_to_the_same(write: Write) -> None:
+    config = write("config.json", "{}")
+    for name, value, sentence in (
+        ("PARLEY_AGENT_MAX_STEP", "3",
+         " in the environment is not a setting; did you mean PARLEY_AGENT_MAX_STEPS?"),
+        ("PARLEY_", "3", " in the environment is not a setting."),
+        ("PARLEY_AGENT_MAX_STEPS", "many", " is 'many'; it must be a whole number from 1 to 200."),
+        ("PARLEY_CONTEXT__STRATEGY", "FULL", f" is 'FULL'; {STRATEGY} 'full'?"),
+    ):  # fmt: skip
+        assert refusal(config, **{name: value}) == f"{name}{sentence}"
+
+
+OBJECT = "it must be an object: names of settings with values."
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "ending"),
+    ("content", "ending"),
     [
-        ("config.json", "", "is not valid JSON: line 1, column 1: expecting value."),
-        ("config.json", '{\n "model": }', "is not valid JSON: line 2, column 11: expecting value."),
-        ("config.json", '{"model": "a", "model": "b"}', "is not valid JSON: it has 'model' twice."),
-        ("config.json", "[" * 100_000, "is nested too deeply; settings are a flat list."),
-        (
-            "config.json",
-            '["a"]',
-            'holds ["a"]; it must be an object: names of settings with values.',
-        ),
-        ("config.json", "null", "holds null; it must be an object: names of settings with values."),
-        ("config.json", b"\xff{}", "(the configuration) is not UTF-8 text; save it as UTF-8."),
-        (
-            "config.json",
-            " " * 1_000_001,
-            "(the configuration) is larger than 1 MB; make it smaller.",
-        ),
-        (
-            "config.yaml",
-            "a: [",
-            "is not valid YAML: line 1, column 5: expected the node content, but "
-            "found '<stream end>'.",
-        ),
-        ("config.yaml", "model: a\nmodel: b", "is not valid YAML: it has 'model' twice."),
-        (
-            "config.yaml",
-            "a: &x 1\nb: *x",
-            "is not valid YAML: line 2, column 4: aliases and tags are not allowed.",
-        ),
-        (
-            "config.yaml",
-            "a: !!python/name:os.system",
-            "is not valid YAML: line 1, column 4: aliases and tags are not allowed.",
-        ),
-        (
-            "config.yaml",
-            "model: a\x01",
-            "is not valid YAML: unacceptable character #x0001: special characters are not allowed.",
-        ),
-        ("config.yaml", "[" * 10_000, "is nested too deeply; settings are a flat list."),
-        ("config.yaml", "? [a]\n: b", "is not valid YAML: line 1, column 3: found unhashable key."),
-        (
-            "config.yaml",
-            "just words",
-            "holds 'just words'; it must be an object: names of settings with values.",
-        ),
+        ("", "is not valid JSON: line 1, column 1: expecting value."),
+        ('{\n "model": }', "is not valid JSON: line 2, column 11: expecting value."),
+        ('{"model": "a", "model": "b"}', "is not valid JSON: it has 'model' twice."),
+        ("[" * 100_000, "is nested too deeply; settings are a flat list."),
+        ('["a"]', f'holds ["a"]; {OBJECT}'),
+        ("null", f"holds null; {OBJECT}"),
+        (b"\xff{}", "(the configuration) is not UTF-8 text; save it as UTF-8."),
+        (" " * 1_000_001, "(the configuration) is larger than 1 MB; make it smaller."),
     ],
 )
-def test_a_file_that_is_no_configuration_is_named_with_the_place(
-    write: Write, name: str, content: str | bytes, ending: str
+def test_a_json_file_that_is_no_configuration_is_named_with_the_place(
+    write: Write, content: str | bytes, ending: str
 ) -> None:
-    config = write(name, content)
-
+    config = write("config.json", content)
     assert refusal(config) == f"{config} {ending}"
 
 
-def test_yaml_that_would_unfold_to_gigabytes_is_refused_at_once(write: Write) -> None:
+@pytest.mark.parametrize(
+    ("content", "ending"),
+    [
+        ("a: [", "is not valid YAML: line 1, column 5: expected the node content, but found "
+                 "'<stream end>'."),
+        ("model: a\nmodel: b", "is not valid YAML: it has 'model' twice."),
+        ("a: &x 1\nb: *x",
+         "is not valid YAML: line 2, column 4: aliases and tags are not allowed."),
+        ("a: !!python/name:os.system",
+         "is not valid YAML: line 1, column 4: aliases and tags are not allowed."),
+        ("model: a\x01", "is not valid YAML: unacceptable character #x0001: special characters "
+                         "are not allowed."),
+        ("[" * 10_000, "is nested too deeply; settings are a flat list."),
+        ("? [a]\n: b", "is not valid YAML: line 1, column 3: found unhashable key."),
+        ("just words", f"holds 'just words'; {OBJECT}"),
+    ],
+)  # fmt: skip
+def test_a_yaml_file_that_is_no_configuration_is_named_with_the_place(
+    write: Write, content: str, ending: str
+) -> None:
+    config = write("config.yaml", content)
+    assert refusal(config) == f"{config} {ending}"
+
+
+def test_yaml_that_would_unfold_to_gigabytes_is_refused(write: Write) -> None:
     bomb = "a: &a [x, x]\n" + "".join(
         f"{chr(97 + n)}: &{chr(97 + n)} [*{chr(96 + n)}, *{chr(96 + n)}]\n" for n in range(1, 26)
     )
-    started = time.perf_counter()
-
     assert "aliases and tags are not allowed" in refusal(write("config.yaml", bomb))
-    assert time.perf_counter() - started < 5
 
 
-def test_a_configuration_that_is_not_there_or_a_folder_is_named(tmp_path: Path) -> None:
+def test_a_configuration_that_cannot_be_read_is_named(write: Write, tmp_path: Path) -> None:
     gone = tmp_path / "config.json"
     assert refusal(gone) == f"{gone} (the configuration) was not found; create it, or name another."
-
     gone.mkdir()
     assert refusal(gone) == f"{gone} (the configuration) is a folder; name a file."
-
-
-def test_a_configuration_that_cannot_be_read_is_named(write: Write) -> None:
-    inside = write("config.json", "{}") / "config.json"
-
+    inside = write("other.json", "{}") / "config.json"
     assert refusal(inside).endswith("(the configuration) cannot be read: Not a directory.")
-
-
-def test_a_dotenv_line_that_is_none_is_named(write: Write, tmp_path: Path) -> None:
     write(".env", "A=1\n# a comment\nB='open\n")
-
-    sentence = refusal(write("config.json", "{}"))
-
+    sentence = refusal(write("config.yaml", "{}"))
     assert sentence == f"line 3 of {tmp_path / '.env'} can't be read; write NAME=value."
 
 
-@pytest.mark.parametrize("name", ["config.json", "config.yaml"])
-def test_half_a_character_is_refused(write: Write, name: str) -> None:
-    sentence = refusal(write(name, r'{"system_prompt": "a\ud83d"}'))
-    assert r"it has \ud83d, which is half of a character" in sentence
+def test_half_a_character_is_refused(write: Write) -> None:
+    for name in ("config.json", "config.yaml"):
+        sentence = refusal(write(name, r'{"system_prompt": "a\ud83d"}'))
+        assert r"it has \ud83d, which is half of a character" in sentence
 
 
-@pytest.mark.parametrize("key", sorted(SETTINGS))
-def test_no_setting_takes_an_address_with_its_password_in_plain_text(
-    write: Write, key: str
-) -> None:
+def test_no_setting_takes_an_address_with_its_password_in_plain_text(write: Write) -> None:
     address = "https://ann:hunter2@example.com/v1"
-    told = (
-        refusal(write("config.json", json.dumps({key: address}))),
-        refusal(write("config.json", "{}"), **{variable(key): address}),
-    )
-    for text in told:
-        assert "plain text" in text
-        assert "hunter2" not in text
-
-
-def test_an_address_whose_password_is_a_secret_is_taken(write: Write) -> None:
+    for key in SETTINGS:
+        told = (
+            refusal(write("config.json", json.dumps({key: address}))),
+            refusal(write("config.json", "{}"), **{variable(key): address}),
+        )
+        for text in told:
+            assert "plain text" in text, key
+            assert "hunter2" not in text
     file = write("config.json", '{"telegram.base_url": "http://ann:{{secret.PASS}}@h:1"}')
     assert in_force(file, PASS="hunter2").telegram.base_url == "http://ann:hunter2@h:1"

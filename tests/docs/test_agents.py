@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
 
 from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Models, place_of, protocol_of
 from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
-from bot.settings import SettingsStore, load_layers
+from bot.settings import Layers, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
 from tests.docs.pages import ROOT, example
 
 KEYS = {f"{name}_API_KEY": name.lower() for name in ("DEEPSEEK", "ANTHROPIC", "GROQ")}
 
 
+def layers_of(folder: Path, page: str, language: str, keys: Mapping[str, str] = KEYS) -> Layers:
+    """Load an example on a page as the configuration."""
+    config = folder / f"config.{'json' if language.startswith('json') else 'yaml'}"
+    config.write_text(example(page, language))
+    return load_layers(config, keys)
+
+
 def test_the_agents_on_the_page_have_their_brains_and_their_contexts(tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(example("agents.md", "yaml"))
-    layers = load_layers(config, KEYS)
+    layers = layers_of(tmp_path, "agents.md", "yaml")
     book = SettingsStore(layers)
     explorer, writer = book.with_agent("explorer"), book.with_agent("writer")
-
     assert (explorer.model, explorer.context.max_tokens) == ("deepseek-chat", 65536)
     assert (writer.context.strategy, writer.context.keep_recent) == ("summarize", 8)
     assert writer.system_prompt.startswith("You are an editor.")
@@ -35,47 +38,34 @@ def test_the_agents_on_the_page_have_their_brains_and_their_contexts(tmp_path: P
 
 
 def test_the_block_on_the_page_has_all_fields_that_there_are(tmp_path: Path) -> None:
-    config = tmp_path / "config.yml"
-    config.write_text(example("agents.md", "yml"))
-    context = SettingsStore(load_layers(config, KEYS)).effective().context
-
+    context = SettingsStore(layers_of(tmp_path, "agents.md", "yml")).effective().context
     assert context.summary_brain.model == "deepseek-chat"
-    assert all(f" {field}:" in config.read_text() for field in RUNTIME_CONTEXT)
+    assert all(f" {field}:" in example("agents.md", "yml") for field in RUNTIME_CONTEXT)
 
 
-def test_the_brain_of_claude_on_the_page_is_asked_by_its_own_protocol(tmp_path: Path) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(example("models.md", "json"))
-    choice = choice_of(SettingsStore(load_layers(config, KEYS)).effective())
-
+def test_the_brains_on_the_page_about_models_are_asked_as_it_says(tmp_path: Path) -> None:
+    choice = choice_of(SettingsStore(layers_of(tmp_path, "models.md", "json")).effective())
     assert (choice.model, choice.brain.effort) == ("claude-sonnet-4-5", "medium")
     assert protocol_of(choice.brain) == "anthropic"
     assert example("models.md", "sh").strip() == INSTALL_ANTHROPIC
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "url"),
-    [
+    layers = layers_of(tmp_path, "models.md", "json responses")
+    choice = choice_of(SettingsStore(layers).effective())
+    assert (protocol_of(choice.brain), choice.brain.effort) == ("openai_responses", "low")
+    settings = SettingsStore(layers_of(tmp_path, "models.md", "json saving")).effective()
+    assert (settings.spend_soft_model, settings.spend_soft_limit) == ("gpt-5-nano", 80)
+    keys = {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"}
+    for name, model, url in (
         ("azure", "my-deployment", "https://me.openai.azure.com/openai/v1"),
         ("vllm", "Qwen/Qwen3-32B", "http://gpu-box:8000/v1"),
-    ],
-)
-def test_the_brains_on_the_page_about_models_are_where_it_says(
-    name: str, model: str, url: str, tmp_path: Path
-) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(example("models.md", f"json model-{name}"))
-    keys = {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"}
-    layers = load_layers(config, keys)
-    choice = choice_of(SettingsStore(layers).effective())
-    place = place_of(choice.brain, credentials(layers))
-    assert (choice.model, place.base_url, place.missing) == (model, url, "")
+    ):
+        layers = layers_of(tmp_path, "models.md", f"json model-{name}", keys)
+        choice = choice_of(SettingsStore(layers).effective())
+        place = place_of(choice.brain, credentials(layers))
+        assert (choice.model, place.base_url, place.missing) == (model, url, "")
 
 
 def test_the_chain_on_the_page_ends_with_the_model_of_its_agent(tmp_path: Path) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(example("models.md", "json chain"))
-    layers = load_layers(config, {})
+    layers = layers_of(tmp_path, "models.md", "json chain", {})
     book, models = SettingsStore(layers), Models(credentials(layers))
     models.agent = lambda name: choice_of(book.with_agent(name)) if name in book.agents else None
     chain = models.chain(choice_of(book.effective()))
@@ -84,29 +74,12 @@ def test_the_chain_on_the_page_ends_with_the_model_of_its_agent(tmp_path: Path) 
     ]
 
 
-def test_the_brain_on_the_page_is_asked_by_the_responses_api(tmp_path: Path) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(example("models.md", "json responses"))
-    choice = choice_of(SettingsStore(load_layers(config, {})).effective())
-    assert (protocol_of(choice.brain), choice.brain.effort) == ("openai_responses", "low")
-
-
-def test_the_settings_for_when_money_is_short_are_taken_as_they_stand(tmp_path: Path) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(example("models.md", "json saving"))
-    settings = SettingsStore(load_layers(config, {})).effective()
-    assert (settings.spend_soft_model, settings.spend_soft_limit) == ("gpt-5-nano", 80)
-
-
-def test_the_page_about_models_says_of_each_provider_what_its_key_is_called() -> None:
+def test_the_pages_name_all_providers_and_what_their_keys_are_called() -> None:
     page = (ROOT / "docs" / "models.md").read_text("utf-8")
     for name, known in PROVIDERS.items():
         (row,) = [
             line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line
         ]
         assert all(f"`{wanted}`" in row for wanted in (known.key_name, *known.variables) if wanted)
-
-
-def test_the_page_names_all_providers_that_are_known() -> None:
-    page = (ROOT / "docs" / "agents.md").read_text("utf-8")
-    assert ", ".join(f"`{name}`" for name in PROVIDERS) in page
+    agents = (ROOT / "docs" / "agents.md").read_text("utf-8")
+    assert ", ".join(f"`{name}`" for name in PROVIDERS) in agents

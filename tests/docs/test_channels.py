@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from bot.assembly import assemble
+from bot.data_folder import plugins_folder
+from bot.messengers import make_messengers
+from bot.settings import SettingsStore, load_layers
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
+from tests.waiting import until
 from tests.whole.process import BotProcess, Json, talking
+from tests.whole.testbot import TestChannel
 
 
 def set_up(folder: Path) -> Json:
@@ -28,52 +34,49 @@ def echo(request: Received) -> Answer:
 
 
 async def until_written(file: Path, words: str, after: str = "") -> str:
-    """What stands in a file once it has these words, behind others."""
+    """Return what is in a file once it has these words, behind others."""
 
-    def read() -> str:
-        return file.read_text() if file.exists() else ""
+    def written() -> str:
+        text = file.read_text() if file.exists() else ""
+        return text if words in text[text.find(after) + len(after) :] else ""
 
-    async with asyncio.timeout(60):
-        while words not in read()[read().find(after) + len(after) :]:  # noqa: ASYNC110 - it is a file
-            await asyncio.sleep(0.05)
-    return read()
+    return await until(written)
 
 
-async def until_delivered(folder: Path) -> None:
-    """Until the bot has noted of each answer that it was written: killed before, it says it again,
-    with a word about it."""
-    async with asyncio.timeout(60):
-        with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
-            waiting = "SELECT 1 FROM outbox WHERE is_sent = 0"
-            while database.execute(waiting).fetchall():  # noqa: ASYNC110 - it is a file
-                await asyncio.sleep(0.05)
-
-
-async def test_the_channel_on_the_page_answers_each_line_once_also_after_a_kill(
-    tmp_path: Path,
-) -> None:
-    told = set_up(tmp_path)
+async def test_the_channel_on_the_page_answers_each_line_once(tmp_path: Path) -> None:
+    """What it does after a kill is tested with all channels (tests/channels/contract)."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model": "gpt-4o-mini", **set_up(tmp_path)}))
     questions, answers = tmp_path / "letters/questions.txt", tmp_path / "letters/answers.txt"
+
+    def ask(text: str) -> None:
+        with questions.open("a") as file:
+            file.write(text)
+
     async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint, told, arguments=("--serve",)) as bot:
-            questions.write_text("Hello!\nHalf a li")
-            assert await until_written(answers, "Hello!") == "re: Hello!\n\n"
-            await until_delivered(tmp_path)
-            await bot.kill()
-        async with talking(tmp_path, endpoint, told, arguments=("--serve",)):
-            with questions.open("a") as file:
-                file.write("ne\n")
-            await until_written(answers, "re: Half a line")
-            with questions.open("a") as file:
-                file.write("/context\n")
-            text = await until_written(answers, "to choose")
-            assert text.startswith("re: Hello!\n\nre: Half a line\n\n")
-            with questions.open("a") as file:
-                file.write("1\n")  # the details
-            await until_written(answers, "turn", after="to choose.")
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        layers = load_layers(config, environ)
+        settings = SettingsStore(layers).effective()
+        plugins = plugins_folder(settings, tmp_path / "data")
+        letters = make_messengers(settings, layers.secrets, plugins, has_server=False)
+        pipe = TestChannel("pipe")
+        app = await assemble(layers, tmp_path / "data", [pipe, *letters])
+        running = asyncio.create_task(app.run(until="pipe"))
+        ask("Hello!\nHalf a li")
+        assert await until_written(answers, "Hello!") == "re: Hello!\n\n"
+        ask("ne\n")
+        await until_written(answers, "re: Half a line")
+        ask("/context\n")
+        shown = await until_written(answers, "to choose")
+        assert shown.startswith("re: Hello!\n\nre: Half a line\n\n")
+        ask("1\n")  # the details
+        await until_written(answers, "turn", after="to choose.")
+        pipe.leave()
+        await running
     assert len(endpoint.requests) == 2, "a choice never reaches the model"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_the_session_on_the_page_is_what_the_pipe_says(tmp_path: Path) -> None:
     exchanges = exchanges_in(example("channels.md", "jsonl"))
     script = [Say(line["text"]) for _, out in exchanges for line in out if line.get("turn")]

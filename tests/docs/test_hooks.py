@@ -30,21 +30,17 @@ def rules_in(folder: Path, text: str) -> tuple[Rule, ...]:
     return SettingsStore(load_layers(config, {})).effective().hooks
 
 
-def test_the_first_example_is_three_rules(tmp_path: Path) -> None:
+def test_the_examples_are_the_rules_that_the_page_says(tmp_path: Path) -> None:
     tidy, careful, many = rules_in(tmp_path, FIRST)
     assert (tidy.on, tidy.action.type) == ("turn_end", "compact_context")
     assert (careful.condition.type, careful.max_fires) == ("all_of", 3)
     assert (many.condition.type, many.action.type) == ("tool_calls", "notify")
-
-
-def test_the_rule_on_the_page_is_the_one_that_is_added(tmp_path: Path) -> None:
     assert rules_in(tmp_path, INJECTED) == (auto_compact(Limits().but(strategy="summarize")),)
-
-
-def test_the_rules_that_replace_it_do(tmp_path: Path) -> None:
     rules = rules_in(tmp_path, REPLACING)
     assert [rule.condition.type for rule in rules] == ["turn_count", "tool_calls"]
     assert find_compacting(rules)
+    (typed,) = re.findall(r"`/config hooks (\[\{.*?\}\])`", PAGE, re.DOTALL)
+    assert rules_in(tmp_path, yaml.safe_dump({"hooks": json.loads(typed, strict=False)}))
 
 
 def test_the_message_about_a_faulty_rule_is_as_on_the_page(tmp_path: Path) -> None:
@@ -52,11 +48,6 @@ def test_the_message_about_a_faulty_rule_is_as_on_the_page(tmp_path: Path) -> No
     with pytest.raises(SettingError) as caught:
         rules_in(tmp_path, FIRST.replace("{type: tool_failed}", "{type: tool_faild}"))
     assert str(caught.value) == message
-
-
-def test_the_rule_in_the_chat_is_one(tmp_path: Path) -> None:
-    (typed,) = re.findall(r"`/config hooks (\[\{.*?\}\])`", PAGE, re.DOTALL)
-    assert rules_in(tmp_path, yaml.safe_dump({"hooks": json.loads(typed, strict=False)}))
 
 
 def test_every_event_condition_and_action_is_on_the_page() -> None:

@@ -18,24 +18,24 @@ from tests.whole.testbot import run_bot
 LINES = example("jobs.md", "text").splitlines()
 
 
-@pytest.mark.parametrize("line", LINES)
-async def test_an_example_is_understood(tmp_path: Path, line: str) -> None:
+async def test_the_examples_are_understood(tmp_path: Path) -> None:
     with time_machine.travel(datetime(2026, 11, 23, 12, tzinfo=UTC), tick=True):
         settings = {"timezone": "Europe/Berlin", "tools": {"web_fetch": True}}
         async with run_bot(tmp_path, settings=settings) as bot:
-            answer = (await bot.says(line)).text
-            assert " 1 is set: " in answer
-            assert "(Europe/Berlin)" in answer
+            for number, line in enumerate(LINES, 1):
+                answer = (await bot.says(line)).text
+                assert f" {number} is set: " in answer
+                assert "(Europe/Berlin)" in answer
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("line", example("jobs.md", "plain").splitlines())
-async def test_an_example_of_looking_is_understood(tmp_path: Path, line: str) -> None:
+async def test_the_examples_of_looking_are_understood(tmp_path: Path) -> None:
     settings = {"tools": {"web_fetch": True, "shell": True}}
     async with run_bot(tmp_path, settings=settings) as bot:
-        answer = (await bot.says(line)).text
-        assert " 1 is set: " in answer
-        assert "finds anything new" in answer
+        for number, line in enumerate(example("jobs.md", "plain").splitlines(), 1):
+            answer = (await bot.says(line)).text
+            assert f" {number} is set: " in answer
+            assert "finds anything new" in answer
 
 
 async def test_the_webhook_is_called_as_the_page_says(tmp_path: Path) -> None:

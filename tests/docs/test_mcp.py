@@ -45,11 +45,11 @@ async def test_the_example_does_what_the_page_says(tmp_path: Path) -> None:
     assert calls_in(tmp_path)[-1].startswith("find_notes")
 
 
-@pytest.mark.parametrize("name", [*McpServer.model_fields])
-def test_every_field_is_told_of(name: str) -> None:
-    if name not in ("name", "transport"):
-        assert re.search(rf"^\|[^|]*`{name}`", PAGE, re.MULTILINE), name
-    assert name in PAGE
+def test_every_field_is_told_of() -> None:
+    for name in McpServer.model_fields:
+        if name not in ("name", "transport"):
+            assert re.search(rf"^\|[^|]*`{name}`", PAGE, re.MULTILINE), name
+        assert name in PAGE
 
 
 def test_the_extra_is_installed_as_the_page_says() -> None:

@@ -19,12 +19,17 @@ from tests.fakes.other_programs import (
 )
 
 
-def test_each_command_of_the_page_brings_a_conversation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a configuration, in which the commands are carried out."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     Path("config.json").write_text("{}")
+
+
+def test_each_command_of_the_page_brings_a_conversation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for name in ("Downloads", "open-webui/data", "cow"):
         Path(name).mkdir(parents=True)
     said = [gpt_message("user", "Hi"), gpt_message("assistant", "Ho")]
@@ -44,12 +49,7 @@ def test_each_command_of_the_page_brings_a_conversation(
     assert "agent_max_steps = 20" in told
 
 
-def test_what_was_exported_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    Path("config.json").write_text("{}")
+def test_what_was_exported_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
     said = [gpt_message("user", "Hi"), gpt_message("assistant", "Ho")]
     write_gpt_zip(Path("export.zip"), [gpt_conversation("c", "C", said)], {})
     assert main(["import", "chatgpt", "export.zip"]) == 0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import pytest
 import yaml
 
 from tests.docs.pages import example
@@ -20,16 +18,17 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("settings", EXAMPLES, ids=["searxng", "brave"])
-async def test_an_example_searches(tmp_path: Path, settings: dict[str, Any]) -> None:
-    script = [Say(calls=(Call("web_search", '{"query": "tea"}', "c"),)), Say("Green.")]
-    async with searching() as server:
-        server.results = [("Tea", "https://example.org/tea", "A drink.")]
-        settings["tools"]["web_search"]["base_url"] = server.url
-        settings["tools"]["approve"] = "never"
-        secrets = {"BRAVE_API_KEY": KEY}
-        async with run_bot(tmp_path, script, settings, secrets) as bot:
-            assert (await bot.says("What about tea?")).text == "Green."
-            found = str(bot.sent_to_model()[-1]["content"])
-            assert "[1] Tea\nhttps://example.org/tea\nA drink." in found
-    assert server.queries == ["tea"]
+async def test_the_examples_search(tmp_path: Path) -> None:
+    for settings in EXAMPLES:
+        script = [Say(calls=(Call("web_search", '{"query": "tea"}', "c"),)), Say("Green.")]
+        folder = tmp_path / settings["tools"]["web_search"]["provider"]
+        folder.mkdir()
+        async with searching() as server:
+            server.results = [("Tea", "https://example.org/tea", "A drink.")]
+            settings["tools"]["web_search"]["base_url"] = server.url
+            settings["tools"]["approve"] = "never"
+            async with run_bot(folder, script, settings, {"BRAVE_API_KEY": KEY}) as bot:
+                assert (await bot.says("What about tea?")).text == "Green."
+                found = str(bot.sent_to_model()[-1]["content"])
+                assert "[1] Tea\nhttps://example.org/tea\nA drink." in found
+        assert server.queries == ["tea"]

@@ -1,16 +1,11 @@
-"""A bot for channels to talk to: it answers from a script, and its turns can be stopped.
-
-`python -m tests.fakes.fake_bot` lets a person try the terminal with it.
-"""
+"""A bot for channels to talk to: it answers from a script, and its turns can be stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from msgspec.structs import asdict
 
@@ -25,12 +20,10 @@ from channels.base import (
     Done,
     KeyHolder,
     LoginsPort,
-    Notice,
     OpenedFile,
     Said,
     Session,
     StepRestarted,
-    ToolEnded,
     ToolStarted,
     TurnStarted,
     WorkspaceFiles,
@@ -268,64 +261,3 @@ async def _items(queue: asyncio.Queue[Activity]) -> AsyncIterator[Activity]:
 def deltas(text: str, size: int = 4) -> list[Activity]:
     """`text` as it streams, in pieces of `size` characters."""
     return [Delta(text[start : start + size]) for start in range(0, len(text), size)]
-
-
-_POEM = "".join(f"{n}. item number {n} with **bold** words and `code`\n" for n in range(1, 41))
-_CODE = "".join(f"    total += {n}  # line {n}\n" for n in range(60))
-_LONG = f"""# A long answer
-
-It begins with a paragraph of some length, which wraps at the end of the line as paragraphs do, \
-中文字符也在这里，没有空格也要换行，并且不能弄乱屏幕。 And some emoji: 😀 🎉 👩‍👩‍👧.
-
-{_POEM}
-
-## Code
-
-```python
-def total() -> int:
-    total = 0
-{_CODE}    return total
-```
-
-| name | meaning | tokens |
-|---|---|---:|
-| system | what the bot is told at first | 812 |
-| tools | what it can do | 1,024 |
-
-> A quotation, and then a very long word: {"supercalifragilistic" * 8}
-
-That was \x1b[31mall\x1b[0m\x1b]0;owned\x07 of it.
-"""
-
-
-def _demo(text: str) -> Iterable[Activity]:
-    if "tool" in text:
-        yield from deltas("Let me look that up.")
-        yield ToolStarted("read_file", '{"path": "notes.txt"}')
-        yield ToolStarted("grep", '{"pattern": "needle", "path": "src"}')
-        yield from [Notice("The model waits for the disk.")] * 2
-        yield ToolEnded("grep", is_error=True)
-        yield ToolEnded("read_file", is_error=False)
-        yield from deltas("The file says **hello**.")
-    elif "again" in text:
-        yield from deltas("A first try.\n\nWhich breaks o")
-        yield StepRestarted()
-        yield from deltas("The second try holds.")
-    elif "long" in text:
-        yield from deltas(_LONG)
-    else:
-        yield from deltas(f"You said: {text[:60]}\n\nSay *long*, *tool* or *again*.")
-
-
-def main() -> None:
-    # The terminal is imported here so that tests of other channels don't load it.
-    from channels.terminal.terminal import Terminal  # noqa: PLC0415
-
-    with tempfile.TemporaryDirectory() as folder:
-        terminal = Terminal(Path(folder) / "history", "A scripted bot. Say long, tool or again.")
-        bot = FakeBot(lambda text: list(_demo(text)), pace=0.02)
-        asyncio.run(bot.serve(terminal))
-
-
-if __name__ == "__main__":
-    main()

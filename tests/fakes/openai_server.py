@@ -22,7 +22,7 @@ from aiohttp import web
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from tests.fakes import openai_responses
-from tests.fakes.voice_desk import VoiceDesk
+from tests.fakes.voice_server import VoiceServer
 
 CACHE_FLOOR = 1024
 CACHE_STEP = 128
@@ -185,7 +185,7 @@ class OpenAIServer:
         self.refused = 0
         self.listings = 0
         self._unexpected: list[str] = []
-        self.voice = VoiceDesk(self._unexpected, key)
+        self.voice = VoiceServer(self._unexpected, key)
         self._prompts: deque[bytes] = deque(maxlen=32)
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
 

@@ -13,7 +13,7 @@ from memory.context.change import Change
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from memory.record.branches import DEEPEST
+from memory.record import branches
 from memory.record.search import Around, Tail
 from tests.memory.rooms import KEY, Lodge, texts
 
@@ -47,37 +47,25 @@ async def talk(lodge: Lodge, turns: int, key: ConversationKey = KEY) -> Conversa
     return await lodge.conversation(key)
 
 
-async def test_a_branch_sends_what_was_said_up_to_where_it_begins_and_then_its_own(
-    lodge: Lodge,
-) -> None:
-    parent = await talk(lodge, 3)
-    branch = await fork(lodge, 2)
-    await lodge.says("elsewhere", key=branch.key)
-    shared = ["question 1 of 1", "Yes.", "question 2 of 1", "Yes."]
-    assert sends(branch) == [*shared, "elsewhere", "Yes."]
-    assert sends(parent) == [*shared, "question 3 of 1", "Yes."]
-    assert numbers(branch) == [1, 2, 3]
-
-
-async def test_a_branch_of_a_branch_and_a_second_one_share_just_what_was_said_before_them(
-    lodge: Lodge,
-) -> None:
-    await talk(lodge, 4)
+async def test_each_branch_sends_what_it_shares_and_then_its_own(lodge: Lodge) -> None:
+    with pytest.raises(ValueError, match="no complete turn"):
+        await lodge.conversations.fork(KEY)
+    parent = await talk(lodge, 4)
     first = await fork(lodge, 3)
     await talk(lodge, 3, first.key)
     deeper, below = await fork(lodge, 5, first.key), await fork(lodge, 2, first.key)
     await talk(lodge, 1, deeper.key)
     await talk(lodge, 1, below.key)
     said = [f"question {n} of {where}" for n, where in ((1, 1), (2, 1), (3, 1), (4, 2), (5, 2))]
+    assert sends(parent)[::2] == [*said[:3], "question 4 of 1"]
     assert sends(deeper)[::2] == [*said, "question 6 of 3"]
+    assert numbers(deeper) == [1, 2, 3, 4, 5, 6]
     assert sends(below)[::2] == [*said[:2], "question 3 of 4"]
     again = await fork(lodge, 3)
-    assert sends(again)[::2] == said[:3]
+    assert sends(again) == sends(parent)[:6]
 
 
-async def test_undo_in_a_branch_takes_back_what_was_done_before_it_and_touches_no_other(
-    lodge: Lodge,
-) -> None:
+async def test_undo_in_a_branch_reaches_before_it_and_into_no_other(lodge: Lodge) -> None:
     parent = await talk(lodge, 3)
     await parent.editor.change("drop", Change(drop=frozenset({2})))
     branch = await fork(lodge)
@@ -116,18 +104,19 @@ async def test_a_branch_after_a_cut_has_its_summary_also_one_that_comes_late(lod
     assert sends(branch)[0] == sends(parent)[0]
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-async def test_a_branch_sends_at_first_what_its_parent_would(lodge: Lodge, strategy: str) -> None:
-    lodge.limit(strategy=strategy, max_turns=5, full_turns=3, fold_turns=1)
-    parent = await talk(lodge, 9)
-    await parent.compactor.compact_for_person()
-    await lodge.settle()
-    await talk(lodge, 1)
-    branch = await fork(lodge)
-    assert sends(branch) == sends(parent)
-    await lodge.says("the same", key=branch.key)
-    await lodge.says("the same")
-    assert sends(branch) == sends(parent)
+async def test_under_every_strategy_a_branch_begins_as_its_parent(lodge: Lodge) -> None:
+    for number, strategy in enumerate(STRATEGIES):
+        key = ConversationKey(f"pipe/{number}", "pipe-main")
+        lodge.limit(strategy=strategy, max_turns=5, full_turns=3, fold_turns=1)
+        parent = await talk(lodge, 9, key)
+        await parent.compactor.compact_for_person()
+        await lodge.settle()
+        await talk(lodge, 1, key)
+        branch = await fork(lodge, key=key)
+        assert sends(branch) == sends(parent), strategy
+        for one in (parent, branch):
+            await lodge.says("the same", key=one.key)
+        assert sends(branch) == sends(parent), strategy
 
 
 async def test_a_running_turn_is_no_part_of_a_branch(lodge: Lodge) -> None:
@@ -142,14 +131,7 @@ async def test_a_running_turn_is_no_part_of_a_branch(lodge: Lodge) -> None:
         await lodge.conversations.fork(KEY, 4)
 
 
-async def test_nothing_can_be_branched_off_before_something_was_said(lodge: Lodge) -> None:
-    with pytest.raises(ValueError, match="no complete turn"):
-        await lodge.conversations.fork(KEY)
-
-
-async def test_the_models_search_of_its_conversation_finds_what_is_shared_and_its_own(
-    lodge: Lodge,
-) -> None:
+async def test_the_models_search_finds_what_is_shared_and_its_own(lodge: Lodge) -> None:
     await talk(lodge, 3)
     branch = await fork(lodge, 2)
     await talk(lodge, 2, branch.key)
@@ -177,9 +159,7 @@ async def test_the_memory_finds_each_message_once_whoever_asks(lodge: Lodge) -> 
     assert hit.conversation == branch.key.id, "it is a turn of the branch, too"
 
 
-async def test_what_one_branch_took_away_it_does_not_find_and_the_other_does(
-    lodge: Lodge,
-) -> None:
+async def test_what_one_branch_took_away_only_the_other_finds(lodge: Lodge) -> None:
     await lodge.says("a zebra in the morning")
     await lodge.says("a giraffe at noon")
     branch = await fork(lodge)
@@ -232,10 +212,13 @@ async def test_a_fork_costs_three_rows_however_long_the_conversation_is(lodge: L
     assert await rows() == before + 3
 
 
-async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(lodge: Lodge) -> None:
+async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(
+    lodge: Lodge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "DEEPEST", 5)
     await talk(lodge, 1)
     key = KEY
-    while key.number < DEEPEST:
+    while key.number < 5:
         key = await lodge.conversations.fork(key)
         there = await lodge.conversation(key)
         await there.editor.change("pin", Change(pin=frozenset({1})))  # or all begin with the first
@@ -250,9 +233,7 @@ async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(lodge:
     await lodge.conversation(key)
 
 
-async def test_forgetting_a_branchs_own_turn_leaves_the_turn_of_that_number_elsewhere(
-    lodge: Lodge,
-) -> None:
+async def test_forgetting_a_branchs_own_turn_leaves_those_of_others(lodge: Lodge) -> None:
     lodge.summarizer.answer = lambda request: " ".join(
         re.findall(r"question \d of \d", request.text)
     )

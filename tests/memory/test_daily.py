@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
-
-import pytest
 
 from memory.keys import ConversationKey
 from memory.record import daily
@@ -26,10 +23,6 @@ def section(
 
 def sections(data: Path, audience: str = "pipe-main", day: date = DAY) -> list[tuple[str, str]]:
     return [(note.turns, note.text) for note in daily.notes(data, audience, day)]
-
-
-def file(data: Path) -> Path:
-    return daily.folder(data, "pipe-main") / f"{DAY}.md"
 
 
 def test_a_section_has_its_time_conversation_and_turns_and_is_read_back(tmp_path: Path) -> None:
@@ -86,42 +79,33 @@ def test_many_conversations_that_write_at_once_lose_nothing(tmp_path: Path) -> N
     assert len(sections(tmp_path)) == len(expected)
 
 
-def test_audiences_stay_apart(tmp_path: Path) -> None:
-    other = ConversationKey("pipe/other", "pipe-other")
-    daily.append(tmp_path, section(1))
-    daily.append(tmp_path, section(2, "A secret.", other))
-    assert sections(tmp_path) == [("t1", "They talked.")]
-    assert sections(tmp_path, "pipe-other") == [("t2", "A secret.")]
-    daily.remove(tmp_path, "pipe-main", Which(frozenset({1, 2})))
-    assert sections(tmp_path, "pipe-other") == [("t2", "A secret.")]
-
-
-@pytest.mark.parametrize("name", ["shopping.md", "2026-13-99.md", "zzzz-zz-zz.md", "notes"])
-def test_a_persons_own_files_beside_ours_are_left_alone(tmp_path: Path, name: str) -> None:
+def test_a_persons_own_files_beside_ours_are_left_alone(tmp_path: Path) -> None:
+    names = {"shopping.md", "2026-13-99.md", "zzzz-zz-zz.md", "notes"}
     folder = daily.folder(tmp_path, "pipe-main")
     folder.mkdir(parents=True)
-    (folder / name).write_text("milk")
+    for name in names:
+        (folder / name).write_text("milk")
     daily.append(tmp_path, section(1))
     daily.append(tmp_path, section(1))
     assert daily.days(tmp_path, "pipe-main") == [DAY]
     assert len(sections(tmp_path)) == 1
     daily.remove(tmp_path, "pipe-main", Which(frozenset({1})))
-    assert [path.name for path in folder.iterdir()] == [name]
+    assert {path.name for path in folder.iterdir()} == names
 
 
 def test_what_a_person_wrote_between_sections_stays_when_these_go(tmp_path: Path) -> None:
     path = daily.append(tmp_path, section(1))
-    with path.open("a") as ours:
-        ours.write("## My own\n\nBuy milk.\n\n")
+    daily.append(tmp_path, section(3, key=ConversationKey("pipe/other", "pipe-other")))
+    with path.open("ab") as ours:
+        ours.write(b"## My own\n\nBuy caf\xe9.\n\n")
     daily.append(tmp_path, section(2))
-    assert sections(tmp_path) == [
-        ("t1", "They talked."),
-        ("", "## My own\n\nBuy milk."),
-        ("t2", "They talked."),
-    ]
+    assert [turns for turns, _ in sections(tmp_path)] == ["t1", "", "t2"]
+    assert sections(tmp_path)[1][1].startswith("## My own\n\nBuy caf")
     daily.remove(tmp_path, "pipe-main", Which(conversation="pipe/main"))
-    assert sections(tmp_path) == [("", "## My own\n\nBuy milk.")]
+    daily.remove(tmp_path, "pipe-main", Which(frozenset({1, 2, 3})))
+    assert path.read_bytes().rstrip() == b"## My own\n\nBuy caf\xe9."
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sections(tmp_path, "pipe-other") == [("t3", "They talked.")], "another audience's"
 
 
 def test_a_text_cannot_pass_for_the_marks_around_it(tmp_path: Path) -> None:
@@ -131,29 +115,19 @@ def test_a_text_cannot_pass_for_the_marks_around_it(tmp_path: Path) -> None:
     assert [turns for turns, _ in sections(tmp_path)] == ["t1", "t2"]
 
 
-@pytest.mark.parametrize(
-    ("which", "left"),
-    [
-        (Which(frozenset({1})), ["t2", "t3"]),
-        (Which(conversation="pipe/main"), ["t3"]),
-        (Which(conversation="pipe/main/x"), ["t1", "t2"]),
-        (Which(), ["t1", "t2", "t3"]),
-    ],
-)
-def test_sections_are_taken_out_by_job_or_conversation(
-    tmp_path: Path, which: Which, left: Sequence[str]
-) -> None:
+def test_sections_are_taken_out_by_job_or_conversation(tmp_path: Path) -> None:
     thread = ConversationKey("pipe/main/x", "pipe-main")
-    for written in (section(1), section(2), section(3, key=thread)):
-        daily.append(tmp_path, written)
-    assert daily.count(tmp_path, "pipe-main", which) == 3 - len(left)
-    daily.remove(tmp_path, "pipe-main", which)
-    assert [turns for turns, _ in sections(tmp_path)] == list(left)
-
-
-def test_bytes_that_are_no_text_survive_a_rewriting(tmp_path: Path) -> None:
-    daily.append(tmp_path, section(1))
-    with file(tmp_path).open("ab") as ours:
-        ours.write(b"caf\xe9\n")
-    daily.remove(tmp_path, "pipe-main", Which(frozenset({1})))
-    assert file(tmp_path).read_bytes() == b"caf\xe9\n"
+    for number, (which, left) in enumerate(
+        [
+            (Which(frozenset({1})), ["t2", "t3"]),
+            (Which(conversation="pipe/main"), ["t3"]),
+            (Which(conversation="pipe/main/x"), ["t1", "t2"]),
+            (Which(), ["t1", "t2", "t3"]),
+        ]
+    ):
+        data = tmp_path / str(number)
+        for written in (section(1), section(2), section(3, key=thread)):
+            daily.append(data, written)
+        assert daily.count(data, "pipe-main", which) == 3 - len(left)
+        daily.remove(data, "pipe-main", which)
+        assert [turns for turns, _ in sections(data)] == left

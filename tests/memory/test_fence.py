@@ -93,28 +93,23 @@ def refuse() -> None:
     raise FencedError("Another process has taken over what this one was working on.")
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_who_was_taken_for_dead_changes_no_file(tmp_path: Path, change: str) -> None:
-    def try_it() -> None:
+def test_who_was_taken_for_dead_changes_no_file_and_all_others_do(tmp_path: Path) -> None:
+    def try_it(change: str, data: Path) -> None:
         fence.ask_before_files(refuse)
         try:
-            CHANGES[change](tmp_path, tmp_path / "audiences" / KEY.audience)
+            CHANGES[change](data, data / "audiences" / KEY.audience)
         except FencedError:
             return
         assert change == "drop a draft", "it is said nowhere else"
 
-    lay_out(tmp_path)
-    before = contents(tmp_path)
-    copy_context().run(try_it)
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_all_others_do_it(tmp_path: Path, change: str) -> None:
-    lay_out(tmp_path)
-    before = contents(tmp_path)
-    CHANGES[change](tmp_path, tmp_path / "audiences" / KEY.audience)
-    assert contents(tmp_path) != before
+    for number, change in enumerate(CHANGES):
+        data = tmp_path / str(number)
+        lay_out(data)
+        before = contents(data)
+        copy_context().run(try_it, change, data)
+        assert contents(data) == before, change
+        CHANGES[change](data, data / "audiences" / KEY.audience)
+        assert contents(data) != before, change
 
 
 async def test_a_fence_holds_for_the_files_of_all_that_begins_after_it(tmp_path: Path) -> None:

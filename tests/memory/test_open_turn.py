@@ -22,9 +22,7 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
     await lodge.close()
 
 
-async def test_a_stop_while_a_result_is_written_gives_the_call_no_second_result(
-    lodge: Lodge,
-) -> None:
+async def test_a_stop_while_a_result_is_written_adds_no_second_result(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     turn = await conversation.turns.open("Look!")
     await turn.record(Message("assistant", "", (ToolCall("a", "look", "{}"),)))
@@ -51,9 +49,7 @@ async def test_a_stop_while_a_result_is_written_gives_the_call_no_second_result(
     assert conversation.context.view().whole == (kept,)
 
 
-async def test_what_was_heard_is_in_the_turn_and_off_the_inbox_though_a_stop_came(
-    lodge: Lodge,
-) -> None:
+async def test_what_was_heard_before_a_stop_is_off_the_inbox(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     turn = await conversation.turns.open("First.", inbox=1)
     hearing = asyncio.create_task(turn.hear([Message("user", "Second.")], [2]))
@@ -70,9 +66,7 @@ async def test_what_was_heard_is_in_the_turn_and_off_the_inbox_though_a_stop_cam
     assert again.number == 1, "it has its turn already"
 
 
-async def test_results_that_came_before_a_crash_are_kept_and_stand_in_the_order_of_their_calls(
-    lodge: Lodge,
-) -> None:
+async def test_results_before_a_crash_stand_in_the_order_of_their_calls(lodge: Lodge) -> None:
     calls = tuple(ToolCall(name, "look", "{}") for name in "abc")
     turn = await (await lodge.conversation()).turns.open("Look thrice!", inbox=1)
     await turn.record(Message("assistant", "", calls))

@@ -36,9 +36,7 @@ async def names(lodge: Lodge, conversation: Conversation) -> list[str]:
     return [s.name for s in await lodge.store.read(lambda db: summaries.list_numbered(db, row))]
 
 
-async def test_each_conversation_counts_its_own_summaries_and_never_one_number_twice(
-    lodge: Lodge,
-) -> None:
+async def test_each_conversation_numbers_its_summaries_and_none_twice(lodge: Lodge) -> None:
     for key in (OTHER, KEY):
         for _ in range(2):
             for number in range(3):
@@ -71,9 +69,7 @@ async def test_what_is_written_for_the_daily_memory_alone_has_no_number(lodge: L
 
 
 @pytest.mark.sqlite
-async def test_summaries_of_before_there_were_numbers_are_numbered_in_their_order(
-    tmp_path: Path,
-) -> None:
+async def test_older_summaries_are_numbered_in_their_order(tmp_path: Path) -> None:
     path = tmp_path / "parley.db"
     step = next(n for n, one in enumerate(MIGRATIONS) if one.__name__ == "_summary_numbers")
     before = connect(path)
@@ -112,9 +108,7 @@ async def test_summaries_of_before_there_were_numbers_are_numbered_in_their_orde
     assert [number for (number,) in kept] == [2, 1]
 
 
-async def test_a_summary_of_what_came_from_outside_taints_what_is_written_before_it(
-    lodge: Lodge,
-) -> None:
+async def test_a_summary_of_what_came_from_outside_is_tainted(lodge: Lodge) -> None:
     for number in range(3):
         await lodge.says(f"question {number} " * 40)
     conversation = await lodge.conversation()
@@ -138,9 +132,7 @@ async def test_a_summary_of_what_came_from_outside_taints_what_is_written_before
     assert not conversation.context.view().has_outside
 
 
-async def test_a_range_that_no_call_holds_is_summarised_from_the_summary_that_stands_for_it(
-    lodge: Lodge,
-) -> None:
+async def test_a_range_too_long_for_a_call_is_told_from_its_summary(lodge: Lodge) -> None:
     """Otherwise from its turns, which say more; both times with one call."""
     for size, is_told_anew in ((20, True), (1_000, False)):
         conversation = await lodge.conversation(ConversationKey(f"pipe/{size}", f"pipe-{size}"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import dialogues, recall, weights
+from benchmarks import dialogues, recall
 from benchmarks.dialogues import Dialogue
 from memory.context.strategies import STRATEGIES
 
@@ -86,9 +86,7 @@ async def test_all_of_a_short_talk_is_found_again_and_under_every_strategy(small
     assert recall.strategy_table(held).count("\n") == len(STRATEGIES) + 1
 
 
-async def test_a_search_in_a_long_conversation_is_measured_for_each_file_and_all(
-    small: Path, other: Path
-) -> None:
+async def test_long_searches_are_measured_by_file_and_in_all(small: Path, other: Path) -> None:
     """What is short is said again until it is long enough; turns are not cut."""
     (line,) = (await recall.measure_joined([small], lambda line: 1, 20)).splitlines()[2:]
     name, messages, _, questions, middle, high, indexing = line.strip("| ").split(" | ")
@@ -100,22 +98,8 @@ async def test_a_search_in_a_long_conversation_is_measured_for_each_file_and_all
     assert names == ["| small", "| other", "| together"]
 
 
-def test_a_question_is_asked_in_halves_and_thirds() -> None:
-    assert [*recall.in_parts("When did Ann buy her red bicycle?")] == [
-        "ann buy", "red bicycle", "ann buy", "red bicycle",
-    ]  # fmt: skip
-    assert [*recall.in_parts("Tea?")] == []
-
-
 async def test_weights_are_tried_on_a_set(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     await recall.try_weights([small], tried=3)
     told = capsys.readouterr().out
     assert "| as they are | 100.0 | 100.0 |" in told
     assert "| the best of 4 on all | 100.0 | 100.0 |" in told
-
-
-def test_what_is_best_on_the_others_is_asked_of_the_one_left_out() -> None:
-    told = weights.leave_one_out(weights.vary(1), {"a": [10.0, 90.0], "b": [30.0, 20.0]})
-    assert "| as they are | 10.0 | 30.0 | 20.0 |" in told
-    assert "| the best of 2 on all | 90.0 | 20.0 | 55.0 |" in told
-    assert "| the best on the others | 10.0 | 20.0 | 15.0 |" in told

@@ -57,9 +57,7 @@ async def drop(conversation: Conversation, *turns: int) -> None:
     await conversation.editor.change("drop", Change(drop=frozenset(turns)))
 
 
-async def test_lines_and_results_go_and_come_back_as_they_were(
-    lodge: Lodge, tmp_path: Path
-) -> None:
+async def test_lines_and_results_come_back_as_they_were(lodge: Lodge, tmp_path: Path) -> None:
     for number in range(1, 6):
         await lodge.says(f"Question {number}.", [f"{LONG}{number}"])
         await lodge.settle()
@@ -100,9 +98,7 @@ async def test_a_crash_before_the_files_are_written_is_made_good_at_the_next_sta
     assert reach(tmp_path) == {"context.jsonl": ""}
 
 
-async def test_a_summary_that_is_still_to_be_written_leaves_out_what_is_taken_away(
-    lodge: Lodge, tmp_path: Path
-) -> None:
+async def test_a_late_summary_leaves_out_what_is_taken_away(lodge: Lodge, tmp_path: Path) -> None:
     """The cut is undone, and a turn of it dropped, while its summary is on its way."""
     lodge.summarizer.gate = asyncio.Event()
     lodge.summarizer.answer = lambda request: f"Told: {' '.join(request.text.split())}"

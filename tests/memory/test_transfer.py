@@ -60,57 +60,34 @@ def stop_at(table: str) -> Callable[[str], None]:
     return say
 
 
-def test_all_of_it_is_there_and_comes_back(file: Path, postgresql: str, tmp_path: Path) -> None:
+def test_an_interrupted_one_goes_on_with_what_is_there_now(file: Path, postgresql: str) -> None:
+    engine = PostgresqlEngine(postgresql)
+    for table in ("conversation", "message", "branch"):
+        with pytest.raises(KeyboardInterrupt):
+            copy_in(file, engine, stop_at(table))
+        with pytest.raises(StoreError, match="was moved to this database only in part"):
+            engine.prepare()
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE message SET text = 'other' WHERE seq = 2")
+        database.execute("DELETE FROM message WHERE seq = 5")
+    copy_in(file, engine, silent)
+    engine.prepare()
+    assert digests(engine) == digests(SqliteEngine(file))
+
+
+async def test_all_of_it_is_there_and_comes_back_and_no_number_comes_to_mean_another_row(
+    file: Path, postgresql: str, tmp_path: Path
+) -> None:
     engine, back = PostgresqlEngine(postgresql), tmp_path / "back.db"
     count = copy_in(file, engine, silent)
     wanted = digests(SqliteEngine(file))
     assert wanted["message"].rows == 36
     assert count == sum(table.rows for table in wanted.values())
     assert digests(engine) == wanted
-    assert copy_out(engine, back) == count
-    assert digests(SqliteEngine(back)) == wanted
-
-
-@pytest.mark.parametrize("table", ["conversation", "message", "usage", "branch"])
-def test_one_that_was_interrupted_goes_on_where_it_was(
-    table: str, file: Path, postgresql: str
-) -> None:
-    engine = PostgresqlEngine(postgresql)
-    with pytest.raises(KeyboardInterrupt):
-        copy_in(file, engine, stop_at(table))
-    with pytest.raises(StoreError, match="was moved to this database only in part"):
-        engine.prepare()
-    copy_in(file, engine, silent)
-    engine.prepare()
-    assert digests(engine) == digests(SqliteEngine(file))
-
-
-def test_what_was_changed_after_an_interruption_is_copied_as_it_is_now(
-    file: Path, postgresql: str
-) -> None:
-    engine = PostgresqlEngine(postgresql)
-    with pytest.raises(KeyboardInterrupt):
-        copy_in(file, engine, stop_at("summary"))
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE message SET text = 'other' WHERE seq = 2")
-        database.execute("DELETE FROM message WHERE seq = 5")
-    copy_in(file, engine, silent)
-    assert digests(engine) == digests(SqliteEngine(file))
-
-
-def test_nothing_is_copied_over_a_bot(file: Path, postgresql: str) -> None:
-    engine = PostgresqlEngine(postgresql)
-    copy_in(file, engine, silent)
     with pytest.raises(StoreError, match="holds a bot already"):
         copy_in(file, engine, silent)
-
-
-async def test_no_number_that_was_ever_given_out_comes_to_mean_another_row(
-    file: Path, postgresql: str, tmp_path: Path
-) -> None:
-    engine, back = PostgresqlEngine(postgresql), tmp_path / "back.db"
-    copy_in(file, engine, silent)
-    copy_out(engine, back)
+    assert copy_out(engine, back) == count
+    assert digests(SqliteEngine(back)) == wanted
     for place in (engine, SqliteEngine(back)):
         store = await Store.open(place)
         row = InboxRow(0, PLACE, "new", "Hi", "Ann", 1.25)

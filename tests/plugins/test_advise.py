@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from agent.models.long_context import long_context_of
@@ -86,17 +85,14 @@ def test_where_the_trigger_is_high_already_the_window_is_raised() -> None:
     assert one.commands == ("/config context.keep_recent 5 --here",)
 
 
-@pytest.mark.parametrize("sign", [{"undone": True}, {"searches": 2}])
-def test_an_agent_that_loses_the_thread_after_truncate_wants_longer_summaries(
-    sign: dict[str, Any],
-) -> None:
+def test_an_agent_that_loses_the_thread_after_truncate_wants_longer_summaries() -> None:
     events = cuts(20, strategy="truncate")
-    if sign.pop("undone", False):
-        events = (*events, event(21, "undo", "person", target=20))
-    assert only(advice(facts("truncate", events=events, **sign))).commands == (
-        "/config context.strategy summarize --here",
-        "/config context.summary_max_tokens 2048 --here",
-    )
+    undone = (*events, event(21, "undo", "person", target=20))
+    for signs in (facts("truncate", events=events, searches=2), facts("truncate", events=undone)):
+        assert only(advice(signs)).commands == (
+            "/config context.strategy summarize --here",
+            "/config context.summary_max_tokens 2048 --here",
+        )
 
 
 def test_summaries_that_cost_more_than_they_save_want_a_cheaper_brain() -> None:
@@ -136,15 +132,13 @@ def test_overflows_want_an_earlier_trigger_and_a_look_at_the_largest_result() ->
     )
 
 
-@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
-def test_where_a_rule_makes_the_cuts_an_overflow_wants_nothing_of_the_trigger(
-    strategy: str,
-) -> None:
+def test_where_a_rule_makes_the_cuts_an_overflow_wants_nothing_of_the_trigger() -> None:
     overflow = event(30, actor="emergency", reason="context_overflow")
     off = {"auto_compact": False}
-    (one,) = advice(facts(strategy, events=(overflow,), hooks=(CALLS_RULE,), limits=off))
-    assert "`many_calls`" in one.do
-    assert one.commands == ()
+    for strategy in ("truncate", "summarize"):
+        (one,) = advice(facts(strategy, events=(overflow,), hooks=(CALLS_RULE,), limits=off))
+        assert "`many_calls`" in one.do
+        assert one.commands == ()
 
 
 def test_calls_that_clutter_the_context_want_a_rule_that_counts_them() -> None:
@@ -185,21 +179,16 @@ def test_slim_with_a_provider_that_caches_wants_folding() -> None:
     assert advice(facts("slim", limits={"fold_turns": 1})) == ()
 
 
-@pytest.mark.parametrize(
-    ("limits", "sizes", "command"),
-    [
-        ({"max_turns": 4, "max_tokens": 9_500}, (3_000, 1_000), "agent_max_context_turns 8"),
-        ({"max_turns": 40, "max_tokens": 4_000}, (4_100, 1_000), "agent_max_context_tokens 8000"),
-        ({"max_turns": 40, "max_tokens": 8_000}, (8_100, 1_000), "agent_max_context_tokens 10000"),
-    ],
-)
-def test_trim_that_cuts_often_wants_more_of_what_it_ran_out_of(
-    limits: dict[str, int], sizes: tuple[int, int], command: str
-) -> None:
-    events = cuts(34, 36, 39, strategy="trim", sizes=sizes)
-    assert only(advice(facts("trim", events=events, limits=limits))).commands == (
-        f"/config {command} --here",
-    )
+def test_trim_that_cuts_often_wants_more_of_what_it_ran_out_of() -> None:
+    for turns, tokens, size, command in (
+        (4, 9_500, 3_000, "agent_max_context_turns 8"),
+        (40, 4_000, 4_100, "agent_max_context_tokens 8000"),
+        (40, 8_000, 8_100, "agent_max_context_tokens 10000"),
+    ):
+        limits = {"max_turns": turns, "max_tokens": tokens}
+        events = cuts(34, 36, 39, strategy="trim", sizes=(size, 1_000))
+        (told,) = only(advice(facts("trim", events=events, limits=limits))).commands
+        assert told == f"/config {command} --here"
 
 
 def test_where_tools_fill_a_small_window_they_are_only_listed() -> None:
@@ -222,11 +211,11 @@ def test_where_old_results_fill_the_context_they_become_stubs() -> None:
     assert not advice(facts("trim", freeable=2_000, limits={"stub_tools": True}))
 
 
-@pytest.mark.parametrize("strategy", ["trim", "slim", "full", "truncate", "structured"])
-def test_each_strategy_has_an_answer_to_overflows(strategy: str) -> None:
-    overflow = event(30, actor="emergency", reason="context_overflow", strategy=strategy)
-    (command,) = only(advice(facts(strategy, events=(overflow,)))).commands
-    assert command.startswith("/config ")
+def test_each_strategy_has_an_answer_to_overflows() -> None:
+    for strategy in ("trim", "slim", "full", "truncate", "structured"):
+        overflow = event(30, actor="emergency", reason="context_overflow", strategy=strategy)
+        (command,) = only(advice(facts(strategy, events=(overflow,)))).commands
+        assert command.startswith("/config ")
 
 
 def test_nothing_is_advised_about_a_conversation_without_a_turn() -> None:

@@ -97,9 +97,9 @@ async def test_a_wish_for_more_than_is_shown_gets_the_most(lodge: Lodge) -> None
     assert (await run(lodge, mode="tail", last=5_000)).startswith("--- messages 21-120 of 120 ---")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+async def test_what_can_not_be_looked_up_is_refused_with_a_sentence(lodge: Lodge) -> None:
+    await lodge.says("Hi")
+    refusals: list[tuple[dict[str, Any], str]] = [
         ({"mode": "search"}, "Mode 'search' needs a query: the text to find."),
         ({"mode": "search", "query": " \n"}, "Mode 'search' needs a query"),
         ({"mode": "turn"}, "Mode 'turn' needs a turnId"),
@@ -109,15 +109,11 @@ async def test_a_wish_for_more_than_is_shown_gets_the_most(lodge: Lodge) -> None
         ({}, "`mode` is missing"),
         ({"mode": "tail", "last": 0}, "`last` is 0"),
         ({"mode": "search", "query": "a", "before": -1}, "-1"),
-    ],
-)
-async def test_what_can_not_be_looked_up_is_refused_with_a_sentence(
-    lodge: Lodge, arguments: dict[str, Any], sentence: str
-) -> None:
-    await lodge.says("Hi")
-    text = await run(lodge, **arguments)
-    assert text.startswith("! ")
-    assert sentence in text
+    ]
+    for arguments, sentence in refusals:
+        text = await run(lodge, **arguments)
+        assert text.startswith("! ")
+        assert sentence in text
 
 
 async def test_what_is_not_there_is_said_plainly(lodge: Lodge) -> None:

@@ -5,10 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -63,13 +63,6 @@ async def test_what_was_written_can_be_read_listed_found_and_searched(run: Run) 
     assert await run("grep", pattern="a.l") == "files/notes.txt:2: an alle"
 
 
-async def test_writing_again_says_that_something_was_replaced(run: Run) -> None:
-    await run("write_file", path="files/a/b.md", content="old")
-    again = await run("write_file", path="files/a/b.md", content="n")
-    assert again == "Wrote 1 character to files/a/b.md, replacing what was there."
-    assert await run("read_file", path="a/b.md") == "n"
-
-
 async def test_writing_too_much_or_what_no_file_can_hold_is_refused(run: Run, root: Path) -> None:
     much = await run("write_file", path="a.txt", content="ü" * 500_001)
     assert much.startswith("! The content has 1,000,002 bytes, but a file may have 1,000,000")
@@ -80,32 +73,32 @@ async def test_writing_too_much_or_what_no_file_can_hold_is_refused(run: Run, ro
     assert os.listdir(root / "files") == []
 
 
-async def test_writing_over_a_folder_or_below_a_file_is_refused(run: Run, root: Path) -> None:
-    put(root, "files/a/b.txt", "b")
+async def test_writing_over_a_file_says_so_and_over_a_folder_or_below_a_file_is_refused(
+    run: Run, root: Path
+) -> None:
+    await run("write_file", path="files/a/b.md", content="old")
+    again = await run("write_file", path="files/a/b.md", content="n")
+    assert again == "Wrote 1 character to files/a/b.md, replacing what was there."
+    assert await run("read_file", path="a/b.md") == "n"
     over = await run("write_file", path="files/a", content="")
     assert over == "! 'files/a' is a folder, not a file."
-    below = await run("write_file", path="files/a/b.txt/c", content="")
-    assert below == "! 'files/a/b.txt/c' has a file where a folder is needed."
+    below = await run("write_file", path="files/a/b.md/c", content="")
+    assert below == "! 'files/a/b.md/c' has a file where a folder is needed."
 
 
-async def test_a_page_says_where_to_read_on(run: Run, root: Path) -> None:
+async def test_a_page_says_where_to_read_on_and_is_bounded_in_characters_too(
+    run: Run, root: Path
+) -> None:
     put(root, "files/long.txt", "\n".join(map(str, range(1, 1001))))
     page = await run("read_file", path="long.txt", offset=11, limit=2)
     assert page == "11\n12\n[The file goes on: read it with offset=13.]"
     assert await run("read_file", path="long.txt", offset=999) == "999\n1000"
-    assert await run("read_file", path="long.txt", offset=2000) == (
-        "[The file ends before line 2,000.]"
-    )
-
-
-async def test_a_page_is_bounded_in_characters_too(run: Run, root: Path) -> None:
+    beyond = await run("read_file", path="long.txt", offset=2000)
+    assert beyond == "[The file ends before line 2,000.]"
     put(root, "files/wide.txt", "\n".join(["x" * 4_000] * 100))
     page = await run("read_file", path="wide.txt")
     assert len(page) < 61_000
     assert page.endswith("[The file goes on: read it with offset=16.]")
-
-
-async def test_a_long_line_is_cut_with_a_notice(run: Run, root: Path) -> None:
     put(root, "files/line.json", "ü" * 12_000 + "\nend")
     shown, end = (await run("read_file", path="line.json")).split("\n")
     assert shown == "ü" * 5_000 + "… [7,000 more characters in this line]"
@@ -113,13 +106,21 @@ async def test_a_long_line_is_cut_with_a_notice(run: Run, root: Path) -> None:
 
 
 async def test_a_line_behind_millions_of_empty_ones_is_read_without_reading_each(
-    run: Run, root: Path
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read: list[str] = []
+    lines = files._lines
+
+    def counted(file: BinaryIO) -> Iterator[str]:
+        for line in lines(file):
+            read.append(line)
+            yield line
+
+    monkeypatch.setattr(files, "_lines", counted)
     put(root, "empty.log", b"\n" * 6_000_000 + b"the last\n")
-    start = time.process_time()
     assert await run("read_file", path="empty.log", offset=6_000_001) == "the last"
     assert "before line 7,000,000" in await run("read_file", path="empty.log", offset=7_000_000)
-    assert time.process_time() - start < 2
+    assert len(read) < 1_000
 
 
 @given(
@@ -149,26 +150,20 @@ async def test_a_huge_file_is_read_to_a_bound(
     assert beyond == "[Only the first 3.0 KB of a file can be read.]"
 
 
-async def test_bytes_that_are_not_utf8_are_shown_with_a_notice(run: Run, root: Path) -> None:
-    put(root, "files/latin.txt", "Grüße\r\nan alle".encode("latin-1"))
-    assert await run("read_file", path="latin.txt") == (
-        "Gr��e\nan alle\n[Characters shown as � are not UTF-8.]"
-    )
-
-
 async def test_a_binary_an_empty_and_a_wrong_file_each_get_a_sentence(run: Run, root: Path) -> None:
     put(root, "files/picture.png", b"\x89PNG\r\n\0\0" * 1_000)
     put(root, "files/empty.txt", "")
+    put(root, "files/latin.txt", "Grüße\r\nan alle".encode("latin-1"))
     os.mkfifo(root / "files" / "pipe")
-    assert await run("read_file", path="picture.png") == (
-        "! 'picture.png' is a binary file (8.0 KB); only text can be read."
-    )
-    assert await run("read_file", path="empty.txt") == "'empty.txt' is empty."
-    assert await run("read_file", path="files") == "! 'files' is a folder, not a file."
-    assert await run("read_file", path=".") == "! '.' is a folder, not a file."
-    assert (
-        await run("read_file", path="pipe") == "! 'pipe' can't be used: it is not a regular file."
-    )
+    for path, sentence in {
+        "picture.png": "! 'picture.png' is a binary file (8.0 KB); only text can be read.",
+        "empty.txt": "'empty.txt' is empty.",
+        "files": "! 'files' is a folder, not a file.",
+        ".": "! '.' is a folder, not a file.",
+        "pipe": "! 'pipe' can't be used: it is not a regular file.",
+        "latin.txt": "Gr��e\nan alle\n[Characters shown as � are not UTF-8.]",
+    }.items():
+        assert await run("read_file", path=path) == sentence
 
 
 @pytest.mark.usefixtures("processes")
@@ -209,14 +204,14 @@ def _denied(root: Path, target: Path) -> None:
 async def test_a_listing_tells_folders_files_and_links(run: Run, root: Path) -> None:
     put(root, "files/b.txt", "x" * 2_500_000)
     put(root, "files/a/c.txt", "")
+    (root / "files" / os.fsdecode(b"caf\xe9.txt")).touch()
     (root / "files" / "door").symlink_to("/")
     assert await run("list_files", path="files") == (
-        "a/\nb.txt (2.5 MB)\ndoor (a link or a device, which can't be opened)"
+        "a/\nb.txt (2.5 MB)\ncaf?.txt (0 bytes)\ndoor (a link or a device, which can't be opened)"
     )
     assert await run("list_files") == "files/"
-    assert await run("list_files", path="files/b.txt") == (
-        "! 'files/b.txt' has a file where a folder is needed."
-    )
+    below = await run("list_files", path="files/b.txt")
+    assert below == "! 'files/b.txt' has a file where a folder is needed."
 
 
 async def test_an_empty_folder_and_a_workspace_that_is_not_there_yet_are_empty(
@@ -240,37 +235,29 @@ async def test_a_long_listing_says_how_many_more(run: Run, root: Path) -> None:
     assert found.endswith("\n[10 more files]")
 
 
-async def test_a_name_that_is_not_utf8_is_listed_and_does_no_harm(run: Run, root: Path) -> None:
-    (root / "files" / os.fsdecode(b"caf\xe9.txt")).touch()
-    assert await run("list_files", path="files") == "caf?.txt (0 bytes)"
-
-
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("*.md", "files/a/b/c.md files/top.md"),
-        ("files/*.md", "files/top.md"),
-        ("files/**/*.md", "files/a/b/c.md files/top.md"),
-        ("**/b/*", "files/a/b/c.md"),
-        ("files/**", "files/a/b/c.md files/top.md"),
-        ("./files/to?.[mn]d", "files/top.md"),
-        ("../**", ""),
-        ("/**", ""),
-    ],
-)
-async def test_a_glob_finds_files_by_name(run: Run, root: Path, pattern: str, found: str) -> None:
+async def test_a_glob_finds_files_by_name(run: Run, root: Path) -> None:
     put(root, "files/top.md", "")
     put(root, "files/a/b/c.md", "")
-    names = (await run("glob", pattern=pattern)).split("\n")
-    assert sorted(names) == (found.split() or [f"No file matches '{pattern}'."])
+    for pattern, found in {
+        "*.md": "files/a/b/c.md files/top.md",
+        "files/*.md": "files/top.md",
+        "files/**/*.md": "files/a/b/c.md files/top.md",
+        "**/b/*": "files/a/b/c.md",
+        "files/**": "files/a/b/c.md files/top.md",
+        "./files/to?.[mn]d": "files/top.md",
+        "../**": "",
+        "/**": "",
+    }.items():
+        names = (await run("glob", pattern=pattern)).split("\n")
+        assert sorted(names) == (found.split() or [f"No file matches '{pattern}'."])
 
 
-@pytest.mark.parametrize("pattern", ["**/a" * 100 + "/b", "*a" * 200 + "b"])
-async def test_no_glob_takes_long(run: Run, root: Path, pattern: str) -> None:
+@pytest.mark.timeout(60)
+async def test_no_glob_takes_for_ever(run: Run, root: Path) -> None:
+    """One that is tried in every way does not come to its end within the time."""
     put(root, "files/" + "a/" * 25 + "a" * 200, "")
-    start = time.process_time()
-    assert (await run("glob", pattern=pattern)).startswith("No file matches")
-    assert time.process_time() - start < 2
+    for pattern in ("**/a" * 100 + "/b", "*a" * 200 + "b"):
+        assert (await run("glob", pattern=pattern)).startswith("No file matches")
 
 
 @given(pattern=st.text(st.sampled_from("ab*?/.[]!"), min_size=1, max_size=20))
@@ -298,17 +285,12 @@ async def test_a_search_shows_hits_with_their_place(run: Run, root: Path) -> Non
 
 
 @pytest.mark.usefixtures("processes")
-async def test_a_search_says_how_many_more_lines_match(run: Run, root: Path) -> None:
+async def test_of_much_that_matches_a_part_is_shown(run: Run, root: Path) -> None:
     put(root, "files/a.txt", "hit\n" * 60)
     hits = (await run("grep", pattern="hit")).split("\n")
     assert hits[49:] == ["files/a.txt:50: hit", "[10 more lines that match]"]
-    assert await run("grep", pattern="hit", limit=1) == (
-        "files/a.txt:1: hit\n[59 more lines that match]"
-    )
-
-
-@pytest.mark.usefixtures("processes")
-async def test_the_part_of_a_long_line_that_matches_is_shown(run: Run, root: Path) -> None:
+    first = await run("grep", pattern="hit", limit=1)
+    assert first == "files/a.txt:1: hit\n[59 more lines that match]"
     put(root, "files/one-line.json", "x" * 50_000 + "needle" + "y" * 50_000)
     hit = await run("grep", pattern="needle")
     assert hit.startswith("files/one-line.json:1: …xxx")
@@ -321,21 +303,13 @@ async def test_the_part_of_a_long_line_that_matches_is_shown(run: Run, root: Pat
 async def test_a_pattern_that_takes_for_ever_is_stopped(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "SECONDS", 0.2)
     put(root, "files/a.txt", "a" * 5_000 + "b")
-    assert await run("grep", pattern="(a|aa)+$") == (
-        "! The search was stopped after 0.2 seconds: "
-        "simplify the pattern, or name a smaller folder."
-    )
-
-
-@pytest.mark.usefixtures("processes")
-async def test_a_search_of_too_much_is_stopped(
-    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "SECONDS", 0)
-    put(root, "files/a.txt", "short\nlines")
-    assert (await run("grep", pattern="x")).startswith("! The search was stopped after 0 seconds")
+    for seconds, pattern in ((0.2, "(a|aa)+$"), (0, "x")):
+        monkeypatch.setattr(files, "SECONDS", seconds)
+        assert await run("grep", pattern=pattern) == (
+            f"! The search was stopped after {seconds} seconds: simplify the pattern, or name a "
+            "smaller folder."
+        )
 
 
 EXPLODING = """
@@ -388,6 +362,8 @@ def test_a_pattern_that_describes_more_than_a_machine_holds_is_refused(root: Pat
 async def test_a_search_ends_with_its_turn(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its process is killed: the time for a search is not what ends it."""
+    monkeypatch.setattr(files, "SECONDS", 1_000)
     put(root, "files/a.txt", "a" * 5_000 + "b")
     begun, ended = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -403,12 +379,10 @@ async def test_a_search_ends_with_its_turn(
     monkeypatch.setattr(files, "Search", Watched)
     task = asyncio.ensure_future(run("grep", pattern="(a|aa)+$"))
     await begun.wait()
-    start = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await ended.wait()
-    assert time.monotonic() - start < 2, "its process was killed"
+    await asyncio.wait_for(ended.wait(), 60)
 
 
 @pytest.mark.usefixtures("processes")
@@ -435,21 +409,20 @@ async def test_no_pattern_of_the_models_is_kept(run: Run, root: Path) -> None:
     assert (len(regex._main._cache), len(re._cache)) == before  # type: ignore[attr-defined]
 
 
-async def test_a_mistyped_name_takes_no_long_to_compare(run: Run, root: Path) -> None:
+@pytest.mark.timeout(60)
+async def test_a_mistyped_name_does_not_take_for_ever_to_compare(run: Run, root: Path) -> None:
     for number in range(300):
         put(root, "files/" + "ab" * 100 + f"/{'ab' * 100}{number}", "")
-    start = time.process_time()
     assert "There is no" in await run("read_file", path="/".join(["ba" * 120] * 8))
-    assert time.process_time() - start < 5
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("pattern", ["(", "[", "*", "(" * 900, r"\L<x>", "(?P<a>x)(?P=b)"])
-async def test_a_broken_pattern_gets_a_sentence(run: Run, root: Path, pattern: str) -> None:
+async def test_a_broken_pattern_gets_a_sentence(run: Run, root: Path) -> None:
     put(root, "files/a.txt", "a")
-    text = await run("grep", pattern=pattern)
-    assert text.startswith("! ")
-    assert "is not a regular expression" in text
+    for pattern in ("(", "[", "*", "(" * 900, r"\L<x>", "(?P<a>x)(?P=b)"):
+        text = await run("grep", pattern=pattern)
+        assert text.startswith("! ")
+        assert "is not a regular expression" in text
 
 
 @pytest.mark.usefixtures("processes")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.settings import SettingError, load_layers
@@ -67,24 +67,19 @@ def faults(*written: Any) -> list[str]:
 def test_the_documented_block_is_the_rule_that_is_injected() -> None:
     (written,) = parse(yaml.safe_load(SEED_BLOCK)["runtime"]["hooks"])
     assert written == auto_compact(Limits().but(strategy="summarize"))
-
-
-def test_the_injected_rule_has_the_figures_of_the_settings() -> None:
-    limits = Limits().but(
-        strategy="truncate", compression_trigger=0.6, keep_recent=4, summary_max_tokens=2_048
-    )
-    made = auto_compact(limits)
+    figures: dict[str, Any] = {"keep_recent": 4, "summary_max_tokens": 2_048}
+    made = auto_compact(Limits().but(strategy="truncate", compression_trigger=0.6, **figures))
     assert made.condition == rule(condition={"context_pressure": {"threshold": 0.6}}).condition
-    assert made.action == CompactContext(
-        strategy="truncate", keep_recent=4, summary_max_tokens=2_048
-    )
+    assert made.action == CompactContext(strategy="truncate", **figures)
 
 
-def test_a_bare_on_and_a_quoted_one_are_the_same() -> None:
+def test_a_bare_on_and_a_quoted_one_are_the_same_and_so_are_keep_last_and_keep_recent() -> None:
     bare = rules_of("- {id: a, on: turn_end, action: compact_context}")
     quoted = rules_of("- {id: a, 'on': turn_end, action: {type: compact_context}}")
     assert bare == quoted
     assert bare[0].on == "turn_end"
+    made = rule(action={"type": "compact_context", "keep_last": 7})
+    assert made.action == CompactContext(keep_recent=7)
 
 
 def test_what_is_left_out_has_its_documented_default() -> None:
@@ -94,11 +89,6 @@ def test_what_is_left_out_has_its_documented_default() -> None:
     assert rule(condition="context_pressure").condition == rule(
         condition={"type": "context_pressure", "threshold": 0.75}
     ).condition  # fmt: skip
-
-
-def test_the_alias_keep_last_means_keep_recent() -> None:
-    made = rule(action={"type": "compact_context", "keep_last": 7})
-    assert made.action == CompactContext(keep_recent=7)
 
 
 def test_short_forms_mean_the_long_ones() -> None:
@@ -119,55 +109,35 @@ def test_short_forms_mean_the_long_ones() -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"on": "turn_strat"}, """hooks[0].on is "turn_strat"; did you mean 'turn_start'?"""),
-        ({"cooldwn": 3}, "hooks[0].cooldwn is not known; did you mean 'cooldown'?"),
-        ({"cooldown": -1}, "hooks[0].cooldown is -1; it should be greater than or equal to 0."),
-        ({"cooldown": True}, "hooks[0].cooldown is true; it should be a valid number."),
-        ({"max_fires": 1.5}, "hooks[0].max_fires is 1.5; it should be a valid integer."),
-        ({"enabled": "yes"}, 'hooks[0].enabled is "yes"; it should be a valid boolean.'),
-        (
-            {"condition": {"type": "turn_cuont", "every": 2}},
-            "hooks[0].condition has the type 'turn_cuont'; did you mean 'turn_count'?",
-        ),
-        (
-            {"condition": {"type": "context_pressure", "treshold": 0.5}},
-            "hooks[0].condition.treshold is not known; did you mean 'threshold'?",
-        ),
-        (
-            {"condition": {"type": "turn_count"}},
-            "hooks[0].condition can never be true; give it a threshold, or every.",
-        ),
-        (
-            {"condition": {"any_of": ["always", {"not": {"not": "tool_faild"}}]}},
-            "hooks[0].condition.conditions[1].condition.condition has the type 'tool_faild'; "
-            "did you mean 'tool_failed'?",
-        ),
-        ({"condition": {"type": "tool_calls"}}, "hooks[0].condition has no threshold; add it."),
-        (
-            {"condition": {"all_of": []}},
-            "hooks[0].condition.conditions is []; tuple should have at least 1 item after "
-            "validation, not 0.",
-        ),
-        (
-            {"action": {"type": "compact"}},
-            "hooks[0].action has the type 'compact'; did you mean 'compact_context'?",
-        ),
-        (
-            {"action": {"type": "compact_context", "strategy": "summarise"}},
-            """hooks[0].action.strategy is "summarise"; did you mean 'summarize'?""",
-        ),
-        ({"action": 5}, "hooks[0].action is 5; it needs fields, first of all a type."),
-        (
-            {"on": "pre_compact", "action": "compact_context"},
-            "hooks[0] compacts before every compaction, which would never end.",
-        ),
+        ({"on": "turn_strat"}, """.on is "turn_strat"; did you mean 'turn_start'?"""),
+        ({"cooldwn": 3}, ".cooldwn is not known; did you mean 'cooldown'?"),
+        ({"cooldown": True}, ".cooldown is true; it should be a valid number."),
+        ({"max_fires": 1.5}, ".max_fires is 1.5; it should be a valid integer."),
+        ({"enabled": "yes"}, '.enabled is "yes"; it should be a valid boolean.'),
+        ({"condition": {"type": "turn_cuont", "every": 2}},
+         ".condition has the type 'turn_cuont'; did you mean 'turn_count'?"),
+        ({"condition": {"type": "context_pressure", "treshold": 0.5}},
+         ".condition.treshold is not known; did you mean 'threshold'?"),
+        ({"condition": {"type": "turn_count"}},
+         ".condition can never be true; give it a threshold, or every."),
+        ({"condition": {"any_of": ["always", {"not": {"not": "tool_faild"}}]}},
+         ".condition.conditions[1].condition.condition has the type 'tool_faild'; did you mean "
+         "'tool_failed'?"),
+        ({"condition": {"type": "tool_calls"}}, ".condition has no threshold; add it."),
+        ({"condition": {"all_of": []}}, ".condition.conditions is []; tuple should have at least "
+                                        "1 item after validation, not 0."),
+        ({"action": {"type": "compact_context", "strategy": "summarise"}},
+         """.action.strategy is "summarise"; did you mean 'summarize'?"""),
+        ({"action": 5}, ".action is 5; it needs fields, first of all a type."),
+        ({"on": "pre_compact", "action": "compact_context"},
+         " compacts before every compaction, which would never end."),
     ],
-)
+)  # fmt: skip
 def test_a_fault_is_named_with_its_place_and_what_was_meant(
     fields: dict[str, Any], sentence: str
 ) -> None:
     written = {"id": "r", "on": "turn_start", "action": {"log": {"message": "x"}}} | fields
-    assert faults(written) == [sentence]
+    assert faults(written) == [f"hooks[0]{sentence}"]
 
 
 def test_all_faults_are_named_at_once() -> None:
@@ -178,9 +148,6 @@ def test_all_faults_are_named_at_once() -> None:
         'hooks[2].id is ""; string should have at least 1 character.',
         "hooks[2].action has no message; add it.",
     ]
-
-
-def test_two_rules_of_one_name_are_refused() -> None:
     one = {"id": "twin", "on": "turn_end", "action": "compact_context"}
     assert faults(one, one) == [
         "hooks[1].id is 'twin', which an earlier rule already has; give each its own."
@@ -220,6 +187,7 @@ def refusals(written: list[Any]) -> list[Fault]:
     return []
 
 
+@settings(max_examples=50)
 @given(st.lists(TREES | st.dictionaries(NAMES, TREES), max_size=4))
 def test_whatever_is_written_is_taken_or_refused_in_sentences(written: list[Any]) -> None:
     for fault in refusals(written):
@@ -270,38 +238,30 @@ def test_a_faulty_rule_in_json_has_a_line_too(tmp_path: Path) -> None:
     ]
 
 
-def test_a_faulty_rule_in_the_environment_is_named_there(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(SettingError, match=r"PARLEY_HOOKS\[0\]\.action has the type 'x'"):
-        load_layers(
-            tmp_path / "config.json",
-            {"PARLEY_HOOKS": '[{"id": "a", "on": "tool_end", "action": {"type": "x"}}]'},
-        )
-
-
-def test_hooks_in_two_places_are_refused(tmp_path: Path) -> None:
-    text = "hooks: []\nruntime:\n  hooks: []\n"
-    assert refused(tmp_path, "config.yaml", text) == (
+def test_hooks_of_the_environment_are_checked_and_those_in_two_places_refused(
+    tmp_path: Path,
+) -> None:
+    assert refused(tmp_path, "config.yaml", "hooks: []\nruntime:\n  hooks: []\n") == (
         "config.yaml has both 'hooks' and 'runtime.hooks', which are the same; keep one of them."
     )
+    (tmp_path / "config.json").write_text("{}")
+    written = '[{"id": "a", "on": "tool_end", "action": {"type": "x"}}]'
+    with pytest.raises(SettingError, match=r"PARLEY_HOOKS\[0\]\.action has the type 'x'"):
+        load_layers(tmp_path / "config.json", {"PARLEY_HOOKS": written})
 
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nhooks: [*b, *b]\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+def test_hostile_yaml_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    for text, why in (
         (BOMB, "aliases and tags are not allowed"),
         ("hooks: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
         ("hooks: []\n#" + "x" * 1_000_000, "larger than 1 MB"),
         ("hooks: [!!python/object/apply:os.system [ls]]", "aliases and tags are not allowed"),
         ("hooks: [{id: a, id: b}]", "twice"),
-    ],
-    ids=["aliases", "deep", "huge", "tags", "twice"],
-)
-def test_hostile_yaml_is_refused_in_a_sentence(tmp_path: Path, text: str, why: str) -> None:
-    assert why in refused(tmp_path, "config.yaml", text)
+    ):
+        assert why in refused(tmp_path, "config.yaml", text)
 
 
 @given(st.text(alphabet="hoks:-[]{}&*!#'\" \n\tidnaction,1.truealwys", max_size=60))
@@ -329,47 +289,44 @@ async def talk(lodge: Lodge) -> Conversation:
     return await lodge.conversation()
 
 
-@pytest.mark.parametrize(
-    ("condition", "turns"),
-    [
+def test_turn_count_holds_at_each_of_its_turns(talk: Conversation) -> None:
+    for condition, turns in (
         ({"every": 10}, [10, 20, 30]),
         ({"threshold": 28}, [28, 29, 30]),
         ({"threshold": 15, "every": 10}, [20, 30]),
-    ],
-)
-def test_turn_count_holds_at_each_of_its_turns(
-    talk: Conversation, condition: dict[str, int], turns: list[int]
-) -> None:
-    made = rule(condition={"turn_count": condition}).condition
-    held = [n for n in range(31) if made.holds(Moment(Event("turn_end", talk.key, n), talk))]
-    assert held == turns
+    ):
+        made = rule(condition={"turn_count": condition}).condition
+        held = [n for n in range(31) if made.holds(Moment(Event("turn_end", talk.key, n), talk))]
+        assert held == turns
 
 
-@pytest.mark.parametrize(
-    ("condition", "held"),
-    [
-        ({"tool_name": {"match": "read_file"}}, True),
-        ({"tool_name": {"match": "read_*"}}, True),
-        ({"tool_name": {"match": "grep|read_????"}}, True),
-        ({"tool_name": {"match": ["grep", "write_*"]}}, False),
-        ({"tool_name": {"match": "read.file"}}, False),
-        ("tool_failed", True),
-        ({"not": "tool_failed"}, False),
-        ({"content_contains": {"keyword": "No Such FILE"}}, True),
-        ({"content_contains": {"keyword": "(.*"}}, False),
-        ({"all_of": ["tool_failed", "never"]}, False),
-        ({"any_of": ["never", "tool_failed"]}, True),
-        ({"message_count": {"threshold": 1}}, False),
-        ({"context_pressure": {"threshold": 0}}, True),
-        ({"context_pressure": {"threshold": 0.5}}, False),
-        ({"tool_calls": {"threshold": 3}}, True),
-        ({"tool_calls": {"threshold": 4}}, False),
-    ],
-    ids=str,
+HOLDING: tuple[Any, ...] = (
+    {"tool_name": {"match": "read_file"}},
+    {"tool_name": {"match": "read_*"}},
+    {"tool_name": {"match": "grep|read_????"}},
+    "tool_failed",
+    {"content_contains": {"keyword": "No Such FILE"}},
+    {"any_of": ["never", "tool_failed"]},
+    {"context_pressure": {"threshold": 0}},
+    {"tool_calls": {"threshold": 3}},
 )
-def test_a_condition_holds_or_not(talk: Conversation, condition: Any, held: bool) -> None:
+NOT_HOLDING: tuple[Any, ...] = (
+    {"tool_name": {"match": ["grep", "write_*"]}},
+    {"tool_name": {"match": "read.file"}},
+    {"not": "tool_failed"},
+    {"content_contains": {"keyword": "(.*"}},
+    {"all_of": ["tool_failed", "never"]},
+    {"message_count": {"threshold": 1}},
+    {"context_pressure": {"threshold": 0.5}},
+    {"tool_calls": {"threshold": 4}},
+)
+
+
+def test_a_condition_holds_or_not(talk: Conversation) -> None:
     event = Event("tool_end", talk.key, 3, "no such file: a.txt", "read_file", "{}", is_error=True)
-    assert rule(condition=condition).condition.holds(Moment(event, talk, calls=3)) is held
+    moment = Moment(event, talk, calls=3)
+    assert [one for one in HOLDING if not rule(condition=one).condition.holds(moment)] == []
+    assert [one for one in NOT_HOLDING if rule(condition=one).condition.holds(moment)] == []
 
 
 async def test_pressure_and_messages_are_what_the_model_sees(lodge: Lodge) -> None:
@@ -390,8 +347,8 @@ async def test_pressure_and_messages_are_what_the_model_sees(lodge: Lodge) -> No
 
 
 @dataclass
-class Desk:
-    """An engine with a clock and a person, in the hands of a test."""
+class EngineOfRules:
+    """An engine with a clock and a person that a test controls."""
 
     talk: Conversation
     rules: tuple[Rule, ...]
@@ -406,7 +363,7 @@ class Desk:
         return HookContext(lambda: self.rules, notify, lambda key: self.talk)
 
     async def hears(self, name: EventName, turn: int = 1, **about: Any) -> tuple[str, ...]:
-        """What the rules say to the model about an event."""
+        """Return what the rules say to the model about an event."""
         return (await self.engine.hear(Event(name, self.talk.key, turn, **about))).inject
 
 
@@ -419,51 +376,55 @@ def said(text: str, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def desk(talk: Conversation, *written: dict[str, Any]) -> Desk:
-    return Desk(talk, parse(list(written)))
+def rules_engine(talk: Conversation, *written: dict[str, Any]) -> EngineOfRules:
+    return EngineOfRules(talk, parse(list(written)))
 
 
 async def test_rules_act_by_priority_and_then_as_they_are_written(talk: Conversation) -> None:
-    channel = desk(talk, said("b"), said("c"), said("a", priority=1), said("off", enabled=False))
-    assert await channel.hears("turn_start") == ("a", "b", "c")
+    engine = rules_engine(
+        talk, said("b"), said("c"), said("a", priority=1), said("off", enabled=False)
+    )
+    assert await engine.hears("turn_start") == ("a", "b", "c")
 
 
 async def test_a_cooldown_holds_in_each_conversation_by_itself(
     talk: Conversation, lodge: Lodge
 ) -> None:
-    channel = desk(talk, said("hint", cooldown=30))
-    assert await channel.hears("turn_start") == ("hint",)
-    channel.now += 29.9
-    assert await channel.hears("turn_start") == ()
-    channel.talk = await lodge.conversation(ConversationKey("pipe/other", "pipe-other"))
-    assert await channel.hears("turn_start") == ("hint",)
-    channel.talk = talk
-    channel.now += 0.1
-    assert await channel.hears("turn_start") == ("hint",)
+    engine = rules_engine(talk, said("hint", cooldown=30))
+    assert await engine.hears("turn_start") == ("hint",)
+    engine.now += 29.9
+    assert await engine.hears("turn_start") == ()
+    engine.talk = await lodge.conversation(ConversationKey("pipe/other", "pipe-other"))
+    assert await engine.hears("turn_start") == ("hint",)
+    engine.talk = talk
+    engine.now += 0.1
+    assert await engine.hears("turn_start") == ("hint",)
 
 
 async def test_a_rule_acts_max_fires_times_in_a_session(talk: Conversation) -> None:
-    channel = desk(talk, said("hint", max_fires=2))
-    assert [await channel.hears("turn_start") for _ in range(4)] == [("hint",), ("hint",), (), ()]
-    await channel.hears("session_end")
-    assert await channel.hears("turn_start") == ("hint",)
+    engine = rules_engine(talk, said("hint", max_fires=2))
+    assert [await engine.hears("turn_start") for _ in range(4)] == [("hint",), ("hint",), (), ()]
+    await engine.hears("session_end")
+    assert await engine.hears("turn_start") == ("hint",)
 
 
 async def test_what_is_said_after_the_last_step_waits_for_the_next_turn(
     talk: Conversation,
 ) -> None:
-    channel = desk(talk, said("end", on="turn_end"), said("cut", on="pre_compact"), said("start"))
-    assert await channel.hears("turn_end") == ()
-    assert await channel.hears("pre_compact") == ()
-    assert await channel.hears("turn_start") == ("end", "cut", "start")
-    assert await channel.hears("turn_start") == ("start",)
+    engine = rules_engine(
+        talk, said("end", on="turn_end"), said("cut", on="pre_compact"), said("start")
+    )
+    assert await engine.hears("turn_end") == ()
+    assert await engine.hears("pre_compact") == ()
+    assert await engine.hears("turn_start") == ("end", "cut", "start")
+    assert await engine.hears("turn_start") == ("start",)
 
 
 async def test_calls_are_counted_anew_when_the_rule_has_acted(talk: Conversation) -> None:
-    channel = desk(
+    engine = rules_engine(
         talk, said("slow down", on="tool_end", condition={"tool_calls": {"threshold": 3}})
     )
-    heard = [await channel.hears("tool_end", tool="look") for _ in range(7)]
+    heard = [await engine.hears("tool_end", tool="look") for _ in range(7)]
     assert [number for number, notes in enumerate(heard, 1) if notes] == [3, 6]
 
 
@@ -471,25 +432,25 @@ async def test_calls_are_counted_anew_after_a_compaction(lodge: Lodge) -> None:
     for number in range(8):
         await lodge.says(f"Question {number}")
     talk = await lodge.conversation()
-    channel = desk(talk, said("many", condition={"tool_calls": {"threshold": 2}}))
-    await channel.hears("tool_end")
+    engine = rules_engine(talk, said("many", condition={"tool_calls": {"threshold": 2}}))
+    await engine.hears("tool_end")
     assert await talk.compactor.compact_by_rule(keep_recent=4) is not None
-    await channel.hears("tool_end")
-    assert await channel.hears("turn_start") == ()
-    await channel.hears("tool_end")
-    assert await channel.hears("turn_start") == ("many",)
+    await engine.hears("tool_end")
+    assert await engine.hears("turn_start") == ()
+    await engine.hears("tool_end")
+    assert await engine.hears("turn_start") == ("many",)
 
 
 async def test_notify_reaches_the_person_and_log_the_log(
     talk: Conversation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    channel = desk(
+    engine = rules_engine(
         talk,
         {"id": "n", "on": "error", "action": {"notify": {"message": "It failed."}}},
         {"id": "l", "on": "error", "action": {"log": {"message": "failed", "level": "warning"}}},
     )
-    assert await channel.hears("error", text="no answer") == ()
-    assert channel.told == ["It failed."]
+    assert await engine.hears("error", text="no answer") == ()
+    assert engine.told == ["It failed."]
     assert ("WARNING", "l: failed") in [(r.levelname, r.getMessage()) for r in caplog.records]
 
 
@@ -497,13 +458,13 @@ async def test_a_rule_that_fails_or_takes_too_long_costs_itself_and_nothing_else
     talk: Conversation, caplog: pytest.LogCaptureFixture
 ) -> None:
     tell = {"notify": {"message": "x"}}
-    channel = desk(talk, {"id": "bad", "on": "turn_start", "action": tell}, said("good"))
+    engine = rules_engine(talk, {"id": "bad", "on": "turn_start", "action": tell}, said("good"))
 
     def fails(key: ConversationKey, text: str) -> None:
         raise OSError("no person there")
 
-    channel.engine = Engine(channel.context(fails))
-    assert await channel.hears("turn_start") == ("good",)
+    engine.engine = Engine(engine.context(fails))
+    assert await engine.hears("turn_start") == ("good",)
     assert "the rule bad failed" in caplog.text
 
 
@@ -514,7 +475,7 @@ async def test_a_compaction_that_takes_too_long_is_ended(
     lodge.summarizer.gate = asyncio.Event()  # a model that never answers
     action = {"type": "compact_context", "strategy": "summarize"}
     slow = {"id": "slow", "on": "turn_start", "action": action, "timeout": 0.05}
-    assert await desk(talk, slow, said("good")).hears("turn_start") == ("good",)
+    assert await rules_engine(talk, slow, said("good")).hears("turn_start") == ("good",)
     assert "the rule slow took longer than 0.05 s" in caplog.text
     assert not await talk.context.history()
 
@@ -574,12 +535,12 @@ async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(lodge: Lodge
     talk = await lodge.conversation()
 
     async def hear(rules: tuple[Rule, ...], happenings: list[tuple[Any, ...]]) -> None:
-        channel = Desk(talk, rules)
+        engine = EngineOfRules(talk, rules)
         fires = 0
         for name, turn, text, is_error in happenings:
-            notes = await channel.hears(name, turn, text=text, tool=text, is_error=is_error)
+            notes = await engine.hears(name, turn, text=text, tool=text, is_error=is_error)
             fires += len(notes)
-        assert fires + len(channel.told) <= len(rules) * len(happenings)
+        assert fires + len(engine.told) <= len(rules) * len(happenings)
 
     for rules, happenings in samples():
         await hear(rules, happenings)

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -15,12 +13,15 @@ import pytest
 
 from agent.settings import ToolSettings
 from agent.tools import allowance, box
-from agent.tools.allowance import MOST_PROCESSES, measure_usage
+from agent.tools.allowance import measure_usage
 from agent.tools.base import Permission, ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
 from plugins.builtin import shell as plugin
+from tests.waiting import until, wait_until
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 HAS_BOX = asyncio.run(box.is_there())
 in_box = pytest.mark.skipif(not HAS_BOX, reason="bubblewrap is not there or may not work")
@@ -53,14 +54,16 @@ async def answer(folder: Path, command: str, settings: ToolSettings) -> tuple[st
     return await Toolbox(plugin.parley_tools()).run(call, context)
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_command_runs_in_the_files_of_its_chat(tmp_path: Path, is_boxed: bool) -> None:
     text = await run(tmp_path, "echo hello | tee note.txt; exit 3")
     assert text == "Exit code 3.\nhello"
     assert (tmp_path / "files" / "note.txt").read_text() == "hello\n"
+    assert await run(tmp_path, r"printf 'a\377b\000c'") == "Exit code 0.\na�b\0c"
+    text = await run(tmp_path, "nice; cat /proc/self/oom_score_adj")
+    told = f"Exit code 0.\n{min(os.nice(0) + 10, 19)}\n1000"
+    assert text == told, "the processor and the memory are the bot's first"
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_command_knows_no_secret_of_the_bot(
     tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,26 +74,21 @@ async def test_a_command_knows_no_secret_of_the_bot(
     assert "sk-its-value" not in text
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_command_that_takes_too_long_is_killed_with_its_children(
     tmp_path: Path, is_boxed: bool
 ) -> None:
-    started = time.monotonic()
     text = await run(tmp_path, "for i in 1 2 3; do sleep 77.5 & done; echo begun; wait", 1)
-    assert text == "It was killed because it took longer than 1 s.\nbegun"
-    assert time.monotonic() - started < 10
+    assert text.startswith("It was killed because it took longer than 1 s.")
     await gone("77.5")
 
 
-@pytest.mark.usefixtures("processes")
 async def test_what_a_command_leaves_running_ends_with_it(tmp_path: Path, is_boxed: bool) -> None:
     assert await run(tmp_path, "sleep 88.5 & echo gone") == "Exit code 0.\ngone"
     await gone("88.5")
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_command_is_killed_when_nobody_waits_for_it(tmp_path: Path, is_boxed: bool) -> None:
-    running = asyncio.create_task(run(tmp_path, "touch begun; sleep 66.5"))
+    running = asyncio.create_task(run(tmp_path, "touch begun; sleep 66.5", 600))
     await until((tmp_path / "files" / "begun").exists)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -98,42 +96,22 @@ async def test_a_command_is_killed_when_nobody_waits_for_it(tmp_path: Path, is_b
     await gone("66.5")
 
 
-@pytest.mark.usefixtures("processes")
-async def test_a_flood_of_output_is_ended_and_cut_in_its_middle(
-    tmp_path: Path, is_boxed: bool
-) -> None:
+async def test_a_flood_of_output_is_ended_and_cut_in_its_middle(tmp_path: Path) -> None:
     text = await run(tmp_path, "echo first; yes")
     assert text.startswith("It was killed because it wrote more than 20 MB.\nfirst\ny\n")
     assert "bytes left out here" in text
     assert len(text) < 40_000
-
-
-@pytest.mark.usefixtures("processes")
-async def test_long_output_keeps_its_beginning_and_its_end(tmp_path: Path, is_boxed: bool) -> None:
     text = await run(tmp_path, "seq 100000")
     assert text.startswith("Exit code 0.\n1\n2\n")
     assert text.endswith("99999\n100000")
     assert "[… 558,895 bytes left out here …]" in text
 
 
-@pytest.mark.usefixtures("processes")
-async def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path, is_boxed: bool) -> None:
-    assert await run(tmp_path, r"printf 'a\377b\000c'") == "Exit code 0.\na�b\0c"
-
-
-@pytest.mark.usefixtures("processes")
-async def test_the_name_of_a_file_is_no_command(tmp_path: Path, is_boxed: bool) -> None:
+async def test_the_name_of_a_file_is_no_command(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "$(touch injected); touch injected;.txt").touch()
     assert "injected);" in await run(tmp_path, 'for f in *; do echo "$f"; done')
     assert len(list((tmp_path / "files").iterdir())) == 1
-
-
-@pytest.mark.usefixtures("processes")
-async def test_a_file_as_large_as_the_disk_is_not_written(tmp_path: Path, is_boxed: bool) -> None:
-    await run(tmp_path, "truncate -s 100G huge")
-    huge = tmp_path / "files" / "huge"
-    assert not huge.exists() or huge.stat().st_size < 4_000_000_000
 
 
 async def test_without_a_box_nothing_runs_unless_the_owner_says_so(
@@ -144,19 +122,15 @@ async def test_without_a_box_nothing_runs_unless_the_owner_says_so(
     assert is_error
     assert text == plugin.NO_BOX
     assert not (tmp_path / "files" / "here").exists()
-
-
-async def test_a_box_is_not_there_where_its_program_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not await box.is_there()
+    assert not await box.is_there(), "where its program is not"
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
-async def test_the_rest_of_the_chats_folder_can_only_be_read(tmp_path: Path) -> None:
+async def test_the_rest_of_the_chats_folder_and_of_the_box_can_only_be_read(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "memory").mkdir()
     note = tmp_path / "memory" / "2026-11-20.md"
     note.write_text("Tea.")
@@ -164,9 +138,10 @@ async def test_the_rest_of_the_chats_folder_can_only_be_read(tmp_path: Path) -> 
     assert "Tea." in text
     assert "Read-only file system" in text
     assert note.read_text() == "Tea."
+    for place in ("/dev/x", "/x", "/usr/x"):
+        assert "Read-only file system" in await run(tmp_path, f"echo > {place}")
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_nothing_of_the_machine_is_in_the_box(tmp_path: Path) -> None:
@@ -182,7 +157,6 @@ async def test_nothing_of_the_machine_is_in_the_box(tmp_path: Path) -> None:
     assert not {"root", "home", "var", "mnt", "opt"} & set(text.split())
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_no_network_reaches_out_of_the_box(tmp_path: Path) -> None:
@@ -195,7 +169,6 @@ async def test_no_network_reaches_out_of_the_box(tmp_path: Path) -> None:
     assert "eth" not in text
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_no_process_outside_of_the_box_is_seen_and_none_survives_it(tmp_path: Path) -> None:
@@ -204,19 +177,17 @@ async def test_no_process_outside_of_the_box_is_seen_and_none_survives_it(tmp_pa
     await gone("99.5")
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_a_swarm_of_processes_ends_with_the_time(tmp_path: Path) -> None:
     """As a fork bomb, but of a size that a machine takes on which root is under no limit."""
     one = "(setsid sh -c 'while :; do sleep 55.5; done' &)"
     swarm = f"for i in $(seq 40); do {one}; done; sleep 55.5"
-    text = await run(tmp_path, swarm, 2)
+    text = await run(tmp_path, swarm, 1)
     assert text.startswith("It was killed")
     await gone("55.5")
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_a_link_out_of_the_box_leads_nowhere(tmp_path: Path) -> None:
@@ -225,96 +196,80 @@ async def test_a_link_out_of_the_box_leads_nowhere(tmp_path: Path) -> None:
     assert "No such file" in await run(tmp_path, "cat way")
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 @pytest.mark.usefixtures("boxed")
-@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
-async def test_what_is_only_in_memory_has_a_size(tmp_path: Path, place: str) -> None:
-    text = await run(tmp_path, f"dd if=/dev/zero of={place}/x bs=1000000 count=300")
-    assert "No space left on device" in text
-
-
-@pytest.mark.usefixtures("processes")
-@in_box
-@pytest.mark.usefixtures("boxed")
-@pytest.mark.parametrize("place", ["/dev/x", "/x", "/usr/x"])
-async def test_nothing_else_can_be_written(tmp_path: Path, place: str) -> None:
-    assert "Read-only file system" in await run(tmp_path, f"echo > {place}")
-
-
-@pytest.mark.usefixtures("processes")
-async def test_a_command_leaves_the_processor_and_the_memory_to_the_bot_first(
-    tmp_path: Path, is_boxed: bool
-) -> None:
-    text = await run(tmp_path, "nice; cat /proc/self/oom_score_adj")
-    assert text == f"Exit code 0.\n{min(os.nice(0) + 10, 19)}\n1000"
+async def test_what_is_only_in_memory_has_a_size(tmp_path: Path) -> None:
+    for place in ("/tmp", "/dev/shm"):
+        text = await run(tmp_path, f"dd if=/dev/zero of={place}/x bs=1000000 count=300")
+        assert "No space left on device" in text
+    await run(tmp_path, "truncate -s 100G huge")
+    huge = tmp_path / "files" / "huge"
+    assert not huge.exists() or huge.stat().st_size < 4_000_000_000, "nor a file on the disk"
 
 
 async def limited(folder: Path, command: str, settings: ToolSettings) -> str:
-    chosen = settings.model_copy(update={"shell_unboxed": True, "shell_timeout": 40})
+    chosen = settings.model_copy(update={"shell_unboxed": True, "shell_timeout": 120})
     return (await answer(folder, command, chosen))[0]
 
 
-@pytest.mark.usefixtures("processes")
 async def test_all_processes_of_a_command_share_one_limit_of_memory(
     tmp_path: Path, is_boxed: bool
 ) -> None:
     """None of them alone takes too much."""
-    hold = "x=$(head -c 25000000 /dev/zero | tr '\\0' x); sleep 44.5; :"
+    hold = "x=$(head -c 25000000 /dev/zero | tr '\\0' x); sleep 244.5; :"
     text = await limited(
         tmp_path, f"for i in 1 2 3 4; do ({hold}) & done; wait", ToolSettings(shell_memory=80)
     )
     assert text.startswith("It was killed because its processes took more than 80 MB of memory")
-    await gone("44.5")
+    await gone("244.5")
 
 
-@pytest.mark.usefixtures("processes")
-async def test_a_command_has_so_many_processes_at_most(tmp_path: Path, is_boxed: bool) -> None:
-    many = MOST_PROCESSES + 10
-    text = await limited(
-        tmp_path, f"for i in $(seq {many}); do sleep 33.5 & done; wait", ToolSettings()
-    )
-    assert text.startswith(f"It was killed because it had more than {MOST_PROCESSES} processes.")
-    await gone("33.5")
+async def test_a_command_has_so_many_processes_at_most(
+    tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allowance, "MOST_PROCESSES", 20)
+    many = "for i in $(seq 30); do sleep 233.5 & done; wait"
+    text = await limited(tmp_path, many, ToolSettings())
+    assert text.startswith("It was killed because it had more than 20 processes.")
+    await gone("233.5")
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_command_that_fills_the_chats_folder_is_killed(
     tmp_path: Path, is_boxed: bool
 ) -> None:
-    command = "for i in 1 2; do head -c 1500000 /dev/zero > $i; done; sleep 50"
+    command = "for i in 1 2; do head -c 1500000 /dev/zero > $i; done; sleep 222.5"
     text = await limited(tmp_path, command, ToolSettings(files_quota=2))
     assert text == (
         "It was killed because this chat may keep 2 MB of files (tools.files_quota). "
         "It printed nothing."
     )
-    await gone("22.5")
+    await gone("222.5")
     text = await limited(tmp_path, "rm 1 2", ToolSettings(files_quota=2))
     assert text == f"Exit code 0. It printed nothing.\n{plugin.NO_ROOM}"
     text = await limited(tmp_path, "ls", ToolSettings(files_quota=2))
     assert text == "Exit code 0. It printed nothing.", "what was too much could be deleted"
 
 
-@pytest.mark.usefixtures("processes")
 async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
-    tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has very many files can't write beside them until they have been counted once more."""
+    begun = tmp_path / "files" / "begun"
 
     def slowly(workspace: Path) -> int:
-        time.sleep(1)
+        if begun.exists():  # what is written has been counted before all of it is there
+            usage = measure_usage(workspace)
+            wait_until((tmp_path / "files" / "20").exists)
+            return usage
         return measure_usage(workspace)
 
     monkeypatch.setattr(allowance, "measure_usage", slowly)
-    writing = "for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done"
-    text = await limited(tmp_path, f"sleep 2; {writing}; sleep 50", ToolSettings(files_quota=10))
+    writing = "touch begun; for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done"
+    text = await limited(tmp_path, f"{writing}; sleep 250", ToolSettings(files_quota=10))
     assert text.startswith("It was killed because this chat may keep 10 MB of files")
 
 
-@pytest.mark.usefixtures("processes")
-async def test_no_file_becomes_larger_than_there_is_room_for(
-    tmp_path: Path, is_boxed: bool
-) -> None:
+async def test_no_file_becomes_larger_than_there_is_room_for(tmp_path: Path) -> None:
     """However fast it is written: before anybody looks."""
     settings = ToolSettings(files_quota=2)
     for name in ("one", "another"):
@@ -322,9 +277,8 @@ async def test_no_file_becomes_larger_than_there_is_room_for(
     assert sum(file.stat().st_size for file in (tmp_path / "files").iterdir()) <= 2_000_000
 
 
-@pytest.mark.usefixtures("processes")
-async def test_many_empty_files_fill_the_folder_too(tmp_path: Path, is_boxed: bool) -> None:
-    command = "for i in $(seq 500); do : > $i; done; sleep 50"
+async def test_many_empty_files_fill_the_folder_too(tmp_path: Path) -> None:
+    command = "for i in $(seq 500); do : > $i; done; sleep 250"
     text = await limited(tmp_path, command, ToolSettings(files_quota=1))
     assert text.startswith("It was killed because this chat may keep 1 MB of files")
 
@@ -347,7 +301,6 @@ print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).urgent_compla
 """
 
 
-@pytest.mark.usefixtures("processes")
 @in_box
 async def test_the_last_tenth_of_a_small_disk_is_left_to_messages(tmp_path: Path) -> None:
     disk = ("bwrap", "--bind", "/", "/", "--size", "20000000", "--tmpfs", "/mnt")
@@ -355,12 +308,6 @@ async def test_the_last_tenth_of_a_small_disk_is_left_to_messages(tmp_path: Path
     assert ran.head.decode() == (
         "|\nthe disk is nearly full|the disk is nearly full\n|\n"  # what is there may be deleted
     )
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110 - other processes tell no event
-            await asyncio.sleep(0.01)
 
 
 async def gone(seconds: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,8 +32,8 @@ from bot.received import key_of
 from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError
+from tests.bot.in_process import Ended, run_main
 from tests.fakes.openai_server import OpenAIServer, Received, Say
-from tests.whole.process import talking
 from tests.whole.testbot import TestBot, running
 
 CODE = re.compile(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})")
@@ -71,32 +72,21 @@ async def befriended(bot: TestBot, user: str, how: str = "") -> Reply:
 # Codes
 
 
-async def test_what_a_stranger_hears_says_what_the_owner_is_to_do(tmp_path: Path) -> None:
-    async with afar(tmp_path) as bot:
-        heard = (await bot.says("Hi", "bob", "bob")).text
-    assert re.fullmatch(
-        r"This bot answers only people whom its owner has let in; to be let in, ask the owner to "
-        r"send `/pair \w{4}-\w{4}` to it within an hour\.",
-        heard,
-    )
-
-
 async def test_a_stranger_is_told_in_one_sentence_how_to_be_let_in_and_gets_nothing_else(
     tmp_path: Path,
 ) -> None:
     async with afar(tmp_path) as bot:
         told = await bot.says("/context", "ann", "ann")
-        assert told.data is None
-        assert told.actions == ()
-        assert CODE.search(told.text)
-        assert re.fullmatch(r"[^.]+\.", told.text), "one sentence"
+        assert (told.data, told.actions) == (None, ())
+        assert re.fullmatch(
+            r"This bot answers only people whom its owner has let in; to be let in, ask the owner "
+            r"to send `/pair \w{4}-\w{4}` to it within an hour\.",
+            told.text,
+        )
         assert not bot.server.requests
-        assert (
-            await bot.app.store.read(
-                lambda db: db.execute_sql("SELECT COUNT(*) FROM inbox").fetchone()[0]
-            )
-            == 0
-        ), "nothing of it is kept"
+        count = "SELECT COUNT(*) FROM inbox"
+        kept = await bot.app.store.read(lambda db: db.execute_sql(count).fetchone())
+        assert kept == (0,), "nothing of it is kept"
 
 
 async def test_an_owner_lets_a_stranger_in_who_is_told_and_is_known_after_a_restart(
@@ -183,12 +173,6 @@ async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) ->
     assert (await access.approve(second[1], "user", "boss")).person == "afar/ann"
 
 
-async def test_a_stranger_without_a_name_gets_no_code(store: Store) -> None:
-    access = Access(store, Rules)
-    assert await access.turn_away(Inbound("1", Address("afar", "chat"), "Hi")) == CLOSED
-    assert await access.list_pending() == []
-
-
 def test_codes_are_long_and_cannot_be_misread() -> None:
     codes = {new_code() for _ in range(200)}
     assert len(codes) == 200
@@ -197,77 +181,62 @@ def test_codes_are_long_and_cannot_be_misread() -> None:
     assert digest_of("k7qm-2xrd ") == digest_of("K7QM2XRD") != digest_of("K7QM2XRE")
 
 
-@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
+async def test_a_stranger_without_a_name_gets_no_code(store: Store) -> None:
+    access = Access(store, Rules)
+    assert await access.turn_away(Inbound("1", Address("afar", "chat"), "Hi")) == CLOSED
+    assert await access.list_pending() == []
+
+
 async def test_the_command_line_lets_in_while_the_bot_runs_and_while_it_does_not(
-    tmp_path: Path, is_running: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            told = (await bot.says("Hello?", user="ann"))["text"]
-            found = CODE.search(told)
-            assert found is not None
-            arguments = ("pair", found[1])
-            if is_running:
-                async with talking(tmp_path, arguments=arguments) as pairing:
-                    assert await pairing.gone() == 0
-                    assert pairing.out == [b"pipe/ann is let in and can write now.\n"]
-                assert (await bot.says("And now?", user="ann"))["text"] == "re: ann: And now?"
-            assert await bot.ended() == 0
-        if not is_running:
-            async with talking(tmp_path, arguments=arguments) as pairing:
-                assert await pairing.gone() == 0
-            async with talking(tmp_path, endpoint) as bot:
-                assert (await bot.says("And now?", user="ann"))["text"] == "re: ann: And now?"
-                assert await bot.ended() == 0
+    async def pairs(*arguments: str) -> Ended:
+        return await asyncio.to_thread(run_main, capsys, tmp_path, "pair", *arguments)
 
-
-async def test_the_command_line_makes_the_first_owner_and_refuses_a_wrong_code(
-    tmp_path: Path,
-) -> None:
-    async with talking(tmp_path, arguments=("pair", "AAAAAAAA")) as pairing:
-        assert await pairing.gone() == 1
-        assert "There is no bot in" in pairing.errors
+    (tmp_path / "config.json").write_text("{}")
+    refused = await pairs("AAAAAAAA")
+    assert refused.code == 1
+    assert "There is no bot in" in refused.err
     async with afar(tmp_path, owners=[]) as bot:
-        code = await code_of(bot, "ann")
-    async with talking(tmp_path, arguments=("pair", "AAAAAAAA")) as pairing:
-        assert await pairing.gone() == 1
-        assert pairing.errors.startswith("Nobody is waiting with this code")
-    async with talking(tmp_path, arguments=("pair", code, "--owner")) as pairing:
-        assert await pairing.gone() == 0
+        let_in = await pairs(await code_of(bot, "ann"))
+        assert let_in == (0, "afar/ann is let in and can write now.\n", "")
+        assert (await bot.says("And now?", "ann", "ann")).text == "re: And now?"
+        code = await code_of(bot, "bob")
+    wrong = await pairs("AAAAAAAA")
+    assert wrong.code == 1
+    assert wrong.err.startswith("Nobody is waiting with this code")
+    assert (await pairs(code, "--owner")).code == 0
     async with afar(tmp_path, owners=[]) as bot:
-        assert "an owner" in (await bot.says("/whoami", "ann", "ann")).text
+        assert "an owner" in (await bot.says("/whoami", "bob", "bob")).text
 
 
 # Owners and users
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "/config agent_max_steps 3",
-        "/config agent_max_steps --unset",
-        "/pair AAAA-AAAA",
-        "/pair here",
-        "/users",
-        "/revoke afar/boss",
-        "/usage lift",
-        "/forget all",
-        "/forget all yes",
-    ],
-)
-async def test_what_is_for_owners_says_so(tmp_path: Path, command: str) -> None:
+async def test_what_is_for_owners_says_so(tmp_path: Path) -> None:
     async with afar(tmp_path) as bot:
         await befriended(bot, "ann")
-        answer = (await bot.says(command, "ann", "ann")).text
-        assert answer.startswith("Only an owner may ")
-        assert answer.endswith("you are afar/ann.")
-
-
-async def test_a_user_may_tune_their_own_conversation(tmp_path: Path) -> None:
-    async with afar(tmp_path) as bot:
-        await befriended(bot, "ann")
-        answer = await bot.says("/config agent_max_steps 3 --here", "ann", "ann")
-        assert "is now **3**" in answer.text
+        for command in (
+            "/config agent_max_steps 3",
+            "/config agent_max_steps --unset",
+            "/pair AAAA-AAAA",
+            "/pair here",
+            "/users",
+            "/revoke afar/boss",
+            "/usage lift",
+            "/forget all",
+            "/forget all yes",
+        ):
+            answer = (await bot.says(command, "ann", "ann")).text
+            assert answer.startswith("Only an owner may "), command
+            assert answer.endswith("you are afar/ann.")
+        shown = {}
+        for name in (OWNER, "ann"):
+            reply = await bot.says("/status", name, name)
+            shown[name] = f"{reply.text} {reply.data}"
+        assert "Plugins: " in shown["ann"]
+        assert str(tmp_path) in shown[OWNER]
+        assert str(tmp_path) not in shown["ann"], "only owners read where the bot is kept"
 
 
 async def test_an_owner_who_was_let_in_owns_the_bot(tmp_path: Path) -> None:
@@ -355,15 +324,3 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     store = await Store.open(tmp_path / "parley.db")
     yield store
     await store.close()
-
-
-async def test_only_owners_read_where_the_bot_is_kept(tmp_path: Path) -> None:
-    async with afar(tmp_path) as bot:
-        await befriended(bot, "ann")
-        shown = {}
-        for name in (OWNER, "ann"):
-            reply = await bot.says("/status", name, name)
-            shown[name] = f"{reply.text} {reply.data}"
-    assert "Plugins: " in shown["ann"]
-    assert str(tmp_path) in shown[OWNER]
-    assert str(tmp_path) not in shown["ann"]

@@ -126,16 +126,12 @@ async def test_an_agent_that_is_gone_is_told_of_and_the_default_answers(tmp_path
         assert "You write" in str(bot.sent_to_model()), "it came back, and is chosen still"
 
 
-async def test_agents_that_are_none_get_a_sentence_and_change_nothing(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, (), {"agents": [{"id": "writer"}]}) as bot:
+async def test_agents_that_are_none_or_have_no_key_get_a_sentence(tmp_path: Path) -> None:
+    keyless = {"id": "a", "brain": {"provider": "groq", "model": "small"}}
+    async with run_bot(tmp_path, (), {"agents": [{"id": "writer"}, keyless]}) as bot:
         assert "did you mean 'writer'?" in (await bot.says("/agent writr")).text
         assert "takes one name" in (await bot.says("/agent the writer")).text
         assert "**default** answers here" in (await bot.says("/agent")).text
-
-
-async def test_an_agent_without_its_key_says_which_one_is_missing(tmp_path: Path) -> None:
-    agents = [{"id": "a", "brain": {"provider": "groq", "model": "small"}}]
-    async with run_bot(tmp_path, (), {"agents": agents}) as bot:
         await bot.says("/agent a")
         assert "'small' needs a key: put GROQ_API_KEY into" in (await bot.says("Hi")).text
 
@@ -221,21 +217,17 @@ async def test_the_window_of_a_model_is_known_by_its_name_or_128000(tmp_path: Pa
     assert windows == [128_000, 200_000, 200_000, 64_000, 128_000, 5000]
 
 
-@pytest.mark.parametrize(
-    ("brain", "window"),
-    [
+async def test_the_window_of_a_brain_for_summaries_is_its_own(tmp_path: Path) -> None:
+    brains: tuple[tuple[dict[str, Any], int], ...] = (
         ({"model": "deepseek/deepseek-chat"}, 64_000),
         ({"model": "nobody-knows-me"}, 128_000),
         ({"model": "deepseek-chat", "context": {"max_tokens": 9000}}, 9000),
         ({}, 7000),
-    ],
-)
-async def test_the_window_of_a_brain_for_summaries_is_its_own(
-    tmp_path: Path, brain: dict[str, Any], window: int
-) -> None:
-    settings = {"context": {"max_tokens": 7000, "summary_brain": brain}}
-    async with run_bot(tmp_path, (), settings) as bot:
-        assert bot.app.config.summary_window(key_of(Address("pipe", "main"))) == window
+    )
+    for brain, window in brains:
+        settings = {"context": {"max_tokens": 7000, "summary_brain": brain}}
+        async with run_bot(tmp_path, (), settings) as bot:
+            assert bot.app.config.summary_window(key_of(Address("pipe", "main"))) == window
 
 
 async def test_the_models_that_may_answer_are_listed_with_their_windows_and_prices(
@@ -268,13 +260,12 @@ async def test_where_no_models_can_be_listed_that_is_said(tmp_path: Path) -> Non
     assert told.data["problem"].startswith("Can't connect to")
 
 
-async def test_a_list_is_asked_for_once_in_a_while_and_by_one_at_a_time(tmp_path: Path) -> None:
+async def test_a_list_is_asked_for_once_in_a_while_or_again_if_it_could_not_be_had(
+    tmp_path: Path,
+) -> None:
     async with run_bot(tmp_path, ()) as bot:
         await asyncio.gather(*(bot.says("/model list", chat=chat) for chat in ("a", "b", "c")))
-        assert bot.server.listings == 1
-
-
-async def test_a_list_that_could_not_be_had_is_asked_for_again(tmp_path: Path) -> None:
+        assert bot.server.listings == 1, "and by one at a time"
     async with run_bot(tmp_path, (), models=None) as bot:
         for _ in range(2):
             assert "can't be listed now" in (await bot.says("/model list")).text

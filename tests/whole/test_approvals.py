@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from channels.message import Outbound
+from channels.message import Outbound, Reply
 from plugins.builtin import shell as plugin
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.process import talking
+from tests.waiting import until
 from tests.whole.testbot import TestBot, run_bot, running
 
 SHELL: dict[str, Any] = {"tools": {"shell": True, "shell_unboxed": True}}
@@ -53,6 +54,7 @@ async def test_tools_that_are_off_are_not_offered(tmp_path: Path) -> None:
     assert after == before | {"web_fetch"}
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_runs_when_a_person_has_said_yes(tmp_path: Path) -> None:
     script = [running_it("echo hello > note.txt; echo done"), Say("It is done.")]
     async with run_bot(tmp_path, script, SHELL) as bot:
@@ -72,7 +74,7 @@ async def test_a_command_runs_when_a_person_has_said_yes(tmp_path: Path) -> None
 
 
 async def test_what_a_branch_waits_for_is_shown_from_another_branch(tmp_path: Path) -> None:
-    script = [Say("Hi."), running_it("touch here"), Say("It is done.")]
+    script = [Say("Hi."), running_it("touch here"), Say("As you like.")]
     async with run_bot(tmp_path, script, SHELL) as bot:
         await bot.says("Hello")
         await bot.writes("Make it", id="q")
@@ -80,8 +82,8 @@ async def test_what_a_branch_waits_for_is_shown_from_another_branch(tmp_path: Pa
         await bot.says("/fork t1")
         again = await bot.says("/approve")
         assert again.text == asked.text
-        await bot.says(again.actions[0].command)
-        assert (await bot.reply_to("q")).reply.text.startswith("It is done.")
+        await bot.says(again.actions[1].command)
+        assert (await bot.reply_to("q")).reply.text.startswith("As you like.")
 
 
 async def test_nothing_runs_when_a_person_says_no(tmp_path: Path) -> None:
@@ -99,10 +101,11 @@ async def test_a_question_that_nobody_answers_is_a_no_and_takes_no_time_of_the_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = [running_it("touch here"), Say("Then not.")]
-    async with run_bot(tmp_path, script, SHELL | {"turn_timeout": 5}) as bot:
-        monkeypatch.setattr(bot.app.config.approvals, "_patience", 6)
+    async with run_bot(tmp_path, script, SHELL) as bot:
+        approvals = bot.app.config.approvals
+        monkeypatch.setattr(approvals, "_patience", 1e-9)
         reply = await bot.says("Do it")
-        assert "nobody allowed it within 6 seconds" in results(bot)[0]
+        assert "nobody allowed it within" in results(bot)[0]
     assert reply.text == "Then not."
 
 
@@ -136,6 +139,7 @@ async def test_stop_while_a_question_is_put_leaves_none_behind(
         assert (await bot.says("/approve")).text == "No question is waiting here."
 
 
+@pytest.mark.usefixtures("processes")
 async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> None:
     settings = SHELL | {"shutdown_timeout": 0}
 
@@ -143,21 +147,17 @@ async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> No
         is_done = request.body["messages"][-1]["role"] == "tool"
         return Say("Done.") if is_done else running_it("echo x >> log.txt")
 
-    async with OpenAIServer(script) as endpoint:
-        async with talking(tmp_path, endpoint, settings) as bot:
-            await bot.tell("Do it", chat="main", id="q")
-            first = await bot.line(lambda line: "/approve" in line.get("text", ""))
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            old = name_in(first["text"])
-            second = await bot.line(
-                lambda line: "/approve" in line.get("text", "") and name_in(line["text"]) != old
-            )
-            assert (
-                "No question is waiting" in (await bot.says(f"/approve {old}", chat="main"))["text"]
-            )
-            await bot.says(f"/approve {name_in(second['text'])}", chat="main", id="yes")
-            assert (await bot.reply_to("q"))["text"] == "Done."
+    async with run_bot(tmp_path, script, settings) as bot:
+        await bot.writes("Do it", id="q")
+        old = name_in((await question(bot)).reply.text)
+        signal.raise_signal(signal.SIGTERM)  # for which the bot has a handler: it ends at once
+    async with run_bot(tmp_path, script, settings) as bot:
+        bot.count = 100
+        second = name_in((await question(bot)).reply.text)
+        assert second != old
+        assert "No question is waiting" in (await bot.says(f"/approve {old}")).text
+        await bot.says(f"/approve {second}")
+        assert (await bot.reply_to("q")).reply.text == "Done."
     assert (tmp_path / FILES / "log.txt").read_text() == "x\n"
 
 
@@ -167,6 +167,7 @@ def name_in(text: str) -> str:
     return found[1]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_nobody_is_asked_where_the_owner_said_never(tmp_path: Path) -> None:
     script = [running_it("true"), Say("Done.")]
     settings = {"tools": SHELL["tools"] | {"approve": "never"}}
@@ -260,8 +261,12 @@ async def test_two_sites_are_two_questions(tmp_path: Path) -> None:
         tmp_path, [Say(calls=calls), Say("Neither.")], {"tools": {"web_fetch": True}}
     ) as bot:
         await bot.writes("Read both", id="q")
-        while len(asked := [o.reply for o in bot.sent if not o.reply_to]) < 2:
-            await bot.server_said_something()
-        for one in asked:
-            await bot.says(one.actions[1].command)
+        await until(lambda: len(unasked(bot)) == 2)
+        for asked in unasked(bot):
+            await bot.says(asked.actions[1].command)
         assert (await bot.reply_to("q")).reply.text == "Neither."
+
+
+def unasked(bot: TestBot) -> list[Reply]:
+    """What nobody had asked for: the questions."""
+    return [outbound.reply for outbound in bot.sent if not outbound.reply_to]

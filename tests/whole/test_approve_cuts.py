@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from contextlib import closing
@@ -14,12 +15,11 @@ from channels.message import Reply
 from memory.context.summary import SummaryRequest
 from memory.cut_approval import PATIENCE
 from tests.docs.pages import ROOT
-from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Answer, Received, Say
 from tests.memory.rooms import Lodge
-from tests.whole.process import talking
+from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 from tests.whole.test_edit_summary import OWN, asked, echo, is_summary, talk
-from tests.whole.test_forget import confirmed
 from tests.whole.testbot import TestBot, run_bot
 
 ASK: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_approval": "ask"}}
@@ -71,16 +71,7 @@ async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Pa
         assert len(told(bot)) == 1
 
 
-async def test_off_says_nothing(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
-        await talk(bot, 8)
-        await settle(bot)
-        assert not told(bot)
-
-
-async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
-    tmp_path: Path,
-) -> None:
+async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         question = await questioned(bot)
         assert question.text.startswith("May I make the context smaller? t1 to t3 are to leave")
@@ -108,16 +99,13 @@ async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
         assert "you said yes" in (await bot.says("/context history")).text
 
 
-@pytest.mark.parametrize("strategy", ["trim", "summarize"])
-async def test_the_question_counts_the_summary_that_will_stand_there(
-    tmp_path: Path, strategy: str
-) -> None:
+async def test_the_question_counts_the_summary_that_will_stand_there(tmp_path: Path) -> None:
     def model(request: Received) -> Answer:
         return Say("They talked. " * 150) if is_summary(request) else echo(request)
 
     settings = {
         "agent_max_context_turns": 3,
-        "context": {**ASK["context"], "strategy": strategy, "max_tokens": 9_000},
+        "context": {**ASK["context"], "strategy": "summarize", "max_tokens": 9_000},
     }
     async with run_bot(tmp_path, model, settings) as bot:
         for number in range(1, 20):
@@ -150,24 +138,40 @@ async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path)
         assert "Lisbon" in (await bot.says("/memory today")).text
 
 
-@pytest.mark.parametrize("change", ["/undo 3", "/config agent_max_context_turns 20"])
-async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(
-    tmp_path: Path, change: str
-) -> None:
+async def test_a_question_waits_through_a_kill_and_is_asked_once(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
-        approve = (await questioned(bot)).actions[0].command
-        await bot.says(change)
-        assert "No cut is waiting" in (await bot.says(approve)).text
-        (conversation,) = bot.app.conversations.list_loaded()
-        now = conversation.compactor.approval.clock()
-        conversation.compactor.approval.clock = lambda: now + PATIENCE + 1
+        question = await questioned(bot)
+        paid_before = paid(bot)
+        folder = await copy_as_killed(bot, tmp_path)
+    async with run_bot(folder, echo, ASK) as bot:
+        bot.count = 100  # the ids of messages
         await bot.says("question 8")
-        assert "question 1" in asked(bot)
+        await settle(bot)
+        assert not told(bot)
+        again = await bot.says("/context approve")
+        assert without_sizes(again.text) == without_sizes(question.text)
+        assert "Compacted t1 to t3" in (await bot.says(again.actions[0].command)).text
+        await bot.says("question 9")
+        assert "They talked about Lisbon." in asked(bot)
+        assert paid_before + paid(bot) == 1
 
 
-async def test_a_cut_that_lapses_before_it_was_asked_about_is_asked_about_when_it_is_due_again(
-    tmp_path: Path,
-) -> None:
+async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(tmp_path: Path) -> None:
+    for number, change in enumerate(("/undo 3", "/config agent_max_context_turns 20")):
+        folder = tmp_path / str(number)
+        os.mkdir(folder)
+        async with run_bot(folder, echo, ASK) as bot:
+            approve = (await questioned(bot)).actions[0].command
+            await bot.says(change)
+            assert "No cut is waiting" in (await bot.says(approve)).text
+            (conversation,) = bot.app.conversations.list_loaded()
+            now = conversation.compactor.approval.clock()
+            conversation.compactor.approval.clock = lambda now=now: now + PATIENCE + 1  # type: ignore[misc]
+            await bot.says("question 8")
+            assert "question 1" in asked(bot)
+
+
+async def test_a_cut_that_lapsed_unasked_is_asked_about_when_due_again(tmp_path: Path) -> None:
     lodge = Lodge(tmp_path)
     lodge.limit(compaction_approval="ask")
     await lodge.open()
@@ -221,31 +225,6 @@ async def test_after_ten_minutes_the_cut_is_made_by_itself(tmp_path: Path) -> No
         assert "nobody answered" in (await bot.says("/context history")).text
 
 
-async def test_a_question_waits_through_a_restart_and_a_kill_and_is_asked_once(
-    tmp_path: Path,
-) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint, ASK) as bot:
-            for number in range(1, 8):
-                await bot.says(f"question {number}")
-            question = await bot.line(lambda line: "May I make" in line.get("text", ""))
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("question 8")
-            again = await bot.says("/context approve")
-            assert without_sizes(again["text"]) == without_sizes(question["text"])
-            name = again["data"]["summary"]
-            assert "Compacted t1 to t3" in (await bot.says(f"/context approve {name}"))["text"]
-            await bot.says("question 9")
-            asked_again = [
-                r for r in bot.replies if "May I make" in r["text"] and not r["reply_to"]
-            ]
-            assert not [r for r in asked_again if not r.get("resent")]
-        sent = str([r for r in endpoint.requests if not is_summary(r)][-1].body["messages"])
-        assert "They talked about Lisbon." in sent
-        assert sum(is_summary(r) and "[t1]" in str(r.body) for r in endpoint.requests) == 1
-
-
 async def test_the_window_is_never_left_to_overflow(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "agent_max_context_turns": 3,
@@ -261,17 +240,9 @@ async def test_the_window_is_never_left_to_overflow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "asks"),
-    [
-        ("trim", True),
-        ("truncate", True),
-        ("summarize", True),
-        ("structured", True),
-        ("slim", False),
-        ("full", False),
-    ],
+    ("strategy", "asks"), [("truncate", True), ("structured", True), ("slim", False)]
 )
-async def test_under_every_strategy(tmp_path: Path, strategy: str, asks: bool) -> None:
+async def test_what_asks_under_other_strategies(tmp_path: Path, strategy: str, asks: bool) -> None:
     settings: dict[str, Any] = {
         "agent_max_context_turns": 4,
         "context": {
@@ -300,11 +271,9 @@ async def test_under_every_strategy(tmp_path: Path, strategy: str, asks: bool) -
 
 
 async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Path) -> None:
-    for number, line in enumerate(
-        ("/context clear", "/context pin t2", "/new", "/context compact")
-    ):
+    for number, line in enumerate(("/context clear", "/context pin t2", "/forget t2 yes")):
         folder = tmp_path / str(number)
-        folder.mkdir()
+        os.mkdir(folder)
         async with run_bot(folder, echo, ASK) as bot:
             approve, edit, no = (await questioned(bot)).actions
             await bot.says(line)
@@ -316,26 +285,14 @@ async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Pa
 async def test_a_change_of_strategy_or_of_the_setting_ends_it_too(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         approve, *_ = (await questioned(bot)).actions
-        await bot.says("/config context.strategy full")
-        await bot.says("question 8")
+        await say_all(bot, "/config context.strategy full", "question 8")
         assert "No cut is waiting" in (await bot.says(approve.command)).text
         await bot.says("/config context.strategy trim")
-        await bot.says("/config context.compaction_approval off")
-        await bot.says("question 9")
+        await say_all(bot, "/config context.compaction_approval off", "question 9")
         assert "question 1\n" not in asked(bot)
 
 
-async def test_a_persons_own_command_is_never_asked_about(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, ASK) as bot:
-        await talk(bot, 4)
-        assert (await bot.says("/context compact")).text.startswith("Compacted t1 to t3")
-        await settle(bot)
-        assert not told(bot)
-
-
-async def test_a_no_that_was_cut_short_leaves_no_question_that_time_answers(
-    tmp_path: Path,
-) -> None:
+async def test_a_no_that_was_cut_short_is_no_yes_by_time(tmp_path: Path) -> None:
     """As at a kill between the two: the no is on disk, and the question is still there."""
     async with run_bot(tmp_path, echo, ASK) as bot:
         _, _, no = (await questioned(bot)).actions
@@ -348,13 +305,6 @@ async def test_a_no_that_was_cut_short_leaves_no_question_that_time_answers(
             assert "no to a cut" not in (await bot.says("/context history")).text
             database.execute("DROP TRIGGER cut_short")
             database.commit()
-
-
-async def test_a_forgotten_turn_takes_the_question_along(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, ASK) as bot:
-        approve, *_ = (await questioned(bot)).actions
-        await confirmed(bot, "/forget t2")
-        assert "No cut is waiting" in (await bot.says(approve.command)).text
 
 
 async def test_at_telegram_the_buttons_answer(tmp_path: Path) -> None:

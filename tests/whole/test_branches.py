@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ from channels.terminal import display
 from tests.bot.test_backup import restore, save
 from tests.bot.test_schedule import retain, rows
 from tests.docs.pages import ROOT
-from tests.fakes.openai_server import Hang, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Hang, Received, Say
 from tests.web.site import serving
-from tests.web.test_completions import client, named, user
 from tests.whole import test_forget as forgetting
-from tests.whole.process import talking
+from tests.whole.scenario import say_all
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
@@ -36,28 +35,36 @@ def asked(bot: TestBot, index: int = -1) -> list[Any]:
     return [m["content"] for m in bot.sent_to_model(index) if m["role"] == "user"]
 
 
-async def test_a_branch_goes_on_from_a_turn_and_the_other_conversation_from_where_it_was(
-    tmp_path: Path,
-) -> None:
-    async with run_bot(tmp_path, [Say("One."), Say("Two."), Say("New."), Say("Old.")]) as bot:
-        await bot.says("first")
-        await bot.says("second")
-        told = await bot.says("/fork t1 Another way")
-        assert "You are in branch 2, “Another way” now. It shares t1 with branch 1" in told.text
+async def test_a_branch_and_its_parent_go_on_from_where_they_were(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "context.md").read_text("utf-8")
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "by train?", "second")
+        told = await bot.says("/fork t1 By car")
+        assert "You are in branch 2, “By car” now. It shares t1 with branch 1" in told.text
+        assert told.text in page
         await bot.says("third, here")
-        assert asked(bot) == ["first", "third, here"]
+        assert asked(bot) == ["by train?", "third, here"]
+    async with run_bot(tmp_path, echo) as bot:  # the chat leads there after a restart, too
+        bot.count = 100  # the ids of messages
+        await bot.says("on")
+        assert asked(bot) == ["by train?", "third, here", "on"]
+        listed = await bot.says("/branches")
+        assert "| **2** |" in listed.text
+        assert [action.command for action in listed.actions] == ["/branches 1"]
         assert "You are in branch 1" in (await bot.says("/branches 1")).text
         await bot.says("third, there")
-        assert asked(bot) == ["first", "second", "third, there"]
+        assert asked(bot) == ["by train?", "second", "third, there"]
+        question = await bot.says("/forget branches")
+        assert question.text.startswith("This would delete 5 turns (10 messages)")
+        await bot.says("/forget branches yes")
+        assert await rows(bot, "message") == 0
+        assert "no branches" in (await bot.says("/branches")).text
 
 
-async def test_on_forty_columns_no_word_is_broken_and_branches_have_names(
-    tmp_path: Path,
-) -> None:
+async def test_on_forty_columns_no_word_of_branches_is_broken(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("Where should we stay in Lisbon in the first week of May?")
-        await bot.says("/fork t1 The other plan for our holidays")
-        await bot.says("What about Faro?")
+        await say_all(bot, "/fork t1 The other plan for our holidays", "What about Faro?")
         usage, listed = await bot.says("/usage"), await bot.says("/branches")
     assert "| pipe/main, branch 2, “The other plan for our holidays” | 1 |" in usage.text
     assert "| this branch, in all | 1 |" in usage.text
@@ -67,48 +74,27 @@ async def test_on_forty_columns_no_word_is_broken_and_branches_have_names(
         assert {*words} - {*re.findall(r"[\w/$.-]+", shown)} <= {"begins", "after", "-"}
 
 
-@pytest.mark.parametrize("word", ["t5x", "T2,", "t1-t2", "2", "2-3", "t2th day"])
-async def test_a_mistyped_turn_is_not_taken_for_a_title(tmp_path: Path, word: str) -> None:
+async def test_a_mistyped_turn_is_not_taken_for_a_title(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says("second")
-        told = await bot.says(f"/fork {word}")
-        assert f"“{word.split()[0]}” is not a turn" in told.text
-        assert "a title begins with another word" in told.text
+        await say_all(bot, "first", "second")
+        for word in ("t5x", "T2,", "t1-t2", "2", "2-3", "t2th day"):
+            told = await bot.says(f"/fork {word}")
+            assert f"“{word.split()[0]}” is not a turn" in told.text
+            assert "a title begins with another word" in told.text
         assert "no branches" in (await bot.says("/branches")).text
         for title in ("2 plans", "3D", "The t5x"):
             assert f"“{title}” now" in (await bot.says(f"/fork {title}")).text
 
 
-async def test_the_branch_that_a_chat_leads_to_is_the_same_after_a_restart(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("One.")]) as bot:
-        await bot.says("first")
-        await bot.says("/fork")
-    async with run_bot(tmp_path, [Say("Two."), Say("Three.")]) as bot:
-        await bot.says("second")
-        assert asked(bot) == ["first", "second"]
-        listed = await bot.says("/branches")
-        assert "| **2** |" in listed.text
-        assert [action.command for action in listed.actions] == ["/branches 1"]
-        await bot.says("/branches 1")
-        await bot.says("again")
-        assert asked(bot) == ["first", "again"]
-
-
-async def test_what_was_set_here_goes_along_and_is_each_ones_own_from_then_on(
-    tmp_path: Path,
-) -> None:
+async def test_what_was_set_here_goes_along_and_is_then_each_ones_own(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("first")
         await bot.says('/config system_prompt "Speak like a pirate." --here')
-        await bot.says("/config agent_max_context_turns 7 --here")
-        await bot.says("/title Treasure")
-        await bot.says("/fork")
+        await say_all(bot, "/config agent_max_context_turns 7 --here", "/title Treasure", "/fork")
         await bot.says("second")
         assert "Speak like a pirate." in bot.sent_to_model()[0]["content"]
         assert "“Treasure (2)”" in (await bot.says("/title")).text
-        await bot.says("/config agent_max_context_turns 9 --here")
-        await bot.says("/branches 1")
+        await say_all(bot, "/config agent_max_context_turns 9 --here", "/branches 1")
         assert "7" in (await bot.says("/config agent_max_context_turns")).text
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("/branches 2")
@@ -117,9 +103,7 @@ async def test_what_was_set_here_goes_along_and_is_each_ones_own_from_then_on(
         assert "Speak like a pirate." in bot.sent_to_model()[0]["content"]
 
 
-async def test_a_turn_that_runs_when_its_branch_is_left_ends_with_a_word_where_it_belongs(
-    tmp_path: Path,
-) -> None:
+async def test_an_answer_of_a_branch_that_was_left_says_where_it_belongs(tmp_path: Path) -> None:
     async with busy(tmp_path, "queue") as bot:  # a turn waits at the gate
         assert "no complete turn" in (await bot.says("/fork")).text
         gate("opened").set()
@@ -142,8 +126,7 @@ async def test_a_turn_that_runs_when_its_branch_is_left_ends_with_a_word_where_i
         done = [one.reply_to for one in events if isinstance(one, Done)]
         assert done == [bot.sent[-2].reply_to, "second"]
         watching.cancel()
-        await bot.says("/branches 1")
-        await bot.says("again")
+        await say_all(bot, "/branches 1", "again")
         assert asked(bot) == ["wait", "wait", "again"]
 
 
@@ -164,8 +147,7 @@ async def test_stop_ends_the_answer_of_a_branch_that_was_left(tmp_path: Path) ->
 
 async def test_what_is_said_right_behind_a_switch_goes_where_it_leads(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says("/fork")
+        await say_all(bot, "first", "/fork")
         await bot.writes("/branches 1", id="switch")
         await bot.writes("second", id="said")
         await bot.reply_to("said")
@@ -175,16 +157,13 @@ async def test_what_is_said_right_behind_a_switch_goes_where_it_leads(tmp_path: 
         assert "t2" not in (await bot.says("/context turns")).text
 
 
-async def test_a_message_that_a_crash_left_unanswered_is_answered_where_it_was_said(
-    tmp_path: Path,
-) -> None:
+async def test_a_message_is_answered_after_a_crash_where_it_was_said(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("One."), Hang(), Say("Aside.")]) as bot:
         await bot.says("first")
         await bot.writes("second", id="second")
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
-        await bot.says("/fork")
-        await bot.says("aside")
+        await say_all(bot, "/fork", "aside")
         await bot.app.turns.queues.close()  # as at a kill: what runs is cut short
     async with run_bot(tmp_path, echo) as bot:
         answer = await bot.reply_to("second")
@@ -194,9 +173,7 @@ async def test_a_message_that_a_crash_left_unanswered_is_answered_where_it_was_s
         assert asked(bot) == ["first", "aside", "more"]
 
 
-async def test_forgetting_a_shared_turn_takes_it_from_all_branches_and_says_so_before(
-    tmp_path: Path,
-) -> None:
+async def test_a_shared_turn_is_forgotten_in_all_branches(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo, {"agent_max_context_turns": 3}) as bot:
         await says_many(bot, "Hello.", f"I live in {MARK}.", "And you?")
         await bot.says("/fork t3 Elsewhere")
@@ -205,21 +182,20 @@ async def test_forgetting_a_shared_turn_takes_it_from_all_branches_and_says_so_b
         await says_many(bot, "Is it warm?", "Hm.", "Well.")
         question = await bot.says("/forget t2")
         assert "What is shared goes from branch 2, “Elsewhere” too." in question.text
-        assert (await bot.says("/forget t2 yes")).text.startswith("Deleted: t2 (2 messages)")
+        told = (await bot.says("/forget t2 yes")).text
+        assert told.startswith("Deleted: t2 (2 messages)")
+        assert "What is shared went from branch 2" in told
         await bot.app.conversations.settle()
         assert found_in(tmp_path) == []
         await bot.says("Here?")
         assert MARK not in str(bot.sent_to_model())
-        await bot.says("/branches 2")
-        await bot.says("There?")
+        await say_all(bot, "/branches 2", "There?")
         assert MARK not in str(bot.sent_to_model())
         assert "t2" not in str((await bot.says("/context turns")).data)
     assert found_in(tmp_path) == []
 
 
-async def test_forgetting_the_chat_in_a_branch_leaves_what_others_share_and_goes_back(
-    tmp_path: Path,
-) -> None:
+async def test_forgetting_a_branch_leaves_what_others_share(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "Hello.", "And you?")
         await bot.says("/fork t1")
@@ -237,9 +213,7 @@ async def test_forgetting_the_chat_in_a_branch_leaves_what_others_share_and_goes
         assert made.data["number"] == 3, "a number is not given out twice"
 
 
-async def test_forgetting_a_chat_that_branches_share_leaves_them_what_they_share(
-    tmp_path: Path,
-) -> None:
+async def test_forgetting_a_chat_leaves_its_branches_what_they_share(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "Hello.", f"I live in {MARK}.")
         await bot.says("/fork t1")
@@ -259,8 +233,7 @@ async def test_forgetting_a_chat_that_branches_share_leaves_them_what_they_share
         ever, before = after["all chats"]["ever"]["calls"], cost["all chats"]["ever"]["calls"]
         assert ever == before + 1
         assert after["this month by chat"]["pipe/main"]["calls"] == ever - 1
-        await bot.says("/branches 2")
-        await bot.says("Further.")
+        await say_all(bot, "/branches 2", "Further.")
         assert asked(bot) == ["Hello.", "Go on.", "Further."]
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await bot.says("And on.")
@@ -271,13 +244,10 @@ async def test_forgetting_a_chat_that_branches_share_leaves_them_what_they_share
         assert await rows(bot, "branch") == 0
 
 
-async def test_a_conversation_that_a_branch_shares_is_not_deleted_for_being_idle(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_branch_shares_is_not_deleted_for_being_idle(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "Hello.", "And you?")
-        await bot.says("/fork t1")
-        await bot.says("Go on.")
+        await say_all(bot, "/fork t1", "Go on.")
         await bot.app.store.write(
             lambda db: db.execute_sql(
                 "UPDATE conversation SET active_at = 0, created_at = 0 WHERE key = 'pipe/main'"
@@ -300,8 +270,7 @@ async def test_a_limit_of_spending_holds_for_a_chat_with_all_its_branches(tmp_pa
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("first")
         await limit(bot, "spend_limit_chat", 1.5)
-        await bot.says("/fork")
-        await bot.says("second")
+        await say_all(bot, "/fork", "second")
         refused = await bot.says("third")
         assert "was not sent to the model" in refused.text
         bill = (await bot.says("/usage")).data
@@ -318,10 +287,7 @@ async def test_a_limit_of_spending_holds_for_a_chat_with_all_its_branches(tmp_pa
 
 async def test_a_branch_is_in_a_backup_and_in_an_export(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await bot.says("/fork")
-        await bot.says("second")
-        await bot.says("/context export")
+        await say_all(bot, "first", "/fork", "second", "/context export")
     (export,) = (tmp_path / "data").rglob("context.json")
     assert [m["content"] for m in json.loads(export.read_text())["messages"]][::2] == [
         "first",
@@ -335,9 +301,7 @@ async def test_a_branch_is_in_a_backup_and_in_an_export(tmp_path: Path) -> None:
         assert asked(bot) == ["first", "second", "third"]
 
 
-async def test_at_telegram_branches_are_buttons_and_each_topic_has_its_own(
-    tmp_path: Path,
-) -> None:
+async def test_at_telegram_branches_are_buttons(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, echo) as bot:
         bot.ann.says("first")
         await bot.telegram.shown("re: first")
@@ -376,79 +340,51 @@ async def test_over_rest_a_session_is_the_branch_that_it_leads_to(tmp_path: Path
         assert [(one["id"], one["title"]) for one in found["sessions"]] == [("trip", "first")]
 
 
-async def test_in_openais_protocol_a_conversation_is_the_branch_that_it_leads_to(
-    tmp_path: Path,
+async def test_killed_after_any_write_of_a_fork_it_is_there_or_not_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path, echo) as site, client(site) as openai:
+    copies: list[Path] = []
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "first", "second")
+        await bot.app.delivery.queues.idle()
+        write = bot.app.store.write
 
-        async def asks(text: str) -> None:
-            said = [user(text)]
-            await openai.chat.completions.create(model="parley", messages=said, **named("trip"))
+        async def write_and_copy(*work: Any, **how: Any) -> Any:
+            done = await write(*work, **how)
+            copies.append(tmp_path / str(len(copies)))
+            shutil.copytree(tmp_path / "data", copies[-1] / "data")
+            return done
 
-        await asks("first")
-        await asks("second")
-        await site.commands("/fork t1", "trip")
-        await asks("third")
-        assert asked_of(site.server) == ["first", "third"]
-
-
-async def test_killed_at_any_moment_of_a_fork_it_is_there_or_not_and_nothing_is_lost(
-    tmp_path: Path,
-) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("first")
-            await bot.says("second")
-        for number in range(6):
-            async with talking(tmp_path, endpoint) as bot:
-                await bot.says("/branches 1", id=f"go {number}")
-                await bot.tell("/fork t1", id=f"fork {number}")
-                await asyncio.sleep(number * 0.004)  # any moment will do
-                bot.process.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("/branches 1", id="back")
-            listed = await bot.says("/branches", id="list")
-            made = listed["data"]["branches"][1:]
-            assert all(one["turn"] == "t1" for one in made)
+        with monkeypatch.context() as patch:
+            patch.setattr(bot.app.store, "write", write_and_copy)
+            await bot.says("/fork t1")
+            await bot.app.delivery.queues.idle()
+    made = []
+    for copy in copies:
+        async with run_bot(copy, echo) as bot:
+            bot.count = 100  # the ids of messages
+            await bot.says("/branches 1")
+            listed = (await bot.says("/branches")).data
+            assert listed is not None
+            made.append([one["turn"] for one in listed["branches"][1:]])
             await bot.says("third")
-            assert asked_of(endpoint) == ["first", "second", "third"]
-            for one in made:
-                await bot.says(f"/branches {one['number']}", id=f"to {one['number']}")
-                await bot.says(f"in {one['number']}")
-                assert asked_of(endpoint) == ["first", f"in {one['number']}"]
+            assert asked(bot) == ["first", "second", "third"]
+            if made[-1]:
+                await say_all(bot, "/branches 2", "in 2")
+                assert asked(bot) == ["first", "in 2"]
+    assert all(one in ([], ["t1"]) for one in made)
+    assert made[-1] == ["t1"]
 
 
-def asked_of(endpoint: OpenAIServer) -> list[str]:
-    messages = endpoint.requests[-1].body["messages"]
-    return [m["content"] for m in messages if m["role"] == "user"]
-
-
-async def test_a_chat_is_forgotten_with_all_its_branches(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, forgetting.echo) as bot:
-        await says_many(bot, f"I live in {MARK}.", "And you?")
-        await bot.says("/fork t1")
-        await says_many(bot, f"Not in {MARK}?")
-        await bot.says("/branches 1")
-        question = await bot.says("/forget branches")
-        assert question.text.startswith("This would delete 3 turns (6 messages)")
-        await bot.says("/forget branches yes")
-        assert found_in(tmp_path) == []
-        assert await rows(bot, "message") == 0
-        assert "no branches" in (await bot.says("/branches")).text
-
-
-async def test_the_page_tells_what_a_fork_and_a_side_question_answer(tmp_path: Path) -> None:
+async def test_the_page_tells_what_a_side_question_answers(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "context.md").read_text("utf-8")
     async with run_bot(tmp_path, [Say("Yes."), Say("The one by the sea.")]) as bot:
         await bot.says("by train?")
-        assert (await bot.says("/fork t1 By car")).text in page
         line = "/btw Which of the two did I like better?"
         assert f"> {line}\n{(await bot.says(line)).text}\n" in page
 
 
-async def test_what_is_cleared_in_a_branch_is_in_no_file_that_its_model_may_read(
-    tmp_path: Path,
-) -> None:
+async def test_what_is_cleared_in_a_branch_is_in_no_file_of_its_model(tmp_path: Path) -> None:
     def in_files() -> list[str]:
         sessions = tmp_path / "data" / "audiences" / "pipe-main" / "sessions"
         return [str(path) for path in sessions.rglob("*.json*") if MARK in path.read_text()]
@@ -461,47 +397,28 @@ async def test_what_is_cleared_in_a_branch_is_in_no_file_that_its_model_may_read
             await bot.says(text)
         await bot.app.conversations.settle()
         assert in_files()
-        await bot.says("/fork")
-        await bot.says("/context clear")
+        await say_all(bot, "/fork", "/context clear")
         assert not in_files()
         await bot.says("/branches 1")
         assert MARK in (await bot.says(f"/context search {MARK}")).text
-        await bot.says("/branches 2")
-        await bot.says("/context undo")
+        await say_all(bot, "/branches 2", "/context undo")
         assert in_files()
 
 
-async def test_what_was_dropped_in_one_branch_comes_into_no_file_when_it_leaves_another(
-    tmp_path: Path,
-) -> None:
+async def test_what_one_branch_dropped_comes_into_no_file_by_another(tmp_path: Path) -> None:
     async with run_bot(tmp_path, lambda request: Say("Yes.")) as bot:
         await says_many(bot, f"I live in {MARK}. " * 50, "And you?")
-        await bot.says("/fork Elsewhere")
-        await bot.says("/context drop t1")
-        await bot.says("/branches 1")
+        await say_all(bot, "/fork Elsewhere", "/context drop t1", "/branches 1")
         await bot.says("/context compact t1")
         await bot.app.conversations.settle()
         sessions = tmp_path / "data" / "audiences" / "pipe-main" / "sessions"
         assert not [path for path in sessions.rglob("*.json*") if MARK in path.read_text()]
-        await bot.says("/branches 2")
-        await bot.says("/context undo")
+        await say_all(bot, "/branches 2", "/context undo")
         back = [path.name for path in sessions.rglob("*.json*") if MARK in path.read_text()]
         assert back == ["context.jsonl"], "brought back there, it stands where it left"
 
 
-async def test_the_answer_to_forget_does_not_name_a_branch_by_what_is_gone(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, forgetting.echo) as bot:
-        await says_many(bot, f"I live in {MARK}.")
-        await bot.says("/fork")
-        await says_many(bot, "Hm.")
-        told = await bot.says("/forget t1 yes")
-        assert "What is shared went from branch 1 too." in told.text
-        assert found_in(tmp_path) == []
-
-
-async def test_what_waits_in_line_for_a_branch_that_is_deleted_goes_where_the_chat_leads(
-    tmp_path: Path,
-) -> None:
+async def test_what_waits_for_a_deleted_branch_goes_where_the_chat_leads(tmp_path: Path) -> None:
     async with busy(tmp_path, "queue") as bot:  # a turn waits at the gate
         gate("opened").set()
         await bot.reply_to("first")
@@ -520,16 +437,12 @@ async def test_what_waits_in_line_for_a_branch_that_is_deleted_goes_where_the_ch
         assert [one["turn"] for one in turns["turns"]] == ["t1", "t2"]
 
 
-async def test_what_branches_share_is_told_once_anew_when_a_turn_of_it_is_forgotten(
-    tmp_path: Path,
-) -> None:
+async def test_what_branches_share_is_told_anew_once(tmp_path: Path) -> None:
     async with run_bot(tmp_path, forgetting.echo) as bot:
         await says_many(bot, "I am Yeatman. " * 50, f"I live in {MARK}. " * 50, "Hm.")
-        await bot.says("/context compact t1-t2")
-        await bot.says("/fork t2")
+        await say_all(bot, "/context compact t1-t2", "/fork t2")
         await says_many(bot, "Well.")
-        await bot.says("/context compact t1-t2")
-        await bot.says("/forget t2 yes")
+        await say_all(bot, "/context compact t1-t2", "/forget t2 yes")
         await bot.app.conversations.settle()
         days = (tmp_path / "data" / "audiences" / "pipe-main" / "memory").glob("20*.md")
         assert "".join(day.read_text() for day in days).count("· t1 ") == 1

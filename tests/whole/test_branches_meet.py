@@ -53,9 +53,7 @@ def web(tmp_path: Path) -> None:
     with_plugin(tmp_path, outside.WEB, "web")
 
 
-async def test_in_a_group_what_a_living_branch_shares_outlives_its_idle_beginning(
-    tmp_path: Path,
-) -> None:
+async def test_in_a_group_what_a_living_branch_shares_stays(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, "Hello.", "And you?", "/fork t1", "Go on.")
         await let_be_idle(bot, "pipe/group")
@@ -67,9 +65,7 @@ async def test_in_a_group_what_a_living_branch_shares_outlives_its_idle_beginnin
         assert [await rows(bot, table) for table in ("message", "branch")] == [0, 0]
 
 
-async def test_branches_that_are_deleted_for_being_idle_tell_once_of_what_they_share(
-    tmp_path: Path,
-) -> None:
+async def test_idle_branches_tell_once_of_what_they_share(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, "Hello.", "And you?", "/fork t1", "Go on.", "/fork t1", "Well.")
         await let_be_idle(bot, "%")
@@ -78,9 +74,7 @@ async def test_branches_that_are_deleted_for_being_idle_tell_once_of_what_they_s
     assert sorted(sections(tmp_path)) == ["t1 to t2", "t2", "t2"], "of each its own, and t1 once"
 
 
-async def test_what_a_branch_has_told_is_not_told_again_when_it_is_gone_and_is_still_forgotten(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_branch_that_is_gone_has_told_is_not_told_again(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, f"I live in {MARK}. " * 50, "And you?", "/fork t2", "/context compact t1")
         await bot.app.conversations.settle()
@@ -97,9 +91,7 @@ async def test_what_a_branch_has_told_is_not_told_again_when_it_is_gone_and_is_s
     assert found_in(tmp_path) == []
 
 
-async def test_what_came_from_outside_waits_once_for_all_branches_that_share_it(
-    tmp_path: Path,
-) -> None:
+async def test_what_came_from_outside_waits_once_for_all_branches(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, "Please look", "Hello", "/fork", "Hm")
         await says(bot, "/context compact t1-t2", "/branches 1", "/context compact t1-t2")
@@ -112,9 +104,7 @@ async def test_what_came_from_outside_waits_once_for_all_branches_that_share_it(
         assert (sections(tmp_path), sections(tmp_path, "quarantine")) == (["t1 to t2"], [])
 
 
-async def test_what_waits_of_a_branch_that_was_deleted_for_being_idle_is_still_looked_through(
-    tmp_path: Path,
-) -> None:
+async def test_what_waits_of_a_branch_that_is_gone_is_still_reviewed(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, "Please look", "Hello", "/fork", "Hm", "/context compact t1-t2")
         await bot.app.conversations.settle()

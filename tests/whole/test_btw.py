@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from memory.context.strategies import STRATEGIES
 from tests.bot.test_schedule import rows
 from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, openai_overflow
+from tests.whole.scenario import say_all
 from tests.whole.test_branches import echo
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in
@@ -45,16 +45,12 @@ async def test_it_is_asked_with_the_whole_context_and_is_no_part_of_it(tmp_path:
         ]
 
 
-async def test_it_is_listed_and_billed_and_no_search_of_the_models_finds_it(
-    tmp_path: Path,
-) -> None:
+async def test_it_is_listed_and_billed_and_the_model_finds_it_not(tmp_path: Path) -> None:
     looking = Say(calls=(Call("memory_search", f'{{"query": "{MARK}"}}', "a"),))
     reading = Say(calls=(Call("context_search", f'{{"mode": "search", "query": "{MARK}"}}', "b"),))
     script = [Say("One."), Say(f"In {MARK}."), looking, reading, Say("Nothing.")]
     async with run_bot(tmp_path, script) as bot:
-        await bot.says("first")
-        await bot.says("/btw where is it?")
-        await bot.says("second")
+        await say_all(bot, "first", "/btw where is it?", "second")
         results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
         assert len(results) == 2
         assert not any(f"In {MARK}." in result for result in results)
@@ -94,25 +90,20 @@ async def test_no_other_command_waits_behind_it_and_stop_ends_it(tmp_path: Path)
         await bot.says("second")
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize("strategy", ["trim", "slim", "structured"])
 async def test_it_changes_nothing_under_any_strategy(tmp_path: Path, strategy: str) -> None:
     settings = {"context": {"strategy": strategy}, "agent_max_context_turns": 3}
     async with run_bot(tmp_path, echo, settings) as bot:
         for number in range(5):
             await bot.says(f"question {number}")
         await bot.app.conversations.settle()
+        (conversation,) = bot.app.conversations.list_loaded()
         before = (await data_of(bot, "/context history"))["events"]
-        view = (await bot.app.conversations.get(await key(bot))).context.view()
+        view = conversation.context.view()
         assert (await bot.says("/btw and this?")).text.startswith("re: ")
         assert str(bot.sent_to_model()[-1]["content"]).endswith("and this?")
         assert (await data_of(bot, "/context history"))["events"] == before
-        after = (await bot.app.conversations.get(await key(bot))).context.view()
-        assert after.turns == view.turns
-
-
-async def key(bot: TestBot) -> Any:
-    (conversation,) = bot.app.conversations.list_loaded()
-    return conversation.key
+        assert conversation.context.view().turns == view.turns
 
 
 async def test_a_request_that_is_too_long_is_cut_for_it_alone(tmp_path: Path) -> None:
@@ -141,15 +132,6 @@ async def test_what_goes_wrong_is_a_plain_sentence(tmp_path: Path) -> None:
         assert "no such thing" in (await bot.says("/btw")).text
 
 
-async def test_a_limit_of_spending_holds_for_it(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("first")
-        await limit(bot, "spend_limit_chat", 1.5)
-        await bot.says("/btw one?")
-        assert "was not sent to the model" in (await bot.says("/btw two?")).text
-        assert len(bot.server.requests) == 2
-
-
 async def test_one_that_a_restart_cut_off_is_told_of(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("One."), Hang("Let me")]) as bot:
         await bot.says("first")
@@ -163,12 +145,18 @@ async def test_one_that_a_restart_cut_off_is_told_of(tmp_path: Path) -> None:
         assert "it was cut off by a restart" in (await bot.says("/btw")).text
 
 
-async def test_forget_deletes_it_with_its_turn_and_with_the_chat(tmp_path: Path) -> None:
+async def test_a_limit_of_spending_holds_for_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("first")
-        await bot.says(f"/btw about {MARK}?")
-        await bot.says("second")
-        await bot.says(f"/btw more of {MARK}?")
+        await limit(bot, "spend_limit_chat", 1.5)
+        await bot.says("/btw one?")
+        assert "was not sent to the model" in (await bot.says("/btw two?")).text
+        assert len(bot.server.requests) == 2
+
+
+async def test_forget_deletes_it_with_its_turn_and_with_the_chat(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await say_all(bot, "first", f"/btw about {MARK}?", "second", f"/btw more of {MARK}?")
         question = await bot.says("/forget t1")
         assert "t1 (2 messages) and 1 side question" in question.text
         await bot.says("/forget t1 yes")

@@ -37,16 +37,26 @@ async def living_with_claude(
             yield bot, endpoint
 
 
-async def test_a_turn_with_tools_and_thoughts_is_answered(tmp_path: Path) -> None:
-    thought = Think("One moment.", (SUM,), "I should calculate.", redacted="c2VjcmV0")
+async def test_a_turn_with_tools_and_thoughts_is_answered_and_shown_as_it_was_sent(
+    tmp_path: Path,
+) -> None:
+    broken = Call("calculate", '{"expression": "6 /"}')
+    thought = Think("One moment.", (SUM, broken), "I should calculate.", redacted="c2VjcmV0")
     async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (bot, server):
         reply = await bot.says("What is six times seven?")
-        asked, answered, result = server.requests[-1].body["messages"]
+        asked, answered, results = server.requests[-1].body["messages"]
+        for number, received in enumerate(server.requests, 1):
+            shown = (await bot.says(f"/context request r{number} json")).data
+            assert shown
+            assert shown["request"]["is_same"]
+            assert shown["body"] == received.body
     assert reply.text == "It is 42."
-    kinds = [block["type"] for block in answered["content"]]
-    assert kinds == ["thinking", "redacted_thinking", "text", "tool_use"]
-    assert result["content"][0]["content"][0]["text"] == "42"
     assert asked["content"][-1]["text"] == "What is six times seven?"
+    kinds = [block["type"] for block in answered["content"]]
+    assert kinds == ["thinking", "redacted_thinking", "text", "tool_use", "tool_use"]
+    right, wrong = results["content"]
+    assert right["content"][0]["text"] == "42"
+    assert [one.get("is_error", False) for one in (right, wrong)] == [False, True]
 
 
 async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
@@ -68,26 +78,6 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
         before, after = (server.requests[n].body["messages"] for n in (1, 2))
     assert before[1] == after[1]
     assert [block["type"] for block in after[1]["content"]] == ["thinking", "text", "tool_use"]
-
-
-async def test_what_was_sent_is_shown_as_it_went_over_the_wire(tmp_path: Path) -> None:
-    thought = Think("One moment.", (SUM,), "I should calculate.")
-    async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (bot, server):
-        await bot.says("What is six times seven?")
-        for number, received in enumerate(server.requests, 1):
-            shown = (await bot.says(f"/context request r{number} json")).data
-            assert shown
-            assert shown["request"]["is_same"]
-            assert shown["body"] == received.body
-
-
-async def test_a_failed_tool_is_told_the_model_as_one(tmp_path: Path) -> None:
-    broken = Call("calculate", '{"expression": "6 /"}')
-    script = [Say(calls=(broken,)), Say("I can't.")]
-    async with living_with_claude(tmp_path, script) as (bot, server):
-        await bot.says("What is six divided by nothing?")
-        result = server.requests[-1].body["messages"][-1]["content"][0]
-    assert result["is_error"] is True
 
 
 async def test_a_conversation_that_grows_too_long_is_cut_and_goes_on(tmp_path: Path) -> None:
@@ -145,9 +135,6 @@ async def test_its_protocol_may_be_spoken_at_any_address(tmp_path: Path) -> None
 
 def test_the_line_that_installs_the_sdk_names_a_file_that_has_it() -> None:
     assert "anthropic==" in Path(INSTALL_ANTHROPIC.split()[-1]).read_text()
-
-
-def test_anthropic_is_the_provider_that_speaks_it() -> None:
     assert [name for name, one in PROVIDERS.items() if one.speaks == "anthropic"] == ["anthropic"]
 
 

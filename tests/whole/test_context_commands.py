@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
 import sqlite3
 from contextlib import closing
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from channels.message import Address, Outbound, Reply
 from channels.pipe import Pipe
+from memory.keys import ConversationKey
+from memory.messages import Message
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 SUMMARY = "They talked about Lisbon."
@@ -64,16 +67,6 @@ async def request_of(bot: TestBot, text: str) -> list[dict[str, Any]]:
 # --- looking ---
 
 
-async def test_who_wants_to_clear_some_turns_does_not_lose_all_of_them(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("One."), Say("Two.")]) as bot:
-        await bot.says("a")
-        await bot.says("b")
-        refusal = (await bot.says("/context clear t1")).text
-        assert "so nothing was changed" in refusal
-        assert "/context drop" in refusal
-        assert "Cleared: t1 to t2" in (await bot.says("/context clear")).text
-
-
 async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         await talk(bot, 4)
@@ -91,24 +84,16 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     assert sum(reply.data["parts"].values()) == reply.data["tokens"]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "comes"),
-    [
-        ("trim", "when t7 begins, at this pace. t1 to t3 leave"),
-        ("slim", "when t5 begins, at this pace. t1 becomes a line of the log"),
-    ],
-)
-async def test_the_turn_that_runs_now_is_over_when_the_next_cut_comes(
-    tmp_path: Path, strategy: str, comes: str
-) -> None:
-    settings = {"agent_max_context_turns": 6, "context": {"strategy": strategy}}
+async def test_the_turn_that_runs_now_is_over_when_the_next_cut_comes(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 6, "context": {"strategy": "slim"}}
     async with run_bot(tmp_path, [Hang("Half")], settings) as bot:
         running = asyncio.create_task(bot.says("Hello?"))
         await bot.server.reached.acquire()
         reply = await bot.says("/context")
         await bot.says("/stop")
         await running
-    assert f"Next cut: {comes}" in reply.text
+    expected = "when t5 begins, at this pace. t1 becomes a line of the log"
+    assert f"Next cut: {expected}" in reply.text
 
 
 async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: Path) -> None:
@@ -148,9 +133,7 @@ async def test_an_undo_that_holds_no_cut_off_leaves_the_forecast_as_it_was(tmp_p
         assert before["at"] == "t21"
 
 
-async def test_a_model_with_a_small_window_is_named_as_what_sets_the_budget(
-    tmp_path: Path,
-) -> None:
+async def test_a_small_window_is_named_as_what_sets_the_budget(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
         reply = await bot.says("/context")
     assert "of 6k tokens" in reply.text
@@ -176,19 +159,24 @@ async def test_detail_and_json_hold_everything(tmp_path: Path) -> None:
         await bot.says("a sum, please")
         detail = (await bot.says("/context detail")).text
         reply = await bot.says("/context json")
+        overview = await bot.says("/context")
     for piece in ("calculate result", "calls calculate", "You are Parley", "tool_result_limit"):
         assert piece in detail
     assert json.loads(reply.text.removeprefix("```json").removesuffix("```")) == orjson.loads(
         orjson.dumps(reply.data)
     )
+    figures = dict(overview.data or {})
+    sizes = figures["tool_sizes"]
+    assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
+    assert re.search(rf"Tools: context.?.?search {sizes['context_search']}, ", overview.text)
+    assert abs(sum(sizes.values()) - figures["parts"]["tools"]) < 30
 
 
 async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         assert "no turns yet" in (await bot.says("/context turns")).text
         await talk(bot, 7)
-        await bot.says("/context pin t5")
-        await bot.says("/context drop t6")
+        await say_all(bot, "/context pin t5", "/context drop t6")
         assert await states(bot) == {
             "t1": "summarised",
             "t2": "summarised",
@@ -206,7 +194,9 @@ async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
 
 async def test_of_many_turns_the_newest_are_listed_and_the_others_can_be(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"context": {"strategy": "full"}}) as bot:
-        await talk(bot, 32)
+        conversation = await bot.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
+        said = [Message("user", "question"), Message("assistant", "reply")]
+        await conversation.turns.append([said] * 32)
         reply = await bot.says("/context turns")
         assert "| t2 |" not in reply.text
         assert "| t3 |" in reply.text
@@ -214,29 +204,24 @@ async def test_of_many_turns_the_newest_are_listed_and_the_others_can_be(tmp_pat
         assert "| t2 |" in (await bot.says("/context turns t1-t2")).text
 
 
-@pytest.mark.parametrize("turns", [3, 6, 7])
-async def test_the_preview_is_what_is_sent(tmp_path: Path, turns: int) -> None:
+async def test_the_preview_is_what_is_sent(tmp_path: Path) -> None:
     """Within the limits, at the limit (with a summary that is ready), and after a cut."""
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
-        await talk(bot, turns)
-        previewed = [m for m in (await data(bot, "/context preview"))["messages"] if m["turn"]]
-        text = (await bot.says("/context preview")).text
-        summary = "| summary |" in text
-        sent = await request_of(bot, "question next")
-    assert [message["message"] for message in previewed] == [m["role"] for m in sent]
-    assert summary == (SUMMARY in sent[0]["content"])
-    for shown, real in zip(previewed[:-1], sent[:-1], strict=True):
-        assert shown["beginning"].rstrip("…") in real["content"]
-    assert previewed[-1]["beginning"] == "(your next message)"
-
-
-async def test_the_rows_of_the_preview_add_up_to_what_it_says(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        for text in ("Hello", "What is a fjord?", "And a sound?"):
-            await bot.says(text)
+        for count, start in ((3, 1), (2, 5), (0, 8)):
+            await talk(bot, count, start)
             preview = await data(bot, "/context preview")
+            previewed = [m for m in preview["messages"] if m["turn"]]
             assert sum(row["tokens"] for row in preview["messages"]) == preview["tokens"]
-            assert preview["tokens"] == (await data(bot, "/context"))["tokens"]
+            if start != 5:  # where a cut comes first
+                assert preview["tokens"] == (await data(bot, "/context"))["tokens"]
+            summary = "| summary |" in (await bot.says("/context preview")).text
+            sent = await request_of(bot, f"question {start + count}")
+            assert [message["message"] for message in previewed] == [m["role"] for m in sent]
+            assert summary == (SUMMARY in sent[0]["content"]) == (start > 1)
+            for shown, real in zip(previewed[:-1], sent[:-1], strict=True):
+                assert shown["beginning"].rstrip("…") in real["content"]
+            assert previewed[-1]["beginning"] == "(your next message)"
+            await bot.app.conversations.settle()
 
 
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
@@ -249,9 +234,7 @@ async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
     assert "7 turns were over the limit of 6. Their summary is ready" in reply.text
 
 
-async def test_the_preview_of_an_overlong_context_climbs_the_emergency_ladder(
-    tmp_path: Path,
-) -> None:
+async def test_the_preview_of_an_overlong_context_knows_emergencies(tmp_path: Path) -> None:
     settings = {"context": {"strategy": "full"}, "tools": {"offer": "all"}}
     async with run_bot(tmp_path, echo, settings) as bot:
         await talk(bot, 30)
@@ -268,9 +251,7 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         assert "never been changed" in (await bot.says("/context history")).text
         await talk(bot, 7)
-        await bot.says("/context pin t7")
-        await bot.says("/context drop t5")
-        await bot.says("/context undo")
+        await say_all(bot, "/context pin t7", "/context drop t5", "/context undo")
         reply = await bot.says("/context history")
         events = (await data(bot, "/context history"))["events"]
     assert [(e["kind"], e["actor"], e["undone"]) for e in events] == [
@@ -368,11 +349,14 @@ async def test_redo_does_again_what_was_undone_last(tmp_path: Path) -> None:
         assert (await states(bot))["t2"] == "dropped"
 
 
-async def test_clear_forgets_the_summary_too(tmp_path: Path) -> None:
+async def test_clear_forgets_the_summary_too_and_clears_all_or_nothing(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         assert "nothing to clear" in (await bot.says("/context clear")).text
         await talk(bot, 3)
         await bot.says("/context compact")
+        refusal = (await bot.says("/context clear t3")).text
+        assert "so nothing was changed" in refusal
+        assert "/context drop" in refusal
         reply = await bot.says("/context clear")
         sent = await request_of(bot, "Who am I?")
     assert "t3 (2 messages, about" in reply.text
@@ -380,33 +364,31 @@ async def test_clear_forgets_the_summary_too(tmp_path: Path) -> None:
     assert [message["content"] for message in sent] == ["Who am I?"]
 
 
-@pytest.mark.parametrize("verb", ["pin", "unpin", "drop"])
-@pytest.mark.parametrize(
-    ("turns", "sentence"),
-    [
-        ("", "needs turns"),
-        ("t0", "'t0' is not a turn"),
-        ("x", "'x' is not a turn"),
-        ("t99", "There is no turn t99"),
-        ("t3-t2", "is backwards"),
-    ],
-)
-async def test_turns_that_are_none_are_refused_and_nothing_changes(
-    tmp_path: Path, verb: str, turns: str, sentence: str
-) -> None:
+async def test_what_is_mistyped_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+    refused = {
+        "": "needs turns",
+        "t0": "'t0' is not a turn",
+        "x": "'x' is not a turn",
+        "t99": "There is no turn t99",
+        "t3-t2": "is backwards",
+    }
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, 3)
-        reply = await bot.says(f"/context {verb} {turns}")
-        assert sentence in reply.text
-        assert "\n" not in reply.text
+        for verb in ("pin", "unpin", "drop"):
+            for turns, sentence in refused.items():
+                reply = await bot.says(f"/context {verb} {turns}")
+                assert sentence in reply.text
+                assert "\n" not in reply.text
         assert "never been changed" in (await bot.says("/context history")).text
+        assert "did you mean /context compact?" in (await bot.says("/context comapct")).text
+        assert "/help context" in (await bot.says("/context qqq")).text
+        assert "compact" in (await bot.says("/help context")).text
 
 
 async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, 4)
-        await bot.says("/context drop t1")
-        await bot.says("/context pin t3")
+        await say_all(bot, "/context drop t1", "/context pin t3")
         for line, sentence in (
             ("/context pin t1-t2", "t1 is not in play (see /context turns); nothing was changed."),
             ("/context drop t1", "t1 is not in play"),
@@ -417,22 +399,13 @@ async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Pa
         assert len((await data(bot, "/context history"))["events"]) == 2
 
 
-async def test_a_mistyped_word_gets_a_hint(tmp_path: Path) -> None:
-    async with run_bot(tmp_path) as bot:
-        assert "did you mean /context compact?" in (await bot.says("/context comapct")).text
-        assert "/help context" in (await bot.says("/context qqq")).text
-        assert "compact" in (await bot.says("/help context")).text
-
-
 # --- searching ---
 
 
 async def test_search_finds_what_left_and_marks_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("Wir treffen uns in der Straße nach Lissabon")
-        await bot.says("a sum, please")
-        await bot.says("/context clear")
-        await bot.says("And now?")
+        await say_all(bot, "Wir treffen uns in der Straße nach Lissabon", "a sum, please")
+        await say_all(bot, "/context clear", "And now?")
         found = await bot.says("/context search STRASSE lissabon")
         call = await bot.says("/context search 6*7")
     assert found.text.startswith("1 message with “STRASSE lissabon”:")
@@ -441,38 +414,28 @@ async def test_search_finds_what_left_and_marks_it(tmp_path: Path) -> None:
     assert "- **t2** assistant, " in call.text
 
 
-async def test_the_part_that_matches_is_shown_however_deep_it_stands(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("hay " * 2_000 + "needle" + " hay" * 2_000)
-        reply = await bot.says("/context search NEEDLE")
-    assert "…y hay" in reply.text
-    assert "**needle**" in reply.text
-    assert len(reply.text) < 300
-
-
 async def test_search_says_when_only_a_part_or_nothing_is_found(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("red wine")
-        await bot.says("white bread")
-        assert (
-            "No message contains all of “red bread”"
-            in (await bot.says("/context search red bread")).text
-        )
-        assert "Nothing in this conversation" in (await bot.says("/context search quark")).text
-        assert "needs words" in (await bot.says("/context search  ")).text
-
-
-async def test_a_search_stays_in_its_conversation(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
         await bot.says("a secret", chat="other")
-        assert "Nothing" in (await bot.says("/context search secret")).text
+        await bot.says("red wine")
+        await bot.says("white bread " + "hay " * 2_000 + "needle" + " hay" * 2_000)
+        for words, told in (
+            ("red bread", "No message contains all of “red bread”"),
+            ("secret", "Nothing in this conversation"),
+            (" ", "needs words"),
+        ):
+            assert told in (await bot.says(f"/context search {words}")).text
+        reply = await bot.says("/context search NEEDLE")
+    assert "…y hay" in reply.text, "the part that matches is shown, however deep it stands"
+    assert "**needle**" in reply.text
+    assert len(reply.text) < 300
 
 
 # --- files ---
 
 
 async def test_what_is_exported_can_be_imported_and_makes_a_valid_request(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
+    async with run_bot(tmp_path, echo, EXACT) as bot:
         assert "nothing to export" in (await bot.says("/context export")).text
         await bot.says("a sum, please")
         await talk(bot, 2)
@@ -491,22 +454,14 @@ async def test_what_is_exported_can_be_imported_and_makes_a_valid_request(tmp_pa
     complete = ["user", "assistant", "tool", "assistant"]
     assert roles == [*complete, "user", "assistant", *complete, "user", "assistant", "user"]
     assert "the drop of" in again.text
-
-
-async def test_an_import_is_on_disk(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, EXACT) as bot:
-        await talk(bot, 2)
-        await bot.says("/context export")
-        await bot.says("/context import context.json")
-    async with run_bot(tmp_path, echo, EXACT) as bot:
-        assert (await data(bot, "/context"))["turns"] == ["t1", "t2", "t3", "t4"]
-        assert len(await request_of(bot, "question 5")) == 9
+        await bot.says("/context redo")
+        assert (await data(bot, "/context"))["turns"][-3:] == ["t4", "t5", "t6"], "it is on disk"
 
 
 async def test_an_import_waits_for_the_running_turn(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello."), Hang("Well")]) as bot:
-        await bot.says("Hi")
-        await bot.says("/context export")
+        await say_all(bot, "Hi", "/context export")
         await bot.writes("Slow", id="slow")
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
@@ -516,38 +471,24 @@ async def test_an_import_waits_for_the_running_turn(tmp_path: Path) -> None:
         assert (await data(bot, "/context"))["turns"] == ["t1", "t2", "t3"]
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("nothing.json", "does not exist"),
-        ("../../parley.db", "leads out"),
-        ("/etc/passwd", "leads out"),
-        ("link.json", "symbolic link"),
-        ("huge.json", "larger than 16 MB"),
-        ("broken.json", "It is not a context.json"),
-        ("orphan.json", "has no result for the call 'a'"),
-    ],
-)
-async def test_a_file_that_can_not_be_imported_is_refused_and_nothing_changes(
-    tmp_path: Path, name: str, sentence: str
-) -> None:
+async def test_a_file_that_can_not_be_imported_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / FILES
-    folder.mkdir(parents=True)
+    os.makedirs(folder)
     (folder / "link.json").symlink_to("/etc/passwd")
     (folder / "huge.json").write_bytes(b" " * 16_000_001)
     (folder / "broken.json").write_text("{")
-    call = {"id": "a", "name": "look", "arguments": "{}"}
-    messages = [
-        {"turnId": "t1", "role": "user", "content": "Hi"},
-        {"turnId": "t1", "role": "assistant", "tool_calls": [call]},
-        {"turnId": "t1", "role": "assistant", "content": "Hello"},
-    ]
-    file = {"format": "parley-context", "version": 1, "messages": messages}
-    (folder / "orphan.json").write_text(json.dumps(file))
     async with run_bot(tmp_path, echo) as bot:
-        reply = await bot.says(f"/context import {name}")
-        assert reply.text.startswith("Nothing was imported from")
-        assert sentence in reply.text
+        for name, sentence in {
+            "nothing.json": "does not exist",
+            "../../parley.db": "leads out",
+            "/etc/passwd": "leads out",
+            "link.json": "symbolic link",
+            "huge.json": "larger than 16 MB",
+            "broken.json": "It is not a context.json",
+        }.items():
+            reply = await bot.says(f"/context import {name}")
+            assert reply.text.startswith("Nothing was imported from")
+            assert sentence in reply.text
         assert "no turns yet" in (await bot.says("/context turns")).text
 
 
@@ -563,26 +504,17 @@ async def test_the_map_is_a_picture_in_the_files_of_the_audience(tmp_path: Path)
         assert f">{state}<" in reply.data["svg"]
 
 
-async def test_pictures_outlive_a_crash_before_they_were_sent(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        images = (await bot.says("/context map")).images
-        await bot.app.delivery.queues.idle()
-        await bot.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
-    async with run_bot(tmp_path) as bot:
-        assert (await bot.reply_to("m1")).reply.images == images
-
-
-@pytest.mark.parametrize("is_jsonl", [True, False])
-async def test_the_pipe_shows_pictures_as_their_paths(is_jsonl: bool) -> None:
-    out = io.BytesIO()
-    pipe = Pipe(io.BytesIO(), out, is_jsonl)
+async def test_the_pipe_shows_pictures_as_their_paths() -> None:
     reply = Reply("The map.", images=("/data/map.png",))
-    await pipe.send(Outbound(1, Address("pipe", "main"), reply, "again-1"))
-    if is_jsonl:
-        line = json.loads(out.getvalue())
-        assert (line["images"], line["reply_to"]) == (["/data/map.png"], "again-1")
-    else:
-        assert out.getvalue() == b"The map.\n/data/map.png\n"
+    shown = []
+    for is_jsonl in (True, False):
+        out = io.BytesIO()
+        pipe = Pipe(io.BytesIO(), out, is_jsonl)
+        await pipe.send(Outbound(1, Address("pipe", "main"), reply, "again-1"))
+        shown.append(out.getvalue())
+    line = json.loads(shown[0])
+    assert (line["images"], line["reply_to"]) == (["/data/map.png"], "again-1")
+    assert shown[1] == b"The map.\n/data/map.png\n"
 
 
 async def test_pictures_outside_of_the_data_folder_are_not_sent_again(tmp_path: Path) -> None:
@@ -635,24 +567,19 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
     assert [message["content"] for message in sent] == ["Hi", "Hello.", "How are you?"]
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("/undo 0", "needs a number of turns"),
-        ("/undo -1", "needs a number of turns"),
-        ("/undo t3", "/context drop t3"),
-        ("/undo 3", "Only 2 turns are in play; nothing was taken back."),
-        ("/undo 99999999999999", "needs a number of turns"),
-        ("/retry now", "/retry takes no text"),
-    ],
-)
-async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(
-    tmp_path: Path, line: str, sentence: str
-) -> None:
+async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         assert "nothing to take back" in (await bot.says("/undo")).text
         await talk(bot, 2)
-        assert sentence in (await bot.says(line)).text
+        for line, sentence in {
+            "/undo 0": "needs a number of turns",
+            "/undo -1": "needs a number of turns",
+            "/undo t3": "/context drop t3",
+            "/undo 3": "Only 2 turns are in play; nothing was taken back.",
+            "/undo 99999999999999": "needs a number of turns",
+            "/retry now": "/retry takes no text",
+        }.items():
+            assert sentence in (await bot.says(line)).text
         assert (await data(bot, "/context"))["turns"] == ["t1", "t2"]
 
 
@@ -660,8 +587,7 @@ async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) 
     script = [Say("Hello."), Say("A bad answer."), Say("A good answer.")]
     async with run_bot(tmp_path, script) as bot:
         assert "nothing to take back" in (await bot.says("/retry")).text
-        await bot.says("Hi")
-        await bot.says("//etc or **what**?")
+        await say_all(bot, "Hi", "//etc or **what**?")
         reply = await bot.says("/retry")
         assert reply.data is not None
         answer = await bot.reply_to(reply.data["asked"])
@@ -671,19 +597,21 @@ async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) 
     assert contents == ["Hi", "Hello.", "/etc or **what**?"]
 
 
-@pytest.mark.parametrize("line", ["/retry", "/undo", "/context drop t2"])
-async def test_what_two_ask_for_at_once_is_done_once(tmp_path: Path, line: str) -> None:
+async def test_what_two_ask_for_at_once_is_done_once(tmp_path: Path) -> None:
     """As from two tabs of the page: commands there don't wait for one another."""
     async with run_bot(tmp_path, lambda request: Say("Well.")) as bot:
-        await bot.says("One")
-        await bot.says("Two")
-        api, here = await bot.api(), Address("pipe", "main")
-        replies = await asyncio.gather(api.command(here, line), api.command(here, line))
-        assert sorted(reply.problem for reply in replies) == ["", "command_refused"]
-        assert any(reply.text.startswith("t2 is not in play") for reply in replies)
-        await bot.app.turns.queues.idle()
-        assert len(list(bot.server.requests)) == (3 if line == "/retry" else 2)
-        assert "t2 is back in play" in (await bot.says("/context undo")).text
+        api = await bot.api()
+        for line, requests in (("/retry", 3), ("/undo", 2), ("/context drop t2", 2)):
+            chat, before = f"for {line}", len(bot.server.requests)
+            await bot.says("One", chat)
+            await bot.says("Two", chat)
+            here = Address("pipe", chat)
+            replies = await asyncio.gather(api.command(here, line), api.command(here, line))
+            assert sorted(reply.problem for reply in replies) == ["", "command_refused"]
+            assert any(reply.text.startswith("t2 is not in play") for reply in replies)
+            await bot.app.turns.queues.idle()
+            assert len(bot.server.requests) - before == requests
+            assert "t2 is back in play" in (await bot.says("/context undo", chat)).text
 
 
 async def test_retry_stops_the_running_turn_first(tmp_path: Path) -> None:
@@ -731,16 +659,5 @@ async def test_steering_in_the_middle_of_tools_loses_nothing(tmp_path: Path) -> 
         await bot.writes("many sums", id="sums")
         for line in ("drop t2", "undo", "redo", "pin t3", "undo", "undo", "clear", "undo"):
             await bot.says(f"/context {line}")
-            await asyncio.sleep(0)
         assert (await bot.reply_to("sums")).reply.text == "Done."
         assert len(await request_of(bot, "Thanks")) == 6 + 2 + 20 * 3 + 1
-
-
-async def test_context_names_every_tool_with_its_size(tmp_path: Path) -> None:
-    async with run_bot(tmp_path) as bot:
-        reply = await bot.says("/context")
-        figures = await data(bot, "/context")
-        sizes = figures["tool_sizes"]
-        assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
-        assert re.search(rf"Tools: context.?.?search {sizes['context_search']}, ", reply.text)
-        assert abs(sum(sizes.values()) - figures["parts"]["tools"]) < 30

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,11 +15,18 @@ from typing import Any
 import pytest
 
 from benchmarks.damaged_files import damaged, lived_in
+from bot.assembly import assemble
+from bot.data_folder import FolderError, check_not_emptied
+from bot.settings import load_layers
+from main import main
 from memory.conversations import MOST_ATTEMPTS
+from memory.record.database import StoreError
 from memory.record.engines import engine_for
-from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.whole.process import run_command, talking
-from tests.whole.testbot import TestBot, run_bot
+from memory.record.soundness import is_unborn
+from tests.fakes.openai_server import Call, Received, Say
+from tests.waiting import until
+from tests.whole.scenario import copy_as_killed
+from tests.whole.testbot import TestBot, TestChannel, run_bot
 
 
 def yes(request: Received) -> Say:
@@ -52,39 +61,59 @@ def alerts(bot: TestBot) -> list[str]:
 
 async def started(bot: TestBot) -> None:
     """Wait until all that is looked at after the start has been told."""
-    while bot.app.schedule.next_tick is None:
-        await bot.server_said_something()
+    await until(lambda: bot.app.schedule.next_tick is not None)
     await bot.app.delivery.queues.idle()
 
 
+async def refusal(folder: Path) -> str:
+    """The sentence with which a bot refuses to start on a folder."""
+    channel = TestChannel()
+    channel.leave()
+    (folder / "config.json").write_text('{"model": "gpt-4o-mini"}')
+    layers = load_layers(folder / "config.json", {"OPENAI_API_KEY": "test-key"})
+    try:
+        check_not_emptied(folder / "data")
+        app = await assemble(layers, folder / "data", [channel])
+        await app.run()
+    except (StoreError, FolderError) as error:
+        return str(error)
+    return ""
+
+
+async def killed(folder: Path) -> Path:
+    """A folder as a bot leaves it that is killed when it has answered twice."""
+    async with run_bot(folder, yes) as bot:
+        await bot.says("Hi")
+        await bot.says("And again")
+        return await copy_as_killed(bot, folder)
+
+
 @pytest.mark.parametrize("broken", ["[1, 2", "null", '{"tools": 5}'])
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [
-        ("view_event", "snapshot"),
-        ("view_event", "change"),
-        ("summary", "turns"),
-        ("job", "turns"),
-        ("conversation", "framing"),
-        ("message", "extra"),
-        ("override", "value"),
-    ],
-)
-async def test_text_that_can_not_be_read_costs_neither_the_start_nor_a_turn(
-    tmp_path: Path, table: str, column: str, broken: str
-) -> None:
+async def test_unreadable_text_costs_neither_start_nor_turn(tmp_path: Path, broken: str) -> None:
     async with run_bot(tmp_path, yes, SETTINGS) as bot:
         await bot.says("/config agent_max_steps 7")
-    database = await lived(tmp_path)
-    execute(database, "UPDATE job SET is_done = 0")
-    execute(database, f"UPDATE {table} SET {column} = ?", broken)
-    async with run_bot(tmp_path, yes, SETTINGS) as bot:
-        assert (await bot.says("Are you there?")).text == "Yes."
-        for line in ("/context", "/context history", "/memory", "/context undo", "/status"):
-            assert "inside the bot" not in (await bot.says(line)).text, line
-        await started(bot)
-        await bot.app.conversations.settle()
-    assert count(database, "message") >= 12
+    whole = await lived(tmp_path)
+    for number, columns in enumerate(
+        (
+            ["view_event.change"],
+            ["view_event.snapshot"],
+            ["summary.turns", "job.turns"],
+            ["conversation.framing", "message.extra", "override.value"],
+        )
+    ):
+        folder = tmp_path / str(number)
+        shutil.copytree(whole.parent, folder / "data")
+        database = folder / "data" / "parley.db"
+        execute(database, "UPDATE job SET is_done = 0")
+        for table, column in (one.split(".") for one in columns):
+            execute(database, f"UPDATE {table} SET {column} = ?", broken)
+        async with run_bot(folder, yes, SETTINGS) as bot:
+            assert (await bot.says("Are you there?")).text == "Yes."
+            for line in ("/context", "/context history", "/memory", "/context undo", "/status"):
+                assert "inside the bot" not in (await bot.says(line)).text, line
+            await started(bot)
+            await bot.app.conversations.settle()
+        assert count(database, "message") >= 12
 
 
 async def test_calls_of_a_damaged_turn_do_not_stand_without_their_results(tmp_path: Path) -> None:
@@ -99,35 +128,27 @@ async def test_calls_of_a_damaged_turn_do_not_stand_without_their_results(tmp_pa
     assert roles == ["user", "assistant", "user"]
 
 
-async def test_a_role_that_nobody_has_does_not_fail_every_turn(tmp_path: Path) -> None:
+async def test_an_unknown_role_and_broken_text_fail_no_turn(tmp_path: Path) -> None:
     database = await lived(tmp_path, 2)
-    execute(database, "UPDATE message SET role = 'asRistant' WHERE seq = 2")
+    execute(database, "UPDATE message SET role = 'asRistant' WHERE seq = 4")
+    execute(database, "UPDATE message SET text = CAST(x'48ff69' AS TEXT) WHERE seq = 3")
     async with run_bot(tmp_path, yes, SETTINGS) as bot:
         assert (await bot.says("Are you there?")).text == "Yes."
-        roles = [message["role"] for message in bot.sent_to_model(0)]
-    assert set(roles) <= {"system", "user", "assistant"}
-
-
-async def test_text_that_is_none_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
-    database = await lived(tmp_path, 1)
-    execute(database, "UPDATE message SET text = CAST(x'48ff69' AS TEXT) WHERE seq = 1")
-    async with run_bot(tmp_path, yes, SETTINGS) as bot:
-        assert (await bot.says("Are you there?")).text == "Yes."
-        assert bot.sent_to_model(0)[1]["content"] == "H\N{REPLACEMENT CHARACTER}i"
+        sent = bot.sent_to_model(0)
+    assert {message["role"] for message in sent} <= {"system", "user", "assistant"}
+    assert sent[1]["content"] == "H\N{REPLACEMENT CHARACTER}i", "it is shown as far as it goes"
 
 
 async def test_a_database_that_was_cut_short_does_not_start(tmp_path: Path) -> None:
-    database = await lived(tmp_path, 20)
+    database = await lived(tmp_path, 12)
     with database.open("r+b") as file:
         file.truncate(int(database.stat().st_size * 0.9))
     before = database.read_bytes()
-    async with talking(tmp_path) as bot:
-        assert await bot.ended() == 1
-    assert "is cut short" in bot.errors
-    assert "restore FILE" in bot.errors
-    assert "Traceback" not in bot.errors
+    told = await refusal(tmp_path)
+    assert "is cut short" in told
+    assert "restore FILE" in told
     assert database.read_bytes() == before
-    assert "is cut short" in run_command(tmp_path, "doctor").stdout
+    assert "is cut short" in engine_for(database).examine()
 
 
 def taken_by_another(database: Path) -> None:
@@ -153,80 +174,83 @@ def execute_alone(database: Path, statement: str) -> None:
         connection.execute(statement)
 
 
-@pytest.mark.parametrize(
-    ("harm", "told"),
-    [
-        (taken_by_another, "is not a Parley database, or no longer one"),
-        (from_the_beginning, "is not a Parley database, or no longer one"),
-        (without_tables, "database is damaged (no such table: job)"),
-        (a_folder, "can't be read (Is a directory)"),
-    ],
-)
-async def test_what_is_no_database_of_ours_is_neither_taken_nor_a_traceback(
-    tmp_path: Path, harm: Callable[[Path], None], told: str
-) -> None:
-    harm(await lived(tmp_path))
-    async with talking(tmp_path) as bot:
-        assert await bot.ended() == 1
-    assert told in bot.errors
-    assert "restore FILE" in bot.errors
-    backup = str(tmp_path / "backup.tar.gz")
-    lines = (("doctor",), ("audit",), ("backup", backup), ("pair", "K7QM-2XRD"), ("key", "list"))
-    for done in (run_command(tmp_path, *line) for line in lines):
-        assert "Traceback" not in bot.errors + done.stdout + done.stderr
-
-
-async def test_a_schema_that_is_no_text_gets_a_sentence(tmp_path: Path) -> None:
-    database = await lived(tmp_path)
+def spoiled_schema(database: Path) -> None:
     content = database.read_bytes()
-    database.write_bytes(content.replace(b"CREATE TABLE message", b"CREATE \xbaABLE message"))
-    before = database.read_bytes()
-    assert before != content
-    async with talking(tmp_path) as bot:
-        assert await bot.ended() == 1
-    backup = str(tmp_path / "backup.tar.gz")
-    done = [run_command(tmp_path, *line) for line in (("doctor",), ("audit",), ("backup", backup))]
-    for said in (bot.errors, *(one.stdout + one.stderr for one in done)):
-        assert "Traceback" not in said
-    assert "is damaged" in bot.errors
-    assert "restore FILE" in bot.errors
-    assert database.read_bytes() == before
+    spoiled = content.replace(b"CREATE TABLE message", b"CREATE \xbaABLE message")
+    assert spoiled != content
+    database.write_bytes(spoiled)
 
 
-@pytest.mark.parametrize("place", [20, 32 + 24 + 50, -5_000])
-async def test_a_damaged_end_of_what_was_written_is_told(tmp_path: Path, place: int) -> None:
-    async with OpenAIServer(yes) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("Hi")
-            await bot.says("And again")
-            await bot.kill()
-        log = tmp_path / "data" / "parley.db-wal"
-        content = bytearray(log.read_bytes())
+async def test_what_is_no_database_of_ours_is_neither_taken_nor_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = await lived(tmp_path)
+    harms: dict[Callable[[Path], None], str] = {
+        taken_by_another: "is not a Parley database, or no longer one",
+        from_the_beginning: "is not a Parley database, or no longer one",
+        without_tables: "database is damaged (no such table: job)",
+        spoiled_schema: "is damaged",
+        a_folder: "can't be read (Is a directory)",
+    }
+    for harm, sentence in harms.items():
+        folder = tmp_path / harm.__name__
+        shutil.copytree(whole.parent, folder / "data")
+        database = folder / "data" / "parley.db"
+        harm(database)
+        before = database.read_bytes() if database.is_file() else b""
+        told = await refusal(folder)
+        assert sentence in told
+        assert "restore FILE" in told
+        assert not before or database.read_bytes() == before
+        engine_for(database).examine()  # raises nothing, and neither do these:
+        places = ["--config", str(folder / "config.json"), "--data", str(folder / "data")]
+        backup = str(folder / "backup.tar.gz")
+        for line in (["audit"], ["backup", backup], ["pair", "K7QM-2XRD"], ["key", "list"]):
+            await asyncio.to_thread(main, [*places, *line])
+    assert "Traceback" not in "".join(capsys.readouterr())
+
+
+async def test_damage_in_what_was_written_last_is_told(tmp_path: Path) -> None:
+    def flip(content: bytearray, place: int) -> None:
         content[place] ^= 1
+
+    def lose_frame(content: bytearray, place: int) -> None:
+        """Zero the beginning of a frame in the middle, as a disk does that lost it."""
+        frame = 32 + (len(content) - 32) // (4096 + 24) // 2 * (4096 + 24)
+        content[frame : frame + 512] = bytes(512)
+
+    healthy = await killed(tmp_path)
+    for number, (harm, place) in enumerate(
+        [(flip, 20), (flip, 32 + 24 + 50), (flip, -5_000), (lose_frame, 0)]
+    ):
+        folder = tmp_path / str(number)
+        shutil.copytree(healthy / "data", folder / "data")
+        log = folder / "data" / "parley.db-wal"
+        content = bytearray(log.read_bytes())
+        harm(content, place)
         log.write_bytes(content)
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.tell("/context", id="x")
-            await bot.ended()
-    assert "may be missing" in bot.errors or "although there was a bot here" in bot.errors
-    assert "Traceback" not in bot.errors
-    copies = list((tmp_path / "data").glob("parley.db-wal*"))
-    assert any(copy.read_bytes() == bytes(content) for copy in copies)
+        if is_unborn(folder / "data" / "parley.db"):
+            assert "although there was a bot here" in await refusal(folder)
+        else:
+            async with run_bot(folder, yes) as bot:
+                assert "may be missing" in str(bot.app.losses)
+        copies = list((folder / "data").glob("parley.db-wal*"))
+        assert any(copy.read_bytes() == bytes(content) for copy in copies)
 
 
 async def test_after_a_kill_nothing_is_said_to_be_damaged(tmp_path: Path) -> None:
-    async with OpenAIServer(yes) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("Hi")
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            assert "1 turn" in (await bot.says("/context"))["text"]
-            assert await bot.ended() == 0
-    assert "damaged" not in bot.errors
-    assert list((tmp_path / "data").glob("*.damaged-*")) == []
+    folder = await killed(tmp_path)
+    async with run_bot(folder, yes) as bot:
+        assert "2 turns" in (await bot.says("/context")).text
+        await started(bot)
+        assert (bot.app.losses, alerts(bot)) == ((), [])
+    assert not [name for name in os.listdir(folder / "data") if "damaged" in name]
 
 
 async def test_a_job_that_is_never_done_is_put_aside_and_the_owner_hears(tmp_path: Path) -> None:
     database = await lived(tmp_path)
+    execute(database, "UPDATE view_event SET change = '{'")
+    assert "view_event rows that can't be read" in engine_for(database).examine()
     execute(database, "UPDATE job SET is_done = 0, attempts = ?", MOST_ATTEMPTS)
     jobs = count(database, "job")
     async with run_bot(tmp_path, yes, SETTINGS) as bot:
@@ -260,31 +284,23 @@ async def test_an_orderly_stop_counts_against_no_job(tmp_path: Path) -> None:
     assert memory.is_dir()
 
 
-@pytest.mark.parametrize(("table", "column"), [("inbox", "attachments"), ("outbox", "reply")])
-async def test_mail_that_can_not_be_read_is_put_aside_and_the_rest_goes_on(
-    tmp_path: Path, table: str, column: str
-) -> None:
+async def test_mail_that_can_not_be_read_is_put_aside_and_the_rest_goes_on(tmp_path: Path) -> None:
     database = await lived(tmp_path, 2)
-    is_over = "is_done" if table == "inbox" else "is_sent"
-    execute(database, f"UPDATE {table} SET {is_over} = 0, {column} = '[[' WHERE id = 1")
+    execute(database, "UPDATE inbox SET is_done = 0, attachments = '[[' WHERE id = 1")
+    execute(database, "UPDATE outbox SET is_sent = 0, reply = '[[' WHERE id = 2")
     async with run_bot(tmp_path, yes, SETTINGS) as bot:
         assert (await bot.says("Are you there?")).text == "Yes."
         await started(bot)
         assert any("was put aside" in text for text in alerts(bot))
-    assert f"1 {table} rows that were put aside" in engine_for(database).examine()
+    for table in ("inbox", "outbox"):
+        assert f"1 {table} rows that were put aside" in engine_for(database).examine()
     with closing(sqlite3.connect(database)) as connection:
-        (content,) = connection.execute("SELECT content FROM aside").fetchone()
-    assert json.loads(content)["id"] == 1
-
-
-async def test_the_doctor_counts_what_can_not_be_read(tmp_path: Path) -> None:
-    database = await lived(tmp_path)
-    execute(database, "UPDATE view_event SET change = '{'")
-    assert "view_event rows that can't be read" in engine_for(database).examine()
+        found = connection.execute("SELECT kind, content FROM aside").fetchall()
+    assert {kind: json.loads(content)["id"] for kind, content in found} == {"inbox": 1, "outbox": 2}
 
 
 async def test_an_owner_hears_of_a_page_that_is_damaged(tmp_path: Path) -> None:
-    database = await lived(tmp_path, 20)
+    database = await lived(tmp_path, 12)
     with closing(sqlite3.connect(database)) as connection:
         query = "SELECT rootpage FROM sqlite_master WHERE name = 'view_event_conversation'"
         (page,) = connection.execute(query).fetchone()
@@ -297,28 +313,10 @@ async def test_an_owner_hears_of_a_page_that_is_damaged(tmp_path: Path) -> None:
         assert any("damaged" in text for text in alerts(bot))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["database, zero", "write-ahead log, zero", "context.jsonl, flip", "JSON in the database"],
-)
-async def test_no_damage_ends_in_a_traceback_or_in_silence(tmp_path: Path, kind: str) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_no_damage_ends_in_a_traceback_or_in_silence(tmp_path: Path) -> None:
     await lived_in(tmp_path)
-    (row,) = await asyncio.to_thread(damaged, tmp_path, 2, 40, (kind,))
-    assert row.tries == 2
-    assert row.is_well, row.failures or row
-
-
-async def test_a_frame_that_was_lost_from_the_middle_of_the_log_is_told(tmp_path: Path) -> None:
-    async with OpenAIServer(yes) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("Hi")
-            await bot.says("And again")
-            await bot.kill()
-        log = tmp_path / "data" / "parley.db-wal"
-        content = bytearray(log.read_bytes())
-        frame = 32 + (len(content) - 32) // (4096 + 24) // 2 * (4096 + 24)
-        content[frame : frame + 512] = bytes(512)
-        log.write_bytes(content)
-        async with talking(tmp_path, endpoint) as bot:
-            assert await bot.ended() == 0
-    assert "may be missing" in bot.errors
+    kinds = ("database, zero", "write-ahead log, zero")
+    for row in await asyncio.to_thread(damaged, tmp_path, 1, 40, kinds):
+        assert row.tries == 1
+        assert row.is_well, row.failures or row

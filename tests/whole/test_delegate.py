@@ -59,7 +59,9 @@ async def test_a_subagent_sees_its_task_alone_and_its_result_comes_back(tmp_path
     assert tools_of(requests[2]) == tools_of(requests[1]) - {"delegate"}
 
 
-async def test_a_subagent_writes_where_its_caller_may(tmp_path: Path) -> None:
+async def test_it_writes_where_its_caller_may_and_is_on_the_bill_of_the_conversation(
+    tmp_path: Path,
+) -> None:
     written = {"path": "note.txt", "content": "by a sub-agent"}
     script = [
         sending("Write a note."),
@@ -69,17 +71,12 @@ async def test_a_subagent_writes_where_its_caller_may(tmp_path: Path) -> None:
     ]
     async with run_bot(tmp_path, script) as bot:
         await bot.says("A note, please.")
-    assert (tmp_path / FILES / "note.txt").read_text() == "by a sub-agent"
-
-
-async def test_its_calls_are_on_the_bill_of_the_conversation(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [sending("Think."), Say("Thought."), Say("Done.")]) as bot:
-        await bot.says("Think!")
         usage = await bot.says("/usage")
         conversation = await bot.app.conversations.get(KEY)
         bills = await bot.app.store.read(ledger.bills_by_model)
-    assert conversation.context.bill.calls == 3
-    assert {purpose: bill.calls for _, purpose, bill in bills} == {"answer": 2, "subagent": 1}
+    assert (tmp_path / FILES / "note.txt").read_text() == "by a sub-agent"
+    assert conversation.context.bill.calls == 4
+    assert {purpose: bill.calls for _, purpose, bill in bills} == {"answer": 2, "subagent": 2}
     assert "subagent" in usage.text
 
 
@@ -139,12 +136,13 @@ async def test_it_has_as_many_steps_as_a_turn_and_they_are_its_own(tmp_path: Pat
     assert result.startswith("I have got this far.\n\n(I stopped after 3 steps")
 
 
-async def test_a_subagent_can_send_no_other(tmp_path: Path) -> None:
+async def test_a_subagent_can_send_no_other_and_needs_a_task(tmp_path: Path) -> None:
     script = [sending("Delegate!"), sending("More!"), Say("I could not."), Say("Well.")]
-    async with run_bot(tmp_path, script) as bot:
+    async with run_bot(tmp_path, [*script, sending(" "), Say("Sorry.")]) as bot:
         await bot.says("Go!")
-        refused = bot.sent_to_model(2)[-1]
-    assert "There is no tool 'delegate'" in refused["content"]
+        assert "There is no tool 'delegate'" in bot.sent_to_model(2)[-1]["content"]
+        await bot.says("Go!")
+        assert results(bot)[-1] == "delegate needs a task: what the sub-agent is to do."
 
 
 @pytest.mark.parametrize("failure", [Fail(401, {"message": "no"}), openai_overflow(9_000, 8_000)])
@@ -210,9 +208,3 @@ async def test_watchers_see_its_tools_and_not_its_words(tmp_path: Path) -> None:
         watching.cancel()
     assert [e.name for e in events if isinstance(e, ToolStarted)] == ["delegate", "current_time"]
     assert "".join(e.text for e in events if isinstance(e, Delta)) == "Late."
-
-
-async def test_an_empty_task_is_refused(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [sending(" "), Say("Sorry.")]) as bot:
-        await bot.says("Go!")
-        assert results(bot) == ["delegate needs a task: what the sub-agent is to do."]

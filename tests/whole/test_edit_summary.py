@@ -5,13 +5,10 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from memory.context.strategies import STRATEGIES
-from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
-from tests.whole.process import talking
+from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.test_forget import confirmed, found_in
 from tests.whole.testbot import TestBot, run_bot
 
@@ -89,6 +86,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
         assert done.text.startswith("s2 stands in the place of s1 from the next request on")
         await bot.says("question 4")
         assert OWN in asked(bot)
+        assert "from your next message on" not in (await bot.says("/context")).text
         assert "Lisbon" not in asked(bot)
         assert "edited by hand" in (await bot.says("/context summary")).text
         assert "edit of the summary" in (await bot.says("/context history")).text
@@ -97,15 +95,15 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
         assert "Lisbon" in asked(bot)
         assert OWN not in asked(bot)
         await bot.says("/context redo")
-    async with run_bot(tmp_path, echo) as bot:
+        folder = await copy_as_killed(bot, tmp_path)
+    async with run_bot(folder, echo) as bot:
+        bot.count = 100  # the ids of messages
         await bot.says("question 6")
         assert OWN in asked(bot)
         assert "Lisbon" in (await bot.says("/context summary s1")).text
 
 
-async def test_the_form_has_what_stands_there_and_the_next_message_is_the_new_one(
-    tmp_path: Path,
-) -> None:
+async def test_the_form_has_what_stands_and_the_next_message_replaces_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
         edit, _ = (await bot.says("/context summary")).actions
@@ -134,6 +132,21 @@ async def test_the_next_summary_continues_the_edited_one(tmp_path: Path) -> None
         assert "stands for t1 to t4" in (await bot.says("/context summary")).text
 
 
+async def test_undoing_the_cut_takes_the_edit_along(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await compacted(bot)
+        cut = (await bot.says("/context summary")).actions[1].command
+        await bot.says(f"/context summary edit {OWN}")
+        await bot.says(cut)
+        await bot.says("question 4")
+        assert OWN not in asked(bot)
+        assert "Lisbon" not in asked(bot)
+        assert "question 1" in asked(bot)
+        await say_all(bot, "/context redo", "question 5")
+        assert OWN in asked(bot)
+        assert "question 1" not in asked(bot)
+
+
 async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, SHORT) as bot:
         await talk(bot, 7)  # the first cut
@@ -148,29 +161,14 @@ async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: 
         assert "stands for t1 to t6" in (await bot.says("/context summary")).text
 
 
-async def test_undoing_the_cut_takes_the_edit_along_and_redoing_it_brings_both_back(
-    tmp_path: Path,
-) -> None:
-    async with run_bot(tmp_path, echo) as bot:
+async def test_an_edit_that_can_not_be_made_is_refused(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
         await compacted(bot)
-        cut = (await bot.says("/context summary")).actions[1].command
-        await bot.says(f"/context summary edit {OWN}")
-        await bot.says(cut)
-        await bot.says("question 4")
-        assert OWN not in asked(bot)
-        assert "Lisbon" not in asked(bot)
-        assert "question 1" in asked(bot)
-        await bot.says("/context redo")
-        await bot.says("question 5")
-        assert OWN in asked(bot)
-        assert "question 1" not in asked(bot)
-
-
-async def test_a_summary_that_stands_there_no_more_is_not_changed(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await compacted(bot)
-        await bot.says("/context summary edit s1")
-        await bot.says(f"/context summary edit s1 {OWN}")
+        long = (await bot.says(f"/context summary edit {'many words ' * 4_000}")).text
+        assert "tokens, and a summary may have" in long
+        same = await bot.says("/context summary edit They talked about Lisbon.")
+        assert "says already" in same.text
+        await say_all(bot, "/context summary edit s1", f"/context summary edit s1 {OWN}")
         refused = await bot.says("/context summary edit s1 Something else.")
         assert refused.text.startswith("s1 does not stand in the context; s2 does")
         await bot.says("/new")
@@ -179,9 +177,7 @@ async def test_a_summary_that_stands_there_no_more_is_not_changed(tmp_path: Path
         assert OWN in (await bot.says("/context summary")).text
 
 
-async def test_while_a_summary_is_written_the_one_that_it_replaces_is_not_changed(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_that_is_being_replaced_is_not_changed(tmp_path: Path) -> None:
     answers = {"slow": False}
 
     def model(request: Received) -> Answer:
@@ -200,47 +196,26 @@ async def test_while_a_summary_is_written_the_one_that_it_replaces_is_not_change
         await bot.says("/context clear")
 
 
-async def test_what_is_too_long_or_empty_or_the_same_is_refused_in_tokens(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
+async def test_it_works_under_every_strategy_and_after_a_switch(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, {"context": {"strategy": "slim"}}) as bot:
         await compacted(bot)
-        refused = (await bot.says(f"/context summary edit {'many words ' * 4_000}")).text
-        assert "tokens, and a summary may have" in refused
-        same = await bot.says("/context summary edit They talked about Lisbon.")
-        assert "says already" in same.text
-        assert "Lisbon" in (await bot.says("/context summary")).text
-
-
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-async def test_it_works_under_every_strategy_and_after_a_switch(
-    tmp_path: Path, strategy: str
-) -> None:
-    settings: dict[str, Any] = {"context": {"strategy": strategy}}
-    async with run_bot(tmp_path, echo, settings) as bot:
-        await compacted(bot)
-        await bot.says(f"/context summary edit {OWN}")
-        await bot.says("question 4")
+        await say_all(bot, f"/context summary edit {OWN}", "question 4")
         assert OWN in asked(bot)
         for other in sorted(STRATEGIES):
-            await bot.says(f"/config context.strategy {other}")
-            await bot.says("one more question")
+            await say_all(bot, f"/config context.strategy {other}", "one more question")
             assert OWN in asked(bot), other
-        await bot.says("/context undo")
-        await bot.says("and another")
+        await say_all(bot, "/context undo", "and another")
         assert OWN not in asked(bot)
 
 
-async def test_an_edit_of_a_cut_that_another_strategy_does_not_make_goes_with_it(
-    tmp_path: Path,
-) -> None:
+async def test_an_edit_of_a_cut_goes_where_its_strategy_goes(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, SHORT) as bot:
         await talk(bot, 7)
-        await bot.says(f"/context summary edit {OWN}")
-        await bot.says("/config context.strategy full")
+        await say_all(bot, f"/context summary edit {OWN}", "/config context.strategy full")
         await bot.says("question 8")
         assert OWN not in asked(bot)
         assert "question 1" in asked(bot)
-        await bot.says("/config context.strategy trim")
-        await bot.says("question 9")
+        await say_all(bot, "/config context.strategy trim", "question 9")
         assert OWN in asked(bot)
 
 
@@ -267,25 +242,3 @@ async def test_a_forgotten_turn_takes_the_edited_summary_along(tmp_path: Path) -
         assert not found_in(tmp_path)
         await bot.says("question 9")
         assert "Zanzibar" not in asked(bot)
-
-
-async def test_an_edit_survives_a_kill(tmp_path: Path) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            for number in range(3):
-                await bot.says(f"question {number}")
-            await bot.says("/context compact")
-            await bot.says(f"/context summary edit {OWN}")
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("after the kill")
-            assert OWN in str(endpoint.requests[-1].body["messages"])
-
-
-async def test_an_edited_summary_that_stands_is_not_said_to_come(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await compacted(bot)
-        await bot.says(f"/context summary edit s1 {OWN}")
-        await bot.says("question 4")
-        assert OWN in asked(bot)
-        assert "from your next message on" not in (await bot.says("/context")).text

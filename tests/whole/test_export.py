@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from memory.record.store import Store
 from memory.turns import Entry
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.fakes.other_programs import PNG
+from tests.whole.scenario import say_all
 from tests.whole.testbot import run_bot
 
 pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
@@ -111,7 +113,7 @@ def run(folder: Path, *arguments: object) -> int:
 
 
 @given(records())
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_goes_out_and_comes_back_is_equal(record: dict[str, tuple[str, list[Entry]]]) -> None:
     with TemporaryDirectory() as place:
         old, new = Path(place, "old"), Path(place, "new")
@@ -173,8 +175,7 @@ async def test_branches_come_back_as_branches(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
         for text in ("One", "Two", "Three"):
             await bot.says(text)
-        await bot.says("/fork t1 Other way")
-        await bot.says("Another two")
+        await say_all(bot, "/fork t1 Other way", "Another two")
         before = (await bot.says("/branches")).data
     await homes.leaves()
     readable = "\n".join(path.read_text() for path in homes.files("conversation.md"))
@@ -196,35 +197,45 @@ async def test_branches_come_back_as_branches(homes: Homes) -> None:
 
 async def test_what_a_person_took_away_is_not_in_it(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Keep this")
-        await bot.says("Take this away")
-        await bot.says("/undo")
-    assert "Left out: 2 messages" in await homes.leaves()
+        await say_all(bot, "Take this away", "/undo", "**Find** Casa Rosa.\nIt is a hotel.")
+    told = await homes.leaves()
+    assert "Left out: 2 messages" in told
+    assert "Exported 1 conversation with 2 messages, and 0 files" in told
     (lines,) = homes.files("messages.jsonl")
-    assert "Keep this" in lines.read_text()
     assert "Take this away" not in lines.read_text()
+    (readable,) = homes.files("conversation.md")
+    assert readable.read_text().startswith("# Find Casa Rosa.\n"), "its first words are its title"
+    assert "[Find Casa Rosa.](pipe-main/" in (homes.out / "README.md").read_text()
+    assert "already exists" in await homes._run(homes.old, "export", homes.out, code=1)
+    inside = homes.old / "data" / "out"
+    assert "inside the data folder" in await homes._run(homes.old, "export", inside, code=1)
+    assert not list(homes.old.parent.glob(".parley-export-*"))
+    assert "--user is for open-webui alone" in await homes.arrives("--user", "ann", code=1)
+    assert "--to is not for parley" in await homes.arrives("--to", "terminal", code=1)
 
 
 async def test_memory_and_files_come_back(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Something")
-        await bot.says("/remember Ann keeps goats")
-        await bot.says("/new")
+        await say_all(bot, "Something", "/remember Ann keeps goats", "/new")
         await bot.app.conversations.settle()
     remembered = (homes.old / "data/audiences/pipe-main/memory/MEMORY.md").read_text()
     files = homes.old / "data" / "audiences" / "pipe-main" / "files"
     files.mkdir(parents=True, exist_ok=True)
     (files / "list.txt").write_text("cheese")
+    (files / "large.bin").write_bytes(b"x" * 21_000_000)
+    (files / "back\\slash").write_text("no name everywhere")
+    deep = files.joinpath(*"abcdefgh")
+    deep.mkdir(parents=True)
+    (deep / "notes.txt").write_text("deep")
     (days,) = (homes.old / "data" / "audiences" / "pipe-main" / "memory").glob("2*.md")
     days.write_text(f"A note of mine.\n\n{days.read_text()}")
     await homes.leaves()
-    await homes.arrives("--mine")
+    assert "1 file whose name is too long" in await homes.arrives("--mine")
     assert (homes.new / "data/audiences/pipe-main/memory/MEMORY.md").read_text() == remembered
     async with run_bot(homes.new, echo) as bot:
         listed = await bot.says("/memory list")
         day = await bot.says(f"/memory {days.stem}")
-        await bot.says("More")
-        await bot.says("/new")
+        await say_all(bot, "More", "/new")
         await bot.app.conversations.settle()
         later = await bot.says(f"/memory {datetime.now(UTC):%Y-%m-%d}")
     assert "Ann keeps goats" in listed.text
@@ -233,12 +244,14 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
     assert later.text.count("A summary.") == 2, "a new section is not taken for the old one"
     assert (homes.new / "data/audiences/pipe-main/files/list.txt").read_text() == "cheese"
     assert "here already" in await homes.arrives("--mine")
+    there = homes.new / "data" / "audiences" / "pipe-main" / "files"
+    assert there.joinpath(*"abcdefgh", "notes.txt").read_text() == "deep"
+    assert (there / "large.bin").stat().st_size == 21_000_000
 
 
 async def test_somebody_elses_export_is_text_from_outside(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Hello")
-        await bot.says("/remember Trust everybody")
+        await say_all(bot, "Hello", "/remember Trust everybody")
     await homes.leaves()
     told = await homes.arrives()
     assert "1 line of memory, for its chats; it waits there" in told
@@ -253,52 +266,49 @@ async def test_somebody_elses_export_is_text_from_outside(homes: Homes) -> None:
     assert all(entry.message.is_tainted for entry in entries)
 
 
-Spoil = Callable[[Path], None]
-
-
 def line(**fields: object) -> str:
     return json.dumps({"seq": 1, "turn": 1, "at": "2024-01-01T00:00:00Z", "role": "user", **fields})
 
 
-@pytest.mark.parametrize(
-    ("lines", "why"),
-    [
-        (["nonsense"], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
-        ([line(text="Hi", extra=1)], "extra"),
-        ([line(role="system")], "role"),
-        ([line(role="assistant", text="Hi")], "does not begin with the person's words"),
-        ([line(text="Hi"), line(text="again")], "out of order"),
-        ([line(text="Hi"), line(seq=2, role="tool", call_id="x")], "the result of no call"),
-        ([line(text="Hi", files=["../../secret"])], "files"),
-        ([line(text="Hi", images=[{"sha256": "../x", "media_type": "image/png"}])], "sha256"),
-        (["[" * 100_000], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
-        ([line(text="Hi"), line(seq=2, text="again")[:30]], "line 2 of web-main/web%2Fmain/mess"),
-        ([line(text="Hi"), f"{line(seq=2)} and more"], "line 2 of web-main/web%2Fmain/mess"),
-    ],
-)
-async def test_messages_that_none_of_ours_are_end_in_a_sentence(
-    homes: Homes, lines: list[str], why: str
-) -> None:
-    folder = homes.out / "web-main" / "web%2Fmain"
-    folder.mkdir(parents=True)
-    about = {"format": "parley-conversation", "version": 1, "id": "web/main"}
-    (folder / "about.json").write_text(json.dumps(about))
-    (folder / "messages.jsonl").write_text("\n".join(lines))
-    told = await homes.arrives("--mine", code=1)
-    assert "1 conversation can't be read: web/main: " in told
-    assert why in told
-    assert "column" not in told, "that is for programmers"
+DAMAGED: list[tuple[list[str], str]] = [
+    (["nonsense"], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
+    ([line(text="Hi", extra=1)], "extra"),
+    ([line(role="system")], "role"),
+    ([line(role="assistant", text="Hi")], "does not begin with the person's words"),
+    ([line(text="Hi"), line(text="again")], "out of order"),
+    ([line(text="Hi"), line(seq=2, role="tool", call_id="x")], "the result of no call"),
+    ([line(text="Hi", files=["../../secret"])], "files"),
+    ([line(text="Hi", images=[{"sha256": "../x", "media_type": "image/png"}])], "sha256"),
+    (["[" * 100_000], "line 1 of web-main/web%2Fmain/messages.jsonl is damaged"),
+    ([line(text="Hi"), line(seq=2, text="again")[:30]], "line 2 of web-main/web%2Fmain/mess"),
+    ([line(text="Hi"), f"{line(seq=2)} and more"], "line 2 of web-main/web%2Fmain/mess"),
+]
 
 
-@pytest.mark.parametrize("name", ["", "web", "web//", "a/b/c/d", "web/main//2", "web/a\u0000"])
-async def test_a_conversation_without_a_place_is_not_taken(homes: Homes, name: str) -> None:
-    folder = homes.out / "web-main" / "x"
-    folder.mkdir(parents=True)
+async def refused(homes: Homes, name: str, lines: list[str], folder: str) -> str:
+    """What an import says of a conversation of this name, with these messages."""
+    place = homes.out / "web-main" / folder
+    os.makedirs(place)
     about = {"format": "parley-conversation", "version": 1, "id": name}
-    (folder / "about.json").write_text(json.dumps(about))
-    (folder / "messages.jsonl").write_text(line(text="Hi"))
+    (place / "about.json").write_text(json.dumps(about))
+    (place / "messages.jsonl").write_text("\n".join(lines))
     told = await homes.arrives("--mine", code=1)
-    assert "1 conversation can't be read: web-main/x/about.json " in told
+    shutil.rmtree(homes.out)
+    return told
+
+
+async def test_messages_that_none_of_ours_are_end_in_a_sentence(homes: Homes) -> None:
+    for lines, why in DAMAGED:
+        told = await refused(homes, "web/main", lines, "web%2Fmain")
+        assert "1 conversation can't be read: web/main: " in told
+        assert why in told
+        assert "column" not in told, "that is for programmers"
+
+
+async def test_a_conversation_without_a_place_is_not_taken(homes: Homes) -> None:
+    for name in ("", "web", "web//", "a/b/c/d", "web/main//2", "web/a\u0000"):
+        told = await refused(homes, name, [line(text="Hi")], "x")
+        assert "1 conversation can't be read: web-main/x/about.json " in told
 
 
 async def test_no_name_in_an_export_leads_out_of_its_folder(homes: Homes) -> None:
@@ -320,22 +330,9 @@ async def test_no_name_in_an_export_leads_out_of_its_folder(homes: Homes) -> Non
     assert not list(home.rglob("*.png"))
 
 
-async def test_a_chat_without_a_title_is_called_by_its_first_words(homes: Homes) -> None:
-    async with run_bot(homes.old, echo) as bot:
-        await bot.says("Take this away")
-        await bot.says("/undo")
-        await bot.says("**Find** Casa Rosa.\nIt is a hotel.")
-    told = await homes.leaves()
-    assert "Exported 1 conversation with 2 messages, and 0 files" in told
-    assert "[Find Casa Rosa.](pipe-main/" in (homes.out / "README.md").read_text()
-    (readable,) = homes.files("conversation.md")
-    assert readable.read_text().startswith("# Find Casa Rosa.\n")
-
-
 async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
-        await bot.says("Hello")
-        await bot.says("/remember Ann keeps goats")
+        await say_all(bot, "Hello", "/remember Ann keeps goats")
     await homes.leaves()
     (memory,) = (one.parent for one in homes.files("MEMORY.md"))
     (memory / "2026-03-01.md").write_text("Ann sold a cheese.\n")
@@ -348,8 +345,7 @@ async def test_it_is_told_what_waits_and_is_not_in_an_export(homes: Homes) -> No
     async with run_bot(homes.new, echo) as bot:
         waiting = await bot.says("/memory pending")
         (one,) = (waiting.data or {})["pending"]
-        await bot.says(f"/memory approve {one['id']}")
-        await bot.says("/memory diff approve")
+        await say_all(bot, f"/memory approve {one['id']}", "/memory diff approve")
     out = homes.out.with_name("later")
     assert "Left out" not in await homes._run(homes.new, "export", out)
     assert "cheese" in "".join(path.read_text() for path in out.rglob("*.md"))
@@ -374,24 +370,6 @@ def facts_in(report: str) -> list[str]:
     return [line for line in report.splitlines() if line.startswith("  ")]
 
 
-async def test_what_parley_does_not_take_is_refused(homes: Homes) -> None:
-    async with run_bot(homes.old, echo) as bot:
-        await bot.says("Hello")
-    await homes.leaves()
-    assert "--user is for open-webui alone" in await homes.arrives("--user", "ann", code=1)
-    assert "--to is not for parley" in await homes.arrives("--to", "terminal", code=1)
-
-
-async def test_an_export_never_overwrites(homes: Homes) -> None:
-    async with run_bot(homes.old, echo) as bot:
-        await bot.says("Hello")
-    homes.out.mkdir()
-    assert "already exists" in await homes._run(homes.old, "export", homes.out, code=1)
-    inside = homes.old / "data" / "out"
-    assert "inside the data folder" in await homes._run(homes.old, "export", inside, code=1)
-    assert not list(homes.old.parent.glob(".parley-export-*"))
-
-
 async def test_on_a_server_it_comes_back_as_well(homes: Homes, postgresql: str) -> None:
     async with run_bot(homes.old, echo) as bot:
         for text in ("One", "Two", "/fork t1 Other way", "Another two", "/remember goats"):
@@ -411,19 +389,3 @@ def contents(folder: Path) -> dict[str, bytes]:
     """The files below a folder, by their names."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-async def test_files_come_back_from_however_deep_they_lie(homes: Homes) -> None:
-    async with run_bot(homes.old, echo) as bot:
-        await bot.says("Hi")
-    inner = Path("audiences", "pipe-main", "files", *"abcdefgh", "notes.txt")
-    (homes.old / "data" / inner).parent.mkdir(parents=True)
-    (homes.old / "data" / inner).write_text("deep")
-    large = (homes.old / "data" / inner).with_name("large.bin")
-    large.write_bytes(b"x" * 21_000_000)
-    (homes.old / "data" / inner).with_name("back\\slash").write_text("no name everywhere")
-    await homes.leaves()
-    told = await homes.arrives("--mine")
-    assert (homes.new / "data" / inner).read_text() == "deep"
-    assert (homes.new / "data" / inner).with_name("large.bin").stat().st_size == 21_000_000
-    assert "1 file whose name is too long" in told

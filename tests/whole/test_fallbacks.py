@@ -106,12 +106,9 @@ async def test_an_agent_that_is_none_is_told_where_it_would_stand_in(tmp_path: P
 async def test_what_is_too_long_for_a_stand_in_is_cut_for_it_and_nothing_is_learned_of_the_first(
     tmp_path: Path,
 ) -> None:
-    def spare(request: Received) -> Answer:
-        return openai_overflow(len(request.raw) // 4, 3_000) if len(request.raw) > 12_000 else Say()
-
     def answer(request: Received) -> Answer:
-        found = spare(request)
-        return Say("Spare here.") if isinstance(found, Say) else found
+        tokens = len(request.raw) // 4
+        return openai_overflow(tokens, 3_000) if tokens > 3_000 else Say("Spare here.")
 
     script = Flaky()
     script.is_down = False

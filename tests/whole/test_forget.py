@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from channels.message import Address, Inbound, Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 MARK = "zanzibar"
@@ -45,55 +44,30 @@ async def confirmed(bot: TestBot, request: str) -> Reply:
     return await bot.says(question.actions[0].command)
 
 
-async def test_it_asks_first_and_does_nothing_until_it_is_told_yes(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await says_many(bot, f"I live in {MARK}.", "And you?")
-        question = await bot.says("/forget chat")
-        assert question.text.startswith("This would delete 2 turns (4 messages)")
-        assert [action.command for action in question.actions] == ["/forget chat yes"]
-        assert "2 turns" in (await bot.says("/context")).text
-        assert found_in(tmp_path)
-        gone = await bot.says("/forget chat yes")
-        assert gone.text.startswith("Deleted: 2 turns (4 messages)")
-
-
 async def test_a_forgotten_chat_is_in_no_file_while_the_bot_runs_and_after(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 2, "log_level": "debug"}
     async with run_bot(tmp_path, echo, settings) as bot:
         await says_many(bot, f"I live in {MARK}.", f"{MARK} is warm.", "What is it like?", "Hm.")
         assert MARK in (await bot.says(f"/memory search {MARK}")).text
-        await bot.says("/memory")
-        await bot.says("/context export")
+        await say_all(bot, "/memory", "/context export")
         where = found_in(tmp_path)
         assert any("memory/20" in name for name in where), "the summary is in the daily file"
         assert any(name.endswith("context.json") for name in where)
-        await confirmed(bot, "/forget chat")
+        question = await bot.says("/forget chat")
+        assert question.text.startswith("This would delete 4 turns (8 messages)")
+        assert [action.command for action in question.actions] == ["/forget chat yes"]
+        assert found_in(tmp_path), "nothing is done before a yes"
+        gone = await bot.says("/forget chat yes")
+        assert gone.text.startswith("Deleted: 4 turns (8 messages)")
         assert found_in(tmp_path) == []
         await bot.app.delivery.queues.idle()
         assert found_in(tmp_path) == []
     assert found_in(tmp_path) == []
-
-
-async def test_turn_ids_go_on_where_they_were(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await says_many(bot, "One.", "Two.")
-        await confirmed(bot, "/forget chat")
-        assert (await bot.says("Three.")).text == "You said: Three."
-        assert bot.sent[-1].turn == "t3"
+        bot.count = 100  # the ids of messages
+        assert (await bot.says("Hello.")).text == "You said: Hello."
+        assert bot.sent[-1].turn == "t5", "turn ids go on where they were"
         assert len(bot.sent_to_model()) == 2, "the model sees nothing of what is forgotten"
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("Four.")
-        assert bot.sent[-1].turn == "t4"
-
-
-async def test_single_turns_go_and_the_others_stay_as_they_were(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await says_many(bot, "One.", f"Two in {MARK}.", f"Three in {MARK}.", "Four.")
-        await confirmed(bot, "/forget t2-t3")
-        assert found_in(tmp_path) == []
-        await bot.says("Five.")
-        texts = [m["content"] for m in bot.sent_to_model()[1:]]
-    assert texts == ["One.", "You said: One.", "Four.", "You said: Four.", "Five."]
 
 
 async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_path: Path) -> None:
@@ -114,8 +88,7 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
         request = str(bot.sent_to_model())
         assert "I am Ann" in request, "in the preface, too"
         assert MARK not in request
-        await bot.says("/context undo")
-        await bot.says("/context undo")
+        await say_all(bot, "/context undo", "/context undo")
         assert MARK not in (await bot.says("/context detail")).text.lower()
     assert found_in(tmp_path) == []
 
@@ -123,38 +96,27 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
 async def test_a_forgotten_turn_leaves_pins_drops_and_clips_of_others_alone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await says_many(bot, "One.", f"Two {MARK}.", "Three.", "Four.")
-        await bot.says("/context pin t2 t3")
-        await bot.says("/context drop t1 t2")
+        await say_all(bot, "/context pin t2 t3", "/context drop t1 t2")
         await confirmed(bot, "/forget t2")
         await bot.says("Five.")
         texts = [m["content"] for m in bot.sent_to_model()[1:]]
         assert texts[0] == "Three."
-        await bot.says("/context undo")
-        await bot.says("Six.")
+        await say_all(bot, "/context undo", "Six.")
         assert bot.sent_to_model()[1]["content"] == "One."
     assert found_in(tmp_path) == []
 
 
-async def test_the_running_turn_is_stopped_and_forgotten_with_the_chat(tmp_path: Path) -> None:
+async def test_the_running_turn_is_forgotten_and_the_next_answered(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Hang(f"In {MARK} they"), Say("Hello.")]) as bot:
-        await bot.writes(f"Tell me of {MARK}.", id="slow")
-        await bot.server.reached.acquire()
-        await bot.says("/forget chat yes")
-        assert "Stopped" in (await bot.reply_to("slow")).reply.text
-        await bot.app.delivery.queues.idle()
-        assert found_in(tmp_path) == []
-        assert (await bot.says("Hi")).text == "Hello."
-    assert found_in(tmp_path) == []
-
-
-async def test_what_waits_behind_the_forgotten_turn_is_answered_afterwards(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Hang(), Say("Hello.")]) as bot:
         await bot.writes(f"Tell me of {MARK}.", id="slow")
         await bot.server.reached.acquire()
         await bot.writes("Hi", id="next")
         await bot.says("/forget chat yes")
+        assert "Stopped" in (await bot.reply_to("slow")).reply.text
         assert (await bot.reply_to("next")).reply.text == "Hello."
         assert len(bot.sent_to_model()) == 2
+        await bot.app.delivery.queues.idle()
+        assert found_in(tmp_path) == []
     assert found_in(tmp_path) == []
 
 
@@ -164,8 +126,7 @@ async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_pat
         return Hang() if is_summary(request) and is_first else echo(request)
 
     async with run_bot(tmp_path, script, {"agent_max_context_turns": 2}) as bot:
-        await bot.says(f"I live in {MARK}.")
-        await bot.says("Hm.")
+        await say_all(bot, f"I live in {MARK}.", "Hm.")
         while not any(map(is_summary, bot.server.requests)):
             await bot.server.reached.acquire()
         await confirmed(bot, "/forget chat")
@@ -174,9 +135,7 @@ async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_pat
     assert found_in(tmp_path) == []
 
 
-async def test_a_summary_that_a_person_waits_for_is_given_up_and_nobody_waits_for_its_model(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_that_a_person_waits_for_is_given_up(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         return Hang() if is_summary(request) else echo(request)
 
@@ -213,40 +172,26 @@ async def test_all_deletes_the_files_of_the_chat_too(tmp_path: Path) -> None:
         assert (await bot.says("Hi")).text == "Hello."
 
 
-async def test_what_it_cost_is_still_known(tmp_path: Path) -> None:
+async def test_what_cannot_be_forgotten_gets_a_sentence(tmp_path: Path) -> None:
+    refused = {
+        "/forget": "What should I delete for good?",
+        "/forget yes": "needs to know what to delete before the yes",
+        "/forget t9": "There is no turn t9; the newest is t1.",
+        "/forget t3-t1": "There is no turn t3",
+        "/forget everything": "'everything' is not a turn",
+        "/forget t1 now": "'now' is not a turn",
+    }
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("Hi")
-        before = (await bot.says("/usage")).data
-        await confirmed(bot, "/forget all")
-        assert (await bot.says("/usage")).data == before
-
-
-@pytest.mark.parametrize(
-    ("line", "answer"),
-    [
-        ("/forget", "What should I delete for good?"),
-        ("/forget yes", "needs to know what to delete before the yes"),
-        ("/forget t9", "There is no turn t9; the newest is t1."),
-        ("/forget t3-t1", "There is no turn t3"),
-        ("/forget everything", "'everything' is not a turn"),
-        ("/forget t1 now", "'now' is not a turn"),
-    ],
-)
-async def test_what_cannot_be_forgotten_gets_a_sentence(
-    tmp_path: Path, line: str, answer: str
-) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("Hi")
-        assert answer in (await bot.says(line)).text
+        for line, answer in refused.items():
+            assert answer in (await bot.says(line)).text
         assert "1 turn" in (await bot.says("/context")).text
-
-
-async def test_a_turn_that_is_forgotten_already_is_said_to_be(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await says_many(bot, "One.", "Two.")
+        cost = (await bot.says("/usage")).data
         await confirmed(bot, "/forget t1")
         assert (await bot.says("/forget t1")).text == "Nothing is left of t1."
         assert "no turn" in (await bot.says("/forget t1 yes")).text
+        await confirmed(bot, "/forget all")
+        assert (await bot.says("/usage")).data == cost, "what it cost is still known"
 
 
 async def test_forget_is_done_at_the_next_start_if_a_crash_came_before(tmp_path: Path) -> None:

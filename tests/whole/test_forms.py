@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from bot import forms
-from channels.base import Activity, Delta
 from channels.message import Address, Attachment, Inbound
-from tests.fakes.openai_server import Hang, OpenAIServer, Say
-from tests.whole.process import talking
+from tests.fakes.openai_server import Hang, Say
+from tests.whole.scenario import copy_as_killed
 from tests.whole.telegram_testbot import at_telegram
-from tests.whole.testbot import PATIENCE, run_bot
+from tests.whole.testbot import run_bot
 
 pytestmark = pytest.mark.databases
 
@@ -57,23 +55,22 @@ async def test_the_next_message_is_the_text_and_the_model_does_not_get_it(tmp_pa
         assert [m["content"] for m in bot.sent_to_model() if m["role"] == "user"] == ["Hi"]
         assert "| t1 " in (await bot.says("/context turns")).text
         assert "lines" not in (await bot.says("/context detail")).text
-
-
-async def test_a_text_that_looks_like_a_fence_stays_in_its_block(tmp_path: Path) -> None:
-    async with run_bot(tmp_path) as bot:
         await bot.says("/note")
         await bot.says("```\ncode\n```")
-        assert "````\n```\ncode\n```\n````" in (await bot.says("/note")).text
+        assert "````\n```\ncode\n```\n````" in (await bot.says("/note")).text, "it is in its block"
 
 
-@pytest.mark.parametrize("line", ["/cancel", "/whoami"])
-async def test_a_command_gives_it_up(tmp_path: Path, line: str) -> None:
-    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
+async def test_another_command_or_a_refusal_of_it_ends_the_form(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, lambda request: Say("Hello!")) as bot:
+        for line in ("/cancel", "/whoami"):
+            await bot.says("/note")
+            said = await bot.says(line)
+            assert (said.text == "Given up; nothing was changed by `/note`.") == (line == "/cancel")
+            assert (await bot.says("Hi")).text == "Hello!"
+            assert "not waiting for any text" in (await bot.says("/cancel")).text
         await bot.says("/note")
-        said = await bot.says(line)
-        assert (said.text == "Given up; nothing was changed by `/note`.") == (line == "/cancel")
+        assert (await bot.says("refuse this")).text == "That is no note."
         assert (await bot.says("Hi")).text == "Hello!"
-        assert "not waiting for any text" in (await bot.says("/cancel")).text
 
 
 async def test_only_the_person_who_was_asked_is_taken_at_their_word(tmp_path: Path) -> None:
@@ -86,9 +83,7 @@ async def test_only_the_person_who_was_asked_is_taken_at_their_word(tmp_path: Pa
         assert (await bot.says("a note", chat="group", user="ann")).text == "Kept: a note"
 
 
-async def test_a_file_or_an_empty_message_is_no_text_and_the_bot_goes_on_waiting(
-    tmp_path: Path,
-) -> None:
+async def test_a_file_or_an_empty_message_is_no_text(tmp_path: Path) -> None:
     async with run_bot(tmp_path) as bot:
         await bot.says("/note")
         file = Attachment("a.txt", "text/plain", b"words")
@@ -109,22 +104,10 @@ async def test_after_ten_minutes_a_message_is_a_message_again(
         assert (await bot.says("Hi")).text == "Hello!"
 
 
-async def test_what_a_command_refuses_ends_the_form(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("Hello!")]) as bot:
-        await bot.says("/note")
-        assert (await bot.says("refuse this")).text == "That is no note."
-        assert (await bot.says("Hi")).text == "Hello!"
-
-
 async def test_the_text_is_taken_while_a_turn_runs(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Hang("Half")], {"when_busy": "queue"}) as bot:
-        events: list[Activity] = []
-        watching = await bot.watches(events)
         await bot.writes("Tell me", id="q")
-        async with asyncio.timeout(PATIENCE):
-            while not any(isinstance(event, Delta) for event in events):
-                await bot.server_said_something()
-        watching.cancel()
+        await bot.server.reached.acquire()
         await bot.says("/note")
         assert (await bot.says("in between")).text == "Kept: in between"
         await bot.says("/stop")
@@ -146,16 +129,16 @@ async def test_a_message_that_is_delivered_again_is_taken_once(tmp_path: Path) -
 
 
 async def test_it_survives_a_kill(tmp_path: Path) -> None:
-    async with OpenAIServer([Say("Hello!")]) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            asked = await bot.says("/note")
-            assert asked["form"] == {"command": "/note", "text": "as it was"}
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            assert (await bot.says("after the kill"))["text"] == "Kept: after the kill"
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            assert (await bot.says("Hi"))["text"] == "Hello!"
+    async with run_bot(tmp_path) as bot:
+        await bot.says("/note")
+        folder = await copy_as_killed(bot, tmp_path)
+    async with run_bot(folder) as bot:
+        bot.count = 100  # the ids of messages
+        assert (await bot.says("after the kill")).text == "Kept: after the kill"
+        folder = await copy_as_killed(bot, folder)
+    async with run_bot(folder, [Say("Hello!")]) as bot:
+        bot.count = 200
+        assert (await bot.says("Hi")).text == "Hello!"
 
 
 async def test_what_was_taken_and_not_carried_out_is_still_for_the_command(tmp_path: Path) -> None:
@@ -169,9 +152,7 @@ async def test_what_was_taken_and_not_carried_out_is_still_for_the_command(tmp_p
         assert not bot.server.requests
 
 
-async def test_at_telegram_the_next_message_is_the_text_and_in_a_group_a_reply(
-    tmp_path: Path,
-) -> None:
+async def test_at_telegram_the_text_is_the_next_message_or_a_reply(tmp_path: Path) -> None:
     owners = {"owners": ["telegram/42", "telegram/7"]}
     async with at_telegram(tmp_path, settings=owners) as bot:
         bot.ann.says("/note")

@@ -17,6 +17,7 @@ async def test_help_fits_on_a_screen_and_names_every_command(tmp_path: Path) -> 
     async with run_bot(tmp_path) as bot:
         reply = await bot.says("/help")
         unknown = (await bot.says("/help me")).text
+        everything = (await bot.says("/help all")).text
     assert command_reply(reply.text, 80).count("\n") < 42, "a screen has 45 lines"
     explained = re.findall(r"^\| /(\w+) \|", reply.text, re.MULTILINE)
     assert explained == [*FIRST]
@@ -27,6 +28,9 @@ async def test_help_fits_on_a_screen_and_names_every_command(tmp_path: Path) -> 
     assert reply.data is not None
     assert [command["name"] for command in reply.data["commands"]] == every
     assert unknown == f"There is no command /me. These are all of them:\n\n{reply.text}"
+    assert re.findall(r"^\*\*(.+)\*\*$", everything, re.MULTILINE) == [*GROUPS, THE_BOT]
+    assert sorted(re.findall(r"^\| /(\w+) \|", everything, re.MULTILINE)) == every
+    assert grouped({"roll": builtin()[0]})[THE_BOT] == ["roll"], "one of a plugin"
 
 
 async def test_who_mistypes_a_command_is_shown_one_that_may_have_been_meant(tmp_path: Path) -> None:
@@ -36,21 +40,6 @@ async def test_who_mistypes_a_command_is_shown_one_that_may_have_been_meant(tmp_
             assert f"did you mean /{meant}?" in said
         assert "did you mean /context export?" in (await bot.says("/export markdown")).text
         assert "did you mean" not in (await bot.says("/quit")).text
-
-
-async def test_all_of_help_has_five_groups_and_every_command_once(tmp_path: Path) -> None:
-    async with run_bot(tmp_path) as bot:
-        text = (await bot.says("/help all")).text
-    groups = re.findall(r"^\*\*(.+)\*\*$", text, re.MULTILINE)
-    assert groups == [*GROUPS, THE_BOT]
-    names = re.findall(r"^\| /(\w+) \|", text, re.MULTILINE)
-    assert sorted(names) == sorted(command.name for command in builtin())
-    assert len(names) == len(set(names))
-
-
-def test_a_command_of_a_plugin_is_in_a_group_too() -> None:
-    (one, *_) = builtin()
-    assert grouped({"roll": one})[THE_BOT] == ["roll"]
 
 
 async def test_each_strategy_says_what_it_does_and_when_it_is_good(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from channels.base import Activity, ToolEnded, ToolStarted
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Call, Received, Say
@@ -105,62 +103,53 @@ async def test_a_call_is_that_of_the_tool_itself_wherever_it_is_shown(tmp_path: 
     assert json.loads(sent["arguments"]) == json.loads(use("calculate", {"expression": "6 * 7"}))
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("grep", ["grep"]),
-        ("files", ["glob", "grep", "list_files", "read_file", "write_file"]),
-        ("what is the time zone", ["current_time"]),
-        ("read_file and write_file", ["read_file", "write_file"]),
-    ],
-)
-async def test_how_a_tool_is_called_is_a_tools_result_and_the_prompt_stays(
-    tmp_path: Path, query: str, found: list[str]
-) -> None:
+FOUND = {
+    "grep": ["grep"],
+    "files": ["glob", "grep", "list_files", "read_file", "write_file"],
+    "what is the time zone": ["current_time"],
+    "read_file and write_file": ["read_file", "write_file"],
+}
+
+
+async def test_how_a_tool_is_called_is_a_tools_result_and_the_prompt_stays(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, LEAN) as bot:
         await bot.says("Hello")
-        before = body(bot)
-        await bot.says(f"call tool_search {json.dumps({'query': query})}")
-        after = body(bot)
-        lines = result(bot).splitlines()
-    schemas = [json.loads(line) for line in lines if not line.startswith("More: ")]
-    names = [schema["name"] for schema in schemas]
-    assert names[: len(found)] == found
-    assert all(schema["parameters"]["type"] == "object" for schema in schemas)
-    assert after["tools"] == before["tools"]
-    assert after["messages"][: len(before["messages"])] == before["messages"]
-
-
-async def test_what_fits_no_tool_is_answered_with_the_groups(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, LEAN) as bot:
+        for query, found in FOUND.items():
+            before = body(bot)
+            await bot.says(f"call tool_search {json.dumps({'query': query})}")
+            after = body(bot)
+            lines = result(bot).splitlines()
+            schemas = [json.loads(line) for line in lines if not line.startswith("More: ")]
+            assert [schema["name"] for schema in schemas][: len(found)] == found
+            assert all(schema["parameters"]["type"] == "object" for schema in schemas)
+            assert after["tools"] == before["tools"]
+            assert after["messages"][: len(before["messages"])] == before["messages"]
         await bot.says('call tool_search {"query": "zzz"}')
         assert result(bot).startswith("No tool fits 'zzz'. Groups:\n- agents: delegate(task)")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "answer"),
-    [
-        (use("calculate", '{"expression": "1 + 1"}'), "2"),
-        ('{"name": "calculate", "expression": "1 + 1"}', "2"),
-        (use("calculate", {}), "calculate was not run: `expression` is missing. It takes"),
-        (use("calculate", "no JSON"), "calculate was not run: the arguments are not valid JSON"),
-        (use("calculate", [1]), "calculate was not run: the arguments must be a JSON object"),
-        (use("calculator", {}), "There is no tool 'calculator'. Did you mean calculate?"),
-        (use("use_tool", {"name": "calculate"}), "There is no tool 'use_tool'; tool_search finds"),
-        (use("x" * 500, {}), f"There is no tool '{'x' * 100}'; tool_search finds"),
-        ('{"arguments": {}}', "use_tool was not run: `name` is missing."),
-        ("[1, 2", "use_tool was not run: the arguments are not valid JSON"),
-        (use("tool_search", {"query": "grep"}), '{"name": "grep"'),
-    ],
-)
+CALLS = {
+    use("calculate", '{"expression": "1 + 1"}'): "2",
+    '{"name": "calculate", "expression": "1 + 1"}': "2",
+    use("calculate", {}): "calculate was not run: `expression` is missing. It takes",
+    use("calculate", "no JSON"): "calculate was not run: the arguments are not valid JSON",
+    use("calculate", [1]): "calculate was not run: the arguments must be a JSON object",
+    use("calculator", {}): "There is no tool 'calculator'. Did you mean calculate?",
+    use("use_tool", {"name": "calculate"}): "There is no tool 'use_tool'; tool_search finds",
+    use("x" * 500, {}): f"There is no tool '{'x' * 100}'; tool_search finds",
+    '{"arguments": {}}': "use_tool was not run: `name` is missing.",
+    "[1, 2": "use_tool was not run: the arguments are not valid JSON",
+    use("tool_search", {"query": "grep"}): '{"name": "grep"',
+}
+
+
 async def test_a_call_however_it_is_written_gets_a_result_and_the_talk_goes_on(
-    tmp_path: Path, arguments: str, answer: str
+    tmp_path: Path,
 ) -> None:
     async with run_bot(tmp_path, script, LEAN) as bot:
-        await bot.says(f"call use_tool {arguments}")
-        found = result(bot)
-        assert (await bot.says("And now?")).text == "Done.", "the endpoint takes the history"
-    assert found.startswith(answer)
+        for arguments, answer in CALLS.items():
+            assert (await bot.says(f"call use_tool {arguments}")).text == "Done."
+            assert result(bot).startswith(answer)
 
 
 async def test_a_tool_that_is_called_by_its_own_name_runs_too(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bot.access import MOST_TRIES
 from bot.assembly import assemble
 from bot.links import LEADS, LINKED, PRIVATE, SAME, WRONG
@@ -88,65 +86,27 @@ async def test_linked_chats_share_a_conversation_and_answers_go_where_the_questi
         assert (await bot.here.says("three")).text == "3: three"
         assert not [out for out in bot.here.sent if "two" in out.reply.text]
         assert not [out for out in bot.afar.sent if "three" in out.reply.text]
-
-
-async def test_one_chat_has_one_memory_and_one_set_of_settings_with_the_other(
-    tmp_path: Path,
-) -> None:
-    async with two_channels(tmp_path) as bot:
-        await bot.links()
+        assert "elsewhere" in await bot.from_afar("/link before"), "it stays readable"
+        assert "elsewhere" not in await bot.from_afar("/context turns")
         await bot.here.says("/remember I live in Lisbon")
         assert "Lisbon" in await bot.from_afar("/memory list")
         await bot.from_afar("/config agent_max_steps 7 --here")
         assert "7" in (await bot.here.says("/config agent_max_steps")).text
-
-
-async def test_unlink_goes_back_to_the_chats_own_conversation_and_copies_nothing(
-    tmp_path: Path,
-) -> None:
-    async with two_channels(tmp_path) as bot:
-        await bot.from_afar("mine")
-        await bot.links()
-        await bot.from_afar("shared")
-        await bot.from_afar("/unlink")
-        assert await bot.from_afar("mine again") == "2: mine again"
-        assert (await bot.here.says("here")).text == "2: here"
-
-
-async def test_what_was_said_before_stays_readable(tmp_path: Path) -> None:
-    async with two_channels(tmp_path) as bot:
-        await bot.from_afar("a word of before")
-        await bot.links()
-        assert "a word of before" in await bot.from_afar("/link before")
-        assert "a word of before" not in await bot.from_afar("/context turns")
-
-
-async def test_a_link_holds_over_a_restart(tmp_path: Path) -> None:
-    async with two_channels(tmp_path) as bot:
-        await bot.here.says("one")
-        await bot.links()
     async with two_channels(tmp_path) as bot:
         bot.afar.count = 3000
-        assert await bot.from_afar("two") == "2: two"
+        assert await bot.from_afar("four") == "4: four", "after a restart"
+        await bot.from_afar("/unlink")
+        assert await bot.from_afar("alone") == "2: alone", "nothing was copied"
+        assert (await bot.here.says("here")).text == "5: here"
 
 
-async def test_a_code_works_once(tmp_path: Path) -> None:
+async def test_a_code_works_once_for_ten_minutes_and_until_the_next_one(tmp_path: Path) -> None:
     async with two_channels(tmp_path) as bot:
-        code = await bot.code()
+        first, code = await bot.code(), await bot.code()
+        assert await bot.from_afar(f"/link {first}") == WRONG
         await bot.from_afar(f"/link {code}")
         await bot.from_afar("/unlink")
         assert await bot.from_afar(f"/link {code}") == WRONG
-
-
-async def test_a_new_code_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    async with two_channels(tmp_path) as bot:
-        first = await bot.code()
-        await bot.code()
-        assert await bot.from_afar(f"/link {first}") == WRONG
-
-
-async def test_a_code_is_valid_for_ten_minutes(tmp_path: Path) -> None:
-    async with two_channels(tmp_path) as bot:
         code, now = await bot.code(), bot.app.links._clock()
         bot.app.links._clock = lambda: now + 601
         assert await bot.from_afar(f"/link {code}") == WRONG
@@ -168,7 +128,9 @@ async def test_no_group_is_ever_linked(tmp_path: Path) -> None:
         assert "goes on" in await bot.from_afar(f"/link {code}")
 
 
-async def test_rights_are_not_inherited(tmp_path: Path) -> None:
+async def test_rights_are_not_inherited_and_who_is_shut_out_is_linked_no_more(
+    tmp_path: Path,
+) -> None:
     async with two_channels(tmp_path) as bot:
         told = await bot.from_afar("Hello?", "bob")
         pairing = re.search(r"/pair (\S+)`", told)
@@ -180,16 +142,7 @@ async def test_rights_are_not_inherited(tmp_path: Path) -> None:
         await bot.from_afar(f"/link {code}", "bob")
         assert "Only an owner" in await bot.from_afar("/config model gpt-4o", "bob")
         assert "afar/bob" in await bot.from_afar("/whoami", "bob")
-
-
-async def test_who_is_shut_out_is_linked_no_more(tmp_path: Path) -> None:
-    async with two_channels(tmp_path) as bot:
-        told = await bot.from_afar("Hello?", "bob")
-        pairing = re.search(r"/pair (\S+)`", told)
-        assert pairing is not None
-        await bot.here.says(f"/pair {pairing[1]}")
-        await bot.here.says("one")
-        await bot.from_afar(f"/link {await bot.code()}", "bob")
+        assert bot.app.links.followers("pipe/main") == ("afar/bob",)
         await bot.here.says("/revoke afar/bob")
         assert bot.app.links.followers("pipe/main") == ()
 
@@ -204,16 +157,17 @@ async def test_whoever_gave_the_code_is_told_and_can_end_the_link(tmp_path: Path
         assert await bot.from_afar("alone") == "1: alone"
 
 
-@pytest.mark.parametrize("which", ["all", "afar/ann"])
-async def test_a_chat_that_others_go_on_in_is_not_linked_itself(tmp_path: Path, which: str) -> None:
+async def test_a_chat_that_others_go_on_in_is_not_linked_itself(tmp_path: Path) -> None:
     async with two_channels(tmp_path) as bot:
-        await bot.links()
-        found = CODE.search(await bot.from_afar("/link"))
-        assert found is not None
-        assert (await bot.here.says(f"/link {found[1]}")).text == LEADS.format(chats="afar/ann")
-        assert await bot.from_afar(f"/link {found[1]}") == LINKED.format(chat="pipe/main")
-        await bot.here.says(f"/unlink {which}")
-        assert (await bot.here.says(f"/link {found[1]}")).text == SAME
+        for which in ("all", "afar/ann"):
+            await bot.links()
+            found = CODE.search(await bot.from_afar("/link"))
+            assert found is not None
+            leads = LEADS.format(chats="afar/ann")
+            assert (await bot.here.says(f"/link {found[1]}")).text == leads
+            assert await bot.from_afar(f"/link {found[1]}") == LINKED.format(chat="pipe/main")
+            await bot.here.says(f"/unlink {which}")
+            assert (await bot.here.says(f"/link {found[1]}")).text == SAME
 
 
 async def test_what_is_said_right_behind_the_code_is_said_in_the_other_conversation(
@@ -304,15 +258,20 @@ async def test_whoever_watches_a_chat_follows_it_to_the_other_conversation_and_b
         assert [one for one in events if isinstance(one, Delta)]
 
 
+async def receive(bot: TwoChannels, message: str) -> None:
+    """Keep a message from afar that says it is for the conversation here, as before a kill."""
+    place = AddressColumns("afar", "ann", "", "ann")
+    row = InboxRow(0, place, message, "two", "", 1.0, branch="pipe/main")
+    await bot.app.store.write(lambda db: mailbox.receive(db, row, "d"))
+
+
 async def test_a_message_that_waited_over_a_restart_is_answered_in_the_conversation_it_was_for(
     tmp_path: Path,
 ) -> None:
     async with two_channels(tmp_path) as bot:
         await bot.here.says("one")
         await bot.links()
-        place = AddressColumns("afar", "ann", "", "ann")
-        row = InboxRow(0, place, "late", "two", "", 1.0, branch="pipe/main")
-        await bot.app.store.write(lambda db: mailbox.receive(db, row, "d"))
+        await receive(bot, "late")
         await bot.app.links.end("afar/ann")
     async with two_channels(tmp_path) as bot:
         assert (await bot.afar.reply_to("late")).reply.text == "2: two"
@@ -323,9 +282,7 @@ async def test_a_row_that_names_a_conversation_of_others_is_answered_in_its_own(
 ) -> None:
     async with two_channels(tmp_path) as bot:
         await bot.here.says("one")
-        place = AddressColumns("afar", "ann", "", "ann")
-        row = InboxRow(0, place, "forged", "two", "", 1.0, branch="pipe/main")
-        await bot.app.store.write(lambda db: mailbox.receive(db, row, "d"))
+        await receive(bot, "forged")
     async with two_channels(tmp_path) as bot:
         assert (await bot.afar.reply_to("forged")).reply.text == "1: two"
 

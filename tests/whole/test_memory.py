@@ -17,6 +17,7 @@ HEAP = 64 << 20
 """Bytes that glibc sets aside for a thread's own heap."""
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc has such heaps")
 async def test_the_threads_share_one_heap(tmp_path: Path) -> None:
     async with OpenAIServer([Say("Hello!")]) as endpoint, talking(tmp_path, endpoint) as bot:

@@ -6,8 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
@@ -40,6 +38,12 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
         assert nothing.text.startswith("Nothing was written to the memory today.")
         today = write(tmp_path, "Ann lives in **Lisbon**.")
         shown = await bot.says("/memory")
+        for line in ("/memory foo", "/memory 2026-02-30", "/memory tomorrow"):
+            assert "it takes a day like 20" in await reads(bot, line)
+        assert "needs words" in await reads(bot, "/memory search  ")
+        assert "Nothing was written" in await reads(bot, "/memory", "other")
+        assert "0 daily files" in await reads(bot, "/memory status", "other")
+        assert "Nothing in the memory" in await reads(bot, "/memory search lisbon", "other")
     assert shown.text.startswith(f"**{NOW:%A}, {today}**")
     assert f"**{NOW:%H:%M}** · pipe/main · t1 to t3\n\nAnn lives in **Lisbon**." in shown.text
     assert "<!--" not in shown.text
@@ -57,9 +61,7 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
     }
 
 
-async def test_a_day_is_named_by_its_date_or_yesterday_and_leads_to_its_neighbours(
-    tmp_path: Path,
-) -> None:
+async def test_a_day_is_named_by_date_and_leads_to_its_neighbours(tmp_path: Path) -> None:
     days = [write(tmp_path, f"It was {back} days ago.", back) for back in (0, 1, 5)]
     async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
         yesterday = await bot.says("/memory yesterday")
@@ -98,24 +100,6 @@ async def test_search_finds_words_in_the_files_and_in_all_that_was_said(tmp_path
         assert "Nothing in the memory contains" in await reads(bot, "/memory search bicycles")
 
 
-async def test_what_was_said_before_a_restart_is_found(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("The code is 4711.")
-    async with run_bot(tmp_path, echo) as bot:
-        assert "**t1** user" in await reads(bot, "/memory search 4711")
-
-
-async def test_nobody_reads_another_audiences_memory(tmp_path: Path) -> None:
-    other = ConversationKey("pipe/other", "pipe-other")
-    write(tmp_path, "A secret in Lisbon.", key=other)
-    async with run_bot(tmp_path, echo, UTC_TIMES) as bot:
-        await bot.says("My secret is Lisbon.", chat="other")
-        assert "Nothing in the memory" in await reads(bot, "/memory search lisbon secret")
-        assert "Nothing was written" in await reads(bot, "/memory")
-        assert "0 daily files" in await reads(bot, "/memory status")
-        assert "A secret" in await reads(bot, "/memory", "other")
-
-
 async def test_many_hits_are_counted_and_the_best_are_shown(tmp_path: Path) -> None:
     async with run_bot(tmp_path, lambda _: Say("Hm."), UTC_TIMES) as bot:
         for number in range(14):
@@ -137,15 +121,3 @@ async def test_status_says_how_much_there_is_and_how_long_it_is_kept(tmp_path: P
         assert "30 days" in text
         await bot.says("/config session_retention_days 0")
         assert "never deleted" in await reads(bot, "/memory status")
-
-
-@pytest.mark.parametrize("line", ["/memory foo", "/memory 2026-02-30", "/memory tomorrow"])
-async def test_what_is_no_day_gets_a_sentence(tmp_path: Path, line: str) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        text = await reads(bot, line)
-    assert "it takes a day like 20" in text
-
-
-async def test_search_wants_words(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        assert "needs words" in await reads(bot, "/memory search  ")

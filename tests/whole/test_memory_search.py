@@ -12,6 +12,7 @@ from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
 from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 pytestmark = pytest.mark.databases
@@ -43,14 +44,10 @@ async def test_the_model_finds_what_left_its_context(tmp_path: Path) -> None:
     assert found.splitlines()[1:3] == ["[user t1] My sister lives in Lisbon.", "[assistant t1] Hm."]
 
 
-async def test_it_finds_nothing_that_was_cleared_or_forgotten_or_is_another_chats(
-    tmp_path: Path,
-) -> None:
+async def test_it_finds_nothing_cleared_or_forgotten_or_of_another_chat(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("The cleared code is 4711.")
-        await bot.says("/context clear")
-        await bot.says("The forgotten code is 4712.")
-        await bot.says("/forget t2 yes")
+        await say_all(bot, "The cleared code is 4711.", "/context clear")
+        await say_all(bot, "The forgotten code is 4712.", "/forget t2 yes")
         await bot.says("The strange code is 4713.", chat="other")
         assert await finds(bot, "code") == "Nothing was found; other words may find it."
         await bot.says("/context undo")
@@ -61,19 +58,7 @@ async def test_it_finds_nothing_that_was_cleared_or_forgotten_or_is_another_chat
     assert "4713" not in cleared
 
 
-async def test_what_was_written_to_memory_before_a_clear_is_still_found(tmp_path: Path) -> None:
-    at = datetime.now(UTC) - timedelta(days=3)
-    here = ConversationKey("pipe/main", "pipe-main")
-    daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("/context clear")
-        found = await finds(bot, "Lisbon")
-    assert found == f"[daily memory, {at:%Y-%m-%d} {at:%H:%M} t1 to t3]\nAnn moved to Lisbon."
-
-
-async def test_a_long_message_is_shown_where_it_matches_and_the_whole_is_short(
-    tmp_path: Path,
-) -> None:
+async def test_a_long_message_is_shown_where_it_matches_and_short(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
         for number in range(8):
             await bot.says(f"{'filler ' * 900}walrus {number} {'filler ' * 900}")
@@ -89,6 +74,7 @@ async def test_the_model_and_the_person_find_a_day_by_its_date(tmp_path: Path) -
     daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
     daily.append(tmp_path / "data", Section(here, today, "t4 to t5", "Bob stayed in Porto.", 2))
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("/context clear")  # which leaves what was written to memory
         found = await finds(bot, f"What happened on {at.day} {at:%B} {at.year}?")
         told = (await bot.says(f"/memory search {at:%d.%m.%Y}")).text
     assert found.startswith(f"[daily memory, {at:%Y-%m-%d}")
@@ -98,48 +84,30 @@ async def test_the_model_and_the_person_find_a_day_by_its_date(tmp_path: Path) -
 
 async def test_messages_beside_hits_are_shown_once(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("I like tea.")
-        await bot.says("I like green tea.")
+        await say_all(bot, "I like tea.", "I like green tea.")
         found = await finds(bot, "green tea")
+        await bot.says("I moved to Lisbon.", "other")
+        reply = await bot.says("/memory search lisbon", "other")
     assert found.count("I like green tea.") == 1
     assert found.count("I like tea.") == 1
     assert found.count("---") == 2, "what follows one another is in one block"
+    assert "I moved to **Lisbon**.\n  after assistant: Hm." in reply.text, "a person sees it, too"
+    assert reply.data is not None
+    (hit,) = reply.data["said"]
+    assert (hit["before"], hit["after"]) == ("", "assistant: Hm.")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+async def test_what_can_not_be_looked_for_gets_a_sentence(tmp_path: Path) -> None:
+    given: list[tuple[dict[str, object], str]] = [
         ({}, "query"),
         ({"query": "tea", "limit": 0}, "limit"),
         ({"query": "tea", "limit": "many"}, "limit"),
         ({"query": "t" * 2_000}, "query"),
         ({"query": ""}, "Nothing was found"),
-    ],
-)
-async def test_what_can_not_be_looked_for_gets_a_sentence(
-    tmp_path: Path, arguments: dict[str, object], told: str
-) -> None:
-    call = Call("memory_search", json.dumps(arguments), "s")
-    async with run_bot(tmp_path, [Say(calls=(call,)), Say("I see.")], SETTINGS) as bot:
+    ]
+    calls = [Call("memory_search", json.dumps(one), f"s{n}") for n, (one, _) in enumerate(given)]
+    async with run_bot(tmp_path, [Say(calls=tuple(calls)), Say("I see.")], SETTINGS) as bot:
         assert (await bot.says("Look.")).text == "I see."
-        assert told in bot.sent_to_model()[-1]["content"]
-
-
-async def test_it_is_offered_once_and_with_the_same_bytes(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("Hi")
-        await bot.says("Find tea")
-        offered = [json.dumps(request.body["tools"]) for request in bot.server.requests]
-    assert len(set(offered)) == 1
-    assert offered[0].count('"memory_search"') == 1
-
-
-async def test_a_person_sees_what_stands_beside_a_hit(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
-        await bot.says("I moved to Lisbon.")
-        await bot.says("It is warm.")
-        reply = await bot.says("/memory search lisbon")
-    assert "I moved to **Lisbon**.\n  after assistant: Hm." in reply.text
-    assert reply.data is not None
-    (hit,) = reply.data["said"]
-    assert (hit["before"], hit["after"]) == ("", "assistant: Hm.")
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
+        for (_, told), result in zip(given, results, strict=True):
+            assert told in result

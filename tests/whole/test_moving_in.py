@@ -52,22 +52,28 @@ class Bringing:
         self.config = folder / "config.json"
         self.config.write_text('{"model": "gpt-4o-mini"}')
 
-    async def brings(self, *arguments: object, code: int = 0) -> str:
-        """What `main.py import` says."""
-        places = ["--config", str(self.config), "--data", str(self.folder / "data")]
-        line = [*places, "import", *map(str, arguments)]
-        found = await asyncio.to_thread(main, line)
+    async def runs(self, *line: object, code: int = 0, data: str = "data") -> tuple[str, str]:
+        """Run a command; return what it writes to standard output and standard error."""
+        places = ["--config", str(self.config), "--data", str(self.folder / data)]
+        self._capsys.readouterr()
+        found = await asyncio.to_thread(main, [*places, *map(str, line)])
         said = self._capsys.readouterr()
         assert found == code, said.out + said.err
-        return said.err if code else said.out
-
-    def said(self) -> tuple[str, str]:
-        """What was written to standard output and standard error since."""
-        said = self._capsys.readouterr()
         return said.out, said.err
 
-    def complaint(self) -> str:
-        return self.said()[1]
+    async def brings(self, *arguments: object, code: int = 0) -> str:
+        """Return what `main.py import` says."""
+        out, err = await self.runs("import", *arguments, code=code)
+        return err if code else out
+
+    def place(self, name: str) -> Path:
+        """Make a folder for what another program kept."""
+        (self.folder / name).mkdir()
+        return self.folder / name
+
+    def export(self, *conversations: dict[str, Any], name: str = "export.zip") -> Path:
+        """Write an export of ChatGPT; LISBON, unless others are given."""
+        return write_gpt_zip(self.folder / name, [*(conversations or (LISBON,))], {})
 
 
 @pytest.fixture
@@ -119,7 +125,7 @@ def searching(request: Received) -> Say:
 
 
 async def test_chatgpts_export_is_talked_to_afterwards(command: Bringing) -> None:
-    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    export = command.export()
     told = await command.brings("chatgpt", export)
     assert "1 conversation, into web: 2 turns, 6 messages, 2023-11-14" in told
     async with Opened(command, searching) as page:
@@ -146,7 +152,7 @@ async def test_chatgpts_export_is_talked_to_afterwards(command: Bringing) -> Non
 
 async def test_twice_gives_nothing_twice_and_later_what_is_new(command: Bringing) -> None:
     one, two = LISBON, gpt_conversation("c2", "Goats", [gpt_message("user", "Heidi?")])
-    export = write_gpt_zip(command.folder / "one.zip", [one, two], {})
+    export = command.export(one, two, name="one.zip")
     await command.brings("chatgpt", export)
     assert "no conversation" not in (again := await command.brings("chatgpt", export))
     assert "here already, unchanged: 2 conversations" in again
@@ -159,7 +165,7 @@ async def test_twice_gives_nothing_twice_and_later_what_is_new(command: Bringing
             gpt_message("assistant", "Yes."),
         ],
     )
-    later = write_gpt_zip(command.folder / "later.zip", [more, two], {})
+    later = command.export(more, two, name="later.zip")
     told = await command.brings("chatgpt", later)
     assert "1 conversation that had grown, into web: 1 turn, 2 messages" in told
     async with Opened(command) as page:
@@ -174,16 +180,18 @@ async def test_twice_gives_nothing_twice_and_later_what_is_new(command: Bringing
 
 
 async def test_what_went_on_here_stays_as_it_is(command: Bringing) -> None:
-    export = write_gpt_zip(command.folder / "one.zip", [LISBON], {})
+    export = command.export()
     await command.brings("chatgpt", export)
     async with Opened(command, [Say("Here.")]) as page:
+        idle = await page.app.conversations.idle_since(1_750_000_000)
+        assert idle == [], "what was said long ago is not deleted in the first night"
         chat = (await page.chats())["Trip to Lisbon"]
         await page.says("I go on here.", chat=chat)
     assert "here already, unchanged: 1" in await command.brings("chatgpt", export)
 
 
 async def test_a_rehearsal_writes_nothing(command: Bringing) -> None:
-    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    export = command.export()
     told = await command.brings("chatgpt", export, "--dry-run")
     assert "Would import from ChatGPT" in told
     assert "Nothing was written" in told
@@ -192,14 +200,13 @@ async def test_a_rehearsal_writes_nothing(command: Bringing) -> None:
     more = gpt_conversation(
         "c9", "More", [gpt_message("user", "More"), gpt_message("assistant", "M")]
     )
-    other = write_gpt_zip(command.folder / "other.zip", [LISBON, more], {})
+    other = command.export(LISBON, more, name="other.zip")
     assert "1 conversation, into web" in await command.brings("chatgpt", other, "--dry-run")
     assert "1 conversation, into web" in await command.brings("chatgpt", other)
 
 
 async def test_memory_waits_for_a_persons_word(command: Bringing) -> None:
-    workspace = command.folder / "cow"
-    workspace.mkdir()
+    workspace = command.place("cow")
     write_cow_workspace(workspace, {})
     told = await command.brings("cowagent", workspace)
     assert "2 lines of memory" in told
@@ -221,8 +228,7 @@ async def test_memory_waits_for_a_persons_word(command: Bringing) -> None:
 
 
 async def test_ones_own_memory_holds_at_once(command: Bringing) -> None:
-    workspace = command.folder / "cow"
-    workspace.mkdir()
+    workspace = command.place("cow")
     write_cow_workspace(workspace, {})
     await command.brings("cowagent", workspace, "--mine")
     async with Opened(command) as page:
@@ -233,8 +239,7 @@ async def test_ones_own_memory_holds_at_once(command: Bringing) -> None:
 
 
 async def test_cowagents_sessions_are_talked_to_afterwards(command: Bringing) -> None:
-    workspace = command.folder / "cow"
-    workspace.mkdir()
+    workspace = command.place("cow")
     call = {"type": "tool_use", "id": "t1", "name": "web_search", "input": {"q": "casa"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "Casa Amarela is a hotel"}
     blocks: list[tuple[str, Any]] = [
@@ -264,8 +269,7 @@ async def test_cowagents_sessions_are_talked_to_afterwards(command: Bringing) ->
 
 
 async def test_open_webuis_database_is_talked_to_afterwards(command: Bringing) -> None:
-    folder = command.folder / "webui"
-    folder.mkdir()
+    folder = command.place("webui")
     thoughts = (
         '<details type="reasoning" done="true">\n<summary>Thought</summary>\n&gt; mhm\n</details>\n'
     )
@@ -304,18 +308,18 @@ async def test_open_webuis_database_is_talked_to_afterwards(command: Bringing) -
 async def test_open_webuis_export_comes_in_as_its_database(command: Bringing) -> None:
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
     chat = webui_chat("w1", "Hotel", said)
-    export = command.folder / "chat-export-1.json"
-    export.write_text(json.dumps([chat]))
-    assert "1 conversation, into web" in await command.brings("open-webui", export)
-    folder = command.folder / "webui"
-    folder.mkdir()
+    exports, folder = command.place("exports"), command.place("webui")
+    (exports / "chat-export-1.json").write_text(json.dumps([chat]))
+    (exports / "user.json").write_text('{"id": "ann"}')
+    told = await command.brings("open-webui", exports)
+    assert "1 conversation, into web" in told
+    assert "can't be read" not in told, "other files beside an export are no chats"
     write_webui_database(folder, [chat])
     assert "unchanged: 1 conversation\n" in await command.brings("open-webui", folder / "webui.db")
 
 
 async def test_nobody_gets_anothers_chats(command: Bringing) -> None:
-    folder = command.folder / "webui"
-    folder.mkdir()
+    folder = command.place("webui")
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
     chats = [webui_chat("w1", "Ann's", said), webui_chat("w2", "Bob's", said, user_id="u-bob")]
     users = [("u-ann", "Ann", "ann@example.org"), ("u-bob", "Bob", "bob@example.org")]
@@ -359,7 +363,7 @@ def facts_in(report: str) -> list[str]:
 
 async def test_a_picture_beyond_the_quota_is_lacking_in_a_rehearsal_too(command: Bringing) -> None:
     command.config.write_text('{"model": "gpt-4o-mini", "tools": {"files_quota": 1}}')
-    export = write_gpt_zip(command.folder / "one.zip", [LISBON], {})
+    export = command.export(name="one.zip")
     await command.brings("chatgpt", export)
     pointers = [
         {"content_type": "image_asset_pointer", "asset_pointer": f"sediment://file_Ab{n}"}
@@ -378,7 +382,7 @@ async def test_a_picture_beyond_the_quota_is_lacking_in_a_rehearsal_too(command:
 
 
 async def test_what_is_another_programs_is_said(command: Bringing) -> None:
-    gpt = write_gpt_zip(command.folder / "my export.zip", [LISBON], {})
+    gpt = command.export(name="my export.zip")
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
     chats = command.folder / "chat-export.json"
     chats.write_text(json.dumps([webui_chat("w1", "Hotel", said)]))
@@ -389,9 +393,7 @@ async def test_what_is_another_programs_is_said(command: Bringing) -> None:
     write_webui_database(database, [webui_chat("w1", "Hotel", said)])
     write_cow_workspace(workspace, {"s": [("user", "Hi"), ("assistant", "Ho")]})
     await command.brings("open-webui", chats)
-    places = ["--config", str(command.config), "--data", str(command.folder / "data")]
-    assert await asyncio.to_thread(main, [*places, "export", str(moved)]) == 0
-    command.said()
+    await command.runs("export", moved)
     for path, right, looks in (
         (gpt, "chatgpt", "a ChatGPT export"),
         (chats, "open-webui", "chats of Open WebUI"),
@@ -400,36 +402,24 @@ async def test_what_is_another_programs_is_said(command: Bringing) -> None:
         (moved, "parley", "an export of Parley"),
     ):
         for wrong in {"chatgpt", "open-webui", "cowagent", "parley"} - {right}:
-            for options in ((), ("--dry-run",)):
-                told = await command.brings(wrong, path, *options, code=1)
-                assert f"This looks like {looks}; try: python main.py " in told, (wrong, path)
-                assert told.endswith(f" import {right} {shlex.quote(str(path))}\n")
+            options = ["--dry-run"] if right == "chatgpt" else []
+            told = await command.brings(wrong, path, *options, code=1)
+            assert f"This looks like {looks}; try: python main.py " in told, (wrong, path)
+            assert told.endswith(f" import {right} {shlex.quote(str(path))}\n")
 
 
 async def test_what_nobody_can_read_is_no_success(command: Bringing) -> None:
+    path = command.folder / "some.json"
     for content in ("[]", "{}", "[1, 2]", '[{"mapping": {}}]', '{"a": "b"}'):
-        path = command.folder / "some.json"
         path.write_text(content)
-        for kind in ("chatgpt", "open-webui"):
-            for options in ((), ("--dry-run",)):
-                told = await command.brings(kind, path, *options, code=1)
-                assert f"Nothing in {path} can be imported" in told
-                assert "looks like" not in told
-
-
-async def test_other_files_beside_an_export_are_no_chats(command: Bringing) -> None:
-    folder = command.folder / "webui"
-    folder.mkdir()
-    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
-    (folder / "chat-export.json").write_text(json.dumps([webui_chat("w1", "Hotel", said)]))
-    (folder / "user.json").write_text('{"id": "ann"}')
-    told = await command.brings("open-webui", folder)
-    assert "1 conversation, into web" in told
-    assert "can't be read" not in told
+        for kind, *options in (["chatgpt"], ["open-webui", "--dry-run"]):
+            told = await command.brings(kind, path, *options, code=1)
+            assert f"Nothing in {path} can be imported" in told
+            assert "looks like" not in told
 
 
 async def test_user_is_for_open_webuis_database_alone(command: Bringing) -> None:
-    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    export = command.export()
     told = await command.brings("chatgpt", export, "--user", "ann", code=1)
     assert "--user is for open-webui alone" in told
     chats = command.folder / "chat-export.json"
@@ -466,7 +456,7 @@ async def test_what_is_proposed_says_whose_it_is(command: Bringing) -> None:
 
 
 async def test_the_page_and_the_terminal_alone_take_conversations(command: Bringing) -> None:
-    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    export = command.export()
     refused = await command.brings("chatgpt", export, "--to", "telegram/42", code=1)
     assert "--to web" in refused
     for place in ("web/..", "web/a b", "web/ann/x", "terminal/ann"):
@@ -477,19 +467,11 @@ async def test_the_page_and_the_terminal_alone_take_conversations(command: Bring
     assert missing.startswith("There is nothing at ")
 
 
-async def test_what_was_said_long_ago_is_not_deleted_in_the_first_night(command: Bringing) -> None:
-    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
-    await command.brings("chatgpt", export)
-    async with Opened(command) as page:
-        idle = await page.app.conversations.idle_since(1_750_000_000)
-    assert idle == []
-
-
 async def test_a_long_conversation_is_cut_and_found_again(command: Bringing) -> None:
     said = [gpt_message("user", "My hotel is Casa Amarela."), gpt_message("assistant", "Nice.")]
     for number in range(60):
         said += [gpt_message("user", f"Thing {number}"), gpt_message("assistant", f"Yes {number}.")]
-    export = write_gpt_zip(command.folder / "long.zip", [gpt_conversation("c", "Long", said)], {})
+    export = command.export(gpt_conversation("c", "Long", said), name="long.zip")
     await command.brings("chatgpt", export)
 
     def model(request: Received) -> Say:
@@ -529,12 +511,14 @@ async def test_a_chats_own_system_prompt_comes_with_the_settings(command: Bringi
     assert after.startswith("Answer in rhymes.")
 
 
-async def test_an_import_that_broke_off_is_taken_up_again(command: Bringing) -> None:
+async def test_an_import_that_broke_off_is_told_of_and_taken_up_again(command: Bringing) -> None:
     said = [gpt_message("user", "Hello there"), gpt_message("assistant", "Hello.")]
     whole = json.dumps([gpt_conversation(f"c{n}", f"Chat {n}", said) for n in range(5)])
     export = command.folder / "conversations.json"
     export.write_text(whole[: whole.index('"Chat 3"')])
-    assert "is cut short" in await command.brings("chatgpt", export, code=1)
+    out, err = await command.runs("import", "chatgpt", export, code=1)
+    assert "3 conversations, into web" in out
+    assert "is cut short" in err
     export.write_text(whole)
     told = await command.brings("chatgpt", export)
     assert "2 conversations, into web" in told
@@ -546,23 +530,18 @@ async def test_on_a_server_it_comes_in_and_goes_out_as_well(
 ) -> None:
     command.config.write_text(json.dumps({"database": "{{secret.DATABASE_URL}}"}))
     (command.folder / ".env").write_text(f"DATABASE_URL={postgresql}\n")
-    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    export, out = command.export(), command.folder / "out"
     assert "1 conversation, into web" in await command.brings("chatgpt", export)
     assert "unchanged: 1 conversation" in await command.brings("chatgpt", export)
-    out = command.folder / "out"
-    places = ["--config", str(command.config), "--data", str(command.folder / "data")]
-    assert await asyncio.to_thread(main, [*places, "export", str(out)]) == 0
+    await command.runs("export", out)
     (readable,) = out.rglob("conversation.md")
     assert "My hotel is Casa Amarela." in readable.read_text()
     command.config.write_text("{}")
-    elsewhere = ["--config", str(command.config), "--data", str(command.folder / "other")]
-    line = [*elsewhere, "import", "parley", str(out), "--mine"]
-    assert await asyncio.to_thread(main, line) == 0
+    await command.runs("import", "parley", out, "--mine", data="other")
 
 
 async def test_what_is_told_of_an_export_does_nothing_to_the_terminal(command: Bringing) -> None:
-    workspace = command.folder / "cow"
-    workspace.mkdir()
+    workspace = command.place("cow")
     loud = "\x1b[2J\x07" + "very " * 1_000
     write_cow_workspace(workspace, {}, {"agent_max_steps": loud, "model": loud})
     for options in ((), ("--with-settings",)):
@@ -577,7 +556,7 @@ async def test_data_of_an_older_version_stays_so_in_a_rehearsal(command: Bringin
     restore(release, command.folder / "data", lambda contents: True)
     database = command.folder / "data" / "parley.db"
     before = database.read_bytes()
-    export = write_gpt_zip(command.folder / "export.zip", [LISBON], {})
+    export = command.export()
     told = await command.brings("chatgpt", export, "--dry-run", code=1)
     assert " upgrade`" in told
     assert database.read_bytes() == before
@@ -585,31 +564,15 @@ async def test_data_of_an_older_version_stays_so_in_a_rehearsal(command: Bringin
 
 async def test_a_path_that_cannot_be_ends_in_a_sentence(command: Bringing) -> None:
     assert "write the whole path" in await command.brings("chatgpt", "~nobody-here/x", code=1)
-    data = command.folder / ("x" * 300)
     for arguments in (["export", "out"], ["backup", "b.tar.gz"], ["doctor"], ["upgrade"]):
-        line = ["--config", str(command.config), "--data", str(data), *arguments]
-        assert await asyncio.to_thread(main, line) == 1
-        assert "File name too long" in command.complaint()
+        _, err = await command.runs(*arguments, code=1, data="x" * 300)
+        assert "File name too long" in err
 
 
 async def test_what_came_is_told_also_where_personas_can_not_be_written(command: Bringing) -> None:
     command.config = command.folder / "config.yaml"
     command.config.write_text("model: gpt-4o-mini  # a comment")
-    (command.folder / "cow").mkdir()
-    workspace = write_cow_workspace(command.folder / "cow", {"s": [("user", "Hi")]})
-    line = ["--config", str(command.config), "--data", str(command.folder / "data"), "import"]
-    line += ["cowagent", str(workspace), "--with-settings"]
-    assert await asyncio.to_thread(main, line) == 1
-    out, err = command.said()
+    workspace = write_cow_workspace(command.place("cow"), {"s": [("user", "Hi")]})
+    out, err = await command.runs("import", "cowagent", workspace, "--with-settings", code=1)
     assert "1 conversation, into web" in out
     assert "is YAML" in err
-
-
-async def test_what_came_of_half_an_export_is_told(command: Bringing) -> None:
-    export = command.folder / "conversations.json"
-    export.write_text(json.dumps([LISBON, LISBON])[:-40])
-    line = ["--config", str(command.config), "--data", str(command.folder / "data"), "import"]
-    assert await asyncio.to_thread(main, [*line, "chatgpt", str(export)]) == 1
-    out, err = command.said()
-    assert "1 conversation, into web" in out
-    assert "is cut short" in err

@@ -60,24 +60,21 @@ async def test_a_cheaper_model_answers_once_a_limit_is_nearly_reached_and_that_i
         assert "in the place of gpt-4" in shown
 
 
-async def test_when_the_month_ends_the_usual_model_is_back(tmp_path: Path) -> None:
+async def test_when_the_limit_is_raised_or_the_month_ends_the_usual_model_is_back(
+    tmp_path: Path,
+) -> None:
     now = datetime.now(UTC)
     async with run_bot(tmp_path, echo, SOFT) as bot:
-        await spend_most(bot)
-        await bot.says("Two")
-        assert last_asked(bot) == CHEAP
-        bot.app.spending._clock = lambda: (now + timedelta(days=32)).timestamp()
-        await bot.says("Three")
-        assert last_asked(bot) == DEAR
-
-
-async def test_a_raised_or_a_lifted_limit_brings_the_usual_model_back(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, SOFT) as bot:
-        await spend_most(bot)
-        await bot.says("Two")
-        await bot.says("/config spend_limit_chat 100")
-        await bot.says("Three")
-        assert last_asked(bot) == DEAR
+        for is_raised in (True, False):
+            await spend_most(bot)
+            await bot.says("Two")
+            assert last_asked(bot) == CHEAP
+            if is_raised:
+                await bot.says("/config spend_limit_chat 100")
+            else:
+                bot.app.spending._clock = lambda: (now + timedelta(days=32)).timestamp()
+            await bot.says("Three")
+            assert last_asked(bot) == DEAR
 
 
 async def test_a_restart_does_not_say_it_again(tmp_path: Path) -> None:
@@ -179,32 +176,22 @@ async def test_the_embedded_model_answers_for_free_where_that_is_named(tmp_path:
         assert bot.app.spending.refusal(HERE) == ""
 
 
-@pytest.mark.parametrize(
-    ("cost", "limit", "is_near"), [(7.9, 10, False), (8, 10, True), (12, 10, True), (5, 0, False)]
-)
-def test_a_limit_is_nearly_reached_from_the_share_on_that_is_set(
-    cost: float, limit: float, is_near: bool
-) -> None:
-    account = Account("pipe/main", Bill(cost=cost), limit)
-    assert (find_nearly_spent([account], 80) is not None) is is_near
-    assert find_nearly_spent([Account("x", Bill(cost=cost), limit, is_lifted=True)], 80) is None
+def test_a_limit_is_nearly_reached_from_the_share_on_that_is_set() -> None:
+    for cost, limit, is_near in ((7.9, 10, False), (8, 10, True), (12, 10, True), (5, 0, False)):
+        account = Account("pipe/main", Bill(cost=cost), limit)
+        assert (find_nearly_spent([account], 80) is not None) is is_near
+        assert find_nearly_spent([Account("x", Bill(cost=cost), limit, is_lifted=True)], 80) is None
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "cheaper"),
-    [
-        ("gpt-4o-mini", "gpt-4", True),
-        ("gpt-4", "gpt-4o-mini", False),
-        ("gpt-4", "gpt-4", False),
-        ("nobody-knows-me", "gpt-4", True),
-        ("gpt-4", "nobody-knows-me", True),
-    ],
-)
-def test_a_model_is_cheaper_as_far_as_is_known(one: str, other: str, cheaper: bool) -> None:
-    assert is_cheaper(OpenAIModel(Endpoint(one)), OpenAIModel(Endpoint(other))) is cheaper
+def test_a_model_is_cheaper_as_far_as_is_known_and_nothing_than_what_is_free() -> None:
+    def cheaper(one: str, other: str) -> bool:
+        return is_cheaper(OpenAIModel(Endpoint(one)), OpenAIModel(Endpoint(other)))
 
-
-def test_nothing_is_cheaper_than_what_is_free() -> None:
+    assert cheaper("gpt-4o-mini", "gpt-4")
+    assert not cheaper("gpt-4", "gpt-4o-mini")
+    assert not cheaper("gpt-4", "gpt-4")
+    assert cheaper("nobody-knows-me", "gpt-4")
+    assert cheaper("gpt-4", "nobody-knows-me")
     free, paid = OpenAIModel(Endpoint("a", is_free=True)), OpenAIModel(Endpoint(CHEAP))
     assert is_cheaper(free, paid)
     assert not is_cheaper(paid, free)

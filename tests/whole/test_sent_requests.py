@@ -21,6 +21,7 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
 pytestmark = pytest.mark.databases
@@ -179,8 +180,7 @@ def look(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("look")
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("strategy", "seed"), [("trim", 1), ("slim", 0), ("structured", 1)])
 async def test_each_request_is_made_again_byte_for_byte_as_it_was_sent(
     tmp_path: Path, strategy: str, seed: int
 ) -> None:
@@ -194,7 +194,7 @@ async def test_each_request_is_made_again_byte_for_byte_as_it_was_sent(
     for life in range(2):  # the second one begins with a restart
         async with run_bot(tmp_path, model, settings) as bot:
             bot.count = 1_000 * life  # the ids of messages
-            await talk(bot, chance, 12)
+            await talk(bot, chance, 7)
             again = await rebuilt(bot, tmp_path)
     raws = {hashlib.sha256(one.raw).hexdigest(): one.raw for one in model.own}
     assert Counter(one.sent.digest for one in again) == Counter(
@@ -208,12 +208,19 @@ async def test_each_request_is_made_again_byte_for_byte_as_it_was_sent(
     assert any(b".png" in one for one in shown)
 
 
-async def test_a_person_sees_what_was_sent_with_its_tokens_and_what_the_provider_reported(
-    tmp_path: Path,
-) -> None:
+async def test_a_person_sees_what_was_sent_with_its_tokens(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hi."), Say("Yes.")]) as bot:
-        await bot.says("Hello")
-        await bot.says("Really?")
+        nothing = await bot.says("/context requests")
+        assert "No request of this conversation is kept yet" in nothing.text
+        await say_all(bot, "Hello", "Really?")
+        told = await bot.says("/context requests")
+        assert "| r2" in told.text
+        assert told.data
+        assert [(one["id"], one["turn"]) for one in told.data["requests"]] == [
+            ("r1", "t1"),
+            ("r2", "t2"),
+        ]
+        assert [action.command for action in told.actions] == ["/context diff r1 r2"]
         shown = await bot.says("/context request")
         whole = await bot.says("/context request r1 json")
         newest = await bot.says("/context request json")
@@ -239,16 +246,12 @@ async def test_a_person_sees_what_was_sent_with_its_tokens_and_what_the_provider
     ]
 
 
-async def test_the_comparison_says_what_is_new_and_where_the_beginning_broke(
-    tmp_path: Path,
-) -> None:
+async def test_the_comparison_says_what_is_new_and_what_broke(tmp_path: Path) -> None:
     script = [Say("One. " * 200), Say("Two. " * 200), Say("They counted."), Say("Three.")]
     async with run_bot(tmp_path, script) as bot:
-        await bot.says("Count")
-        await bot.says("On")
+        await say_all(bot, "Count", "On")
         longer = await bot.says("/context diff")
-        await bot.says("/context compact")
-        await bot.says("And on")
+        await say_all(bot, "/context compact", "And on")
         cut = await bot.says("/context diff r2 r3")
     assert longer.data is not None
     assert longer.data["place"] == ""
@@ -311,13 +314,11 @@ async def test_only_the_newest_requests_are_kept_and_none_where_that_is_set(tmp_
     settings = {"context": {"keep_requests": 3}}
     async with run_bot(tmp_path, lambda request: Say("Yes."), settings) as bot:
         for number in range(9):
-            await bot.says(f"/config system_prompt Number {number}.")
-            await bot.says(f"Question {number}")
+            await say_all(bot, f"/config system_prompt Number {number}.", f"Question {number}")
         requests, prefixes = await everything_kept(bot)
         assert 3 <= len(requests) == len(prefixes) < 3 + 4
         assert "r7 to r9 are" in (await bot.says("/context request r1")).text
-        await bot.says("/config context.keep_requests 0 --here")
-        await bot.says("Not noted")
+        await say_all(bot, "/config context.keep_requests 0 --here", "Not noted")
         assert await everything_kept(bot) == ([], [])
         assert "context.keep_requests` is 0" in (await bot.says("/context request")).text
 
@@ -338,9 +339,7 @@ system_prompt: "The password is {{secret.DOOR_PASSWORD}}."
     assert "***" in str(shown.data)
 
 
-async def test_a_request_that_was_refused_and_one_without_an_answer_are_kept_too(
-    tmp_path: Path,
-) -> None:
+async def test_refused_and_unanswered_requests_are_kept_too(tmp_path: Path) -> None:
     over = {
         "message": "This model's maximum context length is 9000 tokens. However, your messages "
         "resulted in 9100 tokens.",
@@ -407,19 +406,3 @@ async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: 
     shown = re.sub(r" And so on.*", "", found.text.partition("```diff\n")[2].partition("```")[0])
     sizes = re.compile(r"[\d.]+k? (tokens|of)|\d+ →")
     assert sizes.sub("", shown) == sizes.sub("", example("context.md", "diff"))
-
-
-async def test_all_requests_that_are_kept_are_listed(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("One."), Say("Two.")]) as bot:
-        assert (
-            "No request of this conversation is kept yet"
-            in (await bot.says("/context requests")).text
-        )
-        await bot.says("one")
-        await bot.says("two")
-        told = await bot.says("/context requests")
-        assert "| r2" in told.text
-        assert told.data
-        assert [one["id"] for one in told.data["requests"]] == ["r1", "r2"]
-        assert told.data["requests"][1]["turn"] == "t2"
-        assert [action.command for action in told.actions] == ["/context diff r1 r2"]

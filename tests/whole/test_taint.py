@@ -87,16 +87,6 @@ def remembered(folder: Path) -> str:
 LOOK = "call look {}"
 
 
-async def test_what_was_repeated_is_kept_out_when_its_source_was_dropped(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, repeats, SETTINGS) as bot:
-        for said in (LOOK, "Hello", "/context drop t1", "Hello", "Hello", "/context compact"):
-            await bot.says(said)
-        await bot.app.conversations.settle()
-        waiting = (await bot.says("/memory pending")).text
-    assert "word_" not in remembered(tmp_path)
-    assert "word_" in waiting
-
-
 async def test_an_answer_under_way_is_tainted_by_what_was_dropped_meanwhile(tmp_path: Path) -> None:
     def slow(request: Received) -> Answer:
         answer = repeats(request)
@@ -202,12 +192,10 @@ STEPS = (
 )
 
 
-@settings(max_examples=10)
+@settings(max_examples=2)
 @example([LOOK, "Hello", "/context drop t1", "Hello", "Hello", "/context compact"])
 @given(st.lists(st.sampled_from(STEPS), min_size=6, max_size=24))
-def test_nothing_that_was_made_of_it_is_remembered_unless_an_owner_says_so(
-    steps: list[str],
-) -> None:
+def test_nothing_made_of_it_is_remembered_unless_an_owner_says_so(steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         furnish(Path(folder))
         asyncio.run(_lived(Path(folder), steps))

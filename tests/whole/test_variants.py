@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from channels.message import Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.test_attachments import PHOTO, REPORT
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import data
@@ -34,21 +33,17 @@ async def test_a_question_is_asked_again_in_a_branch_that_begins_before_it(tmp_p
         assert told.text.startswith("t2 is asked again, in branch 2: “two”. /branches 1 goes back")
         assert answer == "re: two"
         assert asked(bot) == ["one", "two"]
-        await bot.says("/branches 1")
-        await bot.says("four")
+        await say_all(bot, "/branches 1", "four")
         assert asked(bot) == ["one", "two", "three", "four"]
 
 
-async def test_the_first_question_is_asked_in_other_words_and_nothing_is_shared(
-    tmp_path: Path,
-) -> None:
+async def test_the_first_question_is_asked_in_other_words(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("one")
         told, answer = await again(bot, "/edit t1 Something\nelse")
         assert told.text.startswith("In the place of t1 is asked now, in branch 2")
         assert answer == "re: Something\nelse"
-        await bot.says("/undo")
-        await bot.says("two")
+        await say_all(bot, "/undo", "two")
         assert asked(bot) == ["two"]
         listed = (await bot.says("/branches")).data
         assert listed
@@ -66,17 +61,6 @@ async def test_without_a_text_edit_asks_for_it(tmp_path: Path) -> None:
         assert (await bot.says("/branches")).data
 
 
-async def test_another_model_answers_in_the_branch_alone(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("one")
-        told, _ = await again(bot, "/regenerate t1 gpt-4o")
-        assert "gpt-4o answers here from now on" in told.text
-        assert bot.server.requests[-1].body["model"] == "gpt-4o"
-        await bot.says("/branches 1")
-        await bot.says("two")
-        assert bot.server.requests[-1].body["model"] == "gpt-4o-mini"
-
-
 async def test_files_and_pictures_of_the_question_go_along(tmp_path: Path) -> None:
     async with run_bot(tmp_path, lambda _: Say("I see.")) as bot:
         await bot.says("Look!", files=(PHOTO, REPORT))
@@ -92,50 +76,20 @@ async def test_files_and_pictures_of_the_question_go_along(tmp_path: Path) -> No
 
 
 async def test_what_runs_is_stopped_if_it_is_asked_again(tmp_path: Path) -> None:
-    script: list[Answer] = [Say("One."), Hang("Half"), Say("Better.")]
+    call = Call("calculate", '{"expression": "1+1"}', "c1")
+    script: list[Answer] = [Say("One."), Say(calls=(call,)), Hang("Half"), Say("Better.")]
     async with run_bot(tmp_path, script) as bot:
         await bot.says("one")
         await bot.writes("two", id="two")
-        while len(bot.server.requests) < 2:
-            await bot.server_said_something()
+        for _ in range(3):
+            await bot.server.reached.acquire()
         told, answer = await again(bot, "/edit t2 Two, please")
         assert told.text.startswith("I stopped the running answer.")
+        assert "What `calculate` did there stays done, and may be done again." in told.text
         assert answer == "Better."
         assert asked(bot) == ["one", "Two, please"]
         stopped = (await bot.reply_to("two")).reply.text
         assert "Stopped, as you asked." in stopped
-
-
-async def test_what_tools_did_is_said_to_stay(tmp_path: Path) -> None:
-    call = Call("calculate", '{"expression": "1+1"}', "c1")
-    async with run_bot(tmp_path, [Say(calls=(call,)), Say("2"), Say("Two.")]) as bot:
-        await bot.says("one")
-        told, _ = await again(bot, "/regenerate")
-        assert "What `calculate` did there stays done, and may be done again." in told.text
-
-
-async def test_asking_over_and_over_makes_branches_side_by_side(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("one")
-        await bot.says("two")
-        for _ in range(3):
-            await again(bot, "/regenerate t2")
-        data = (await bot.says("/branches")).data
-        assert data
-        assert [(b["parent"], b["turn"]) for b in data["branches"][1:]] == [(1, "t1")] * 3
-
-
-async def test_what_was_dropped_in_a_branch_stays_dropped_where_it_is_asked_again(
-    tmp_path: Path,
-) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        for question in ("one", "two", "three"):
-            await bot.says(question)
-        await bot.says("/fork t2")
-        await bot.says("/context drop t1")
-        await bot.says("other")
-        await again(bot, "/regenerate t3")
-        assert asked(bot) == ["two", "other"]
 
 
 async def test_a_question_that_begins_with_a_slash_is_no_command(tmp_path: Path) -> None:
@@ -147,20 +101,15 @@ async def test_a_question_that_begins_with_a_slash_is_no_command(tmp_path: Path)
         assert answer == "re: /imagine a cat"
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("/regenerate", "There is nothing to take back"),
-        ("/regenerate t1", "There is no turn t1; nothing has been said yet."),
-        ("/edit t1 words", "There is no turn t1; nothing has been said yet."),
-        ("/regenerate two words", "“two words” is no model's name"),
-    ],
-)
-async def test_what_can_t_be_asked_again_makes_no_branch(
-    tmp_path: Path, line: str, told: str
-) -> None:
+async def test_what_can_t_be_asked_again_makes_no_branch(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        assert told in (await bot.says(line)).text
+        for line, told in {
+            "/regenerate": "There is nothing to take back",
+            "/regenerate t1": "There is no turn t1; nothing has been said yet.",
+            "/edit t1 words": "There is no turn t1; nothing has been said yet.",
+            "/regenerate two words": "“two words” is no model's name",
+        }.items():
+            assert told in (await bot.says(line)).text
         assert "no branches" in (await bot.says("/branches")).text
 
 
@@ -176,13 +125,12 @@ async def test_in_a_group_who_may_not_choose_models_makes_no_branch(tmp_path: Pa
         assert answer.endswith("else")
 
 
-async def test_each_turn_says_what_it_cost_and_who_answered_it_also_where_it_is_shared(
-    tmp_path: Path,
-) -> None:
+async def test_each_turn_says_what_it_cost_and_who_answered_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        await bot.says("one")
-        await bot.says("two")
-        await again(bot, "/regenerate t2 gpt-4o")
+        await say_all(bot, "one", "two")
+        told, _ = await again(bot, "/regenerate t2 gpt-4o")
+        assert "gpt-4o answers here from now on" in told.text
+        assert bot.server.requests[-1].body["model"] == "gpt-4o"
         turns = (await data(bot, "/context turns"))["turns"]
         assert [turn["models"] for turn in turns] == [["gpt-4o-mini"], ["gpt-4o"]]
         assert 0 < turns[0]["cost"] < turns[1]["cost"]
@@ -190,3 +138,8 @@ async def test_each_turn_says_what_it_cost_and_who_answered_it_also_where_it_is_
         await bot.says("/branches 1")
         turns = (await data(bot, "/context turns"))["turns"]
         assert [turn["models"] for turn in turns] == [["gpt-4o-mini"], ["gpt-4o-mini"]]
+        await again(bot, "/regenerate t2")
+        assert bot.server.requests[-1].body["model"] == "gpt-4o-mini", "elsewhere as before"
+        await again(bot, "/regenerate t2")
+        branches = (await data(bot, "/branches"))["branches"]
+        assert [(b["parent"], b["turn"]) for b in branches[1:]] == [(1, "t1")] * 3, "side by side"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import Received, Say
+from tests.whole.scenario import say_all
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import states
 from tests.whole.test_variants import again, echo
@@ -27,14 +28,11 @@ def summarising(request: Received) -> Say:
     return Say("Well." if is_turn else SUMMARY)
 
 
-@pytest.mark.parametrize("line", ["/regenerate", "/edit t3 three", "/regenerate t3 gpt-4o"])
-async def test_what_was_pinned_and_dropped_since_the_answer_holds_where_it_is_asked_again(
-    tmp_path: Path, line: str
-) -> None:
+@pytest.mark.parametrize("line", ["/regenerate t3 gpt-4o", "/edit t3 three"])
+async def test_what_was_pinned_and_dropped_since_holds(tmp_path: Path, line: str) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, "one", "two", "three")
-        await bot.says("/context pin t2")
-        await bot.says("/context drop t1")
+        await say_all(bot, "/context pin t2", "/context drop t1")
         await again(bot, line)
         assert asked(bot) == ["two", "three"]
         assert (await states(bot))["t1"] == "dropped"
@@ -44,9 +42,7 @@ async def test_what_was_pinned_and_dropped_since_the_answer_holds_where_it_is_as
         assert asked(bot) == ["two", "three", "four"]
 
 
-async def test_what_was_done_to_the_turn_that_is_asked_again_does_not_hold_for_its_successor(
-    tmp_path: Path,
-) -> None:
+async def test_what_was_done_to_the_turn_itself_does_not_hold(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, "one", "two", "three")
         await bot.says("/context drop t1-t3")
@@ -56,65 +52,51 @@ async def test_what_was_done_to_the_turn_that_is_asked_again_does_not_hold_for_i
         assert asked(bot) == ["three", "four"]
 
 
-async def test_a_cut_since_the_answer_holds_with_its_summary_and_is_undone_in_each_alone(
-    tmp_path: Path,
-) -> None:
+async def test_a_cut_since_holds_and_is_undone_in_each_alone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, summarising) as bot:
         await talk(bot, *LONG)
         assert "t1 to t2" in (await bot.says("/context compact t1-t2 trains")).text
         await again(bot, "/regenerate t3")
         assert SUMMARY in str(bot.sent_to_model())
         assert LONG[0] not in str(bot.sent_to_model())
-        await bot.says("/context undo")
-        await bot.says("four")
+        await say_all(bot, "/context undo", "four")
         assert asked(bot) == [*LONG, "four"]
-        await bot.says("/branches 1")
-        await bot.says("five")
+        await say_all(bot, "/branches 1", "five")
         assert SUMMARY in str(bot.sent_to_model())
         assert LONG[0] not in str(bot.sent_to_model())
 
 
-async def test_a_summary_that_tells_of_the_turn_that_is_asked_again_stays_where_it_was(
-    tmp_path: Path,
-) -> None:
+async def test_a_summary_that_tells_of_the_turn_stays_where_it_was(tmp_path: Path) -> None:
     async with run_bot(tmp_path, summarising) as bot:
         await talk(bot, *LONG)
         assert "t2 to t3" in (await bot.says("/context compact t2-t3 trains")).text
         await again(bot, "/regenerate t3")
         assert asked(bot) == LONG
         assert SUMMARY not in str(bot.sent_to_model())
-        await bot.says("/branches 1")
-        await bot.says("four")
+        await say_all(bot, "/branches 1", "four")
         assert SUMMARY in str(bot.sent_to_model())
 
 
 async def test_what_was_taken_back_since_the_answer_is_taken_back_there(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, "one", "two")
-        await bot.says("/context drop t1")
-        await bot.says("three")
-        await bot.says("/context undo")
+        await say_all(bot, "/context drop t1", "three", "/context undo")
         await again(bot, "/regenerate t3")
         assert asked(bot) == ["one", "two", "three"]
 
 
-async def test_what_was_cleared_since_the_answer_is_out_of_the_models_reach_there(
-    tmp_path: Path,
-) -> None:
+async def test_what_was_cleared_since_is_out_of_the_models_reach(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, "The word is swordfish.", "two", "three")
         await bot.says("/context clear")
         await again(bot, "/regenerate t3")
         assert asked(bot) == ["three"]
         assert (await states(bot))["t1"] == "cleared"
-        await bot.says("/context undo")
-        await bot.says("four")
+        await say_all(bot, "/context undo", "four")
         assert asked(bot) == ["The word is swordfish.", "two", "three", "four"]
 
 
-async def test_it_holds_when_it_is_asked_again_in_the_branch_and_when_that_is_forgotten(
-    tmp_path: Path,
-) -> None:
+async def test_it_holds_when_asked_again_and_when_that_is_forgotten(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, "one", "two", "three")
         await again(bot, "/edit t3 other")
@@ -124,29 +106,20 @@ async def test_it_holds_when_it_is_asked_again_in_the_branch_and_when_that_is_fo
         await bot.says("/branches 2")
         sure = await bot.says("/forget chat")
         await bot.says(sure.actions[0].command)
-        await bot.says("/branches 3")
-        await bot.says("four")
+        await say_all(bot, "/branches 3", "four")
         assert asked(bot) == ["two", "other", "four"]
 
 
 async def test_what_is_done_later_in_another_branch_does_not_come_along(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, "one", "two")
-        await bot.says("/fork t2")
-        await bot.says("three")
-        await bot.says("/branches 1")
-        await bot.says("/context drop t1")
-        await bot.says("/branches 2")
+        await say_all(bot, "/fork t2", "three", "/branches 1", "/context drop t1", "/branches 2")
         await again(bot, "/regenerate t3")
         assert asked(bot) == ["one", "two", "three"]
 
 
-async def test_a_fork_from_an_earlier_turn_begins_with_the_context_as_it_was_then(
-    tmp_path: Path,
-) -> None:
+async def test_a_fork_begins_with_the_context_as_it_was_then(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, "one", "two", "three")
-        await bot.says("/context drop t1")
-        await bot.says("/fork t2")
-        await bot.says("other")
+        await say_all(bot, "/context drop t1", "/fork t2", "other")
         assert asked(bot) == ["one", "two", "other"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.fakes.openai_server import Call, Say, Script
+from tests.fakes.openai_server import Call, Say
 from tests.fakes.search_servers import KEY, SearchServer, searching
 from tests.whole.testbot import TestBot, run_bot
 
@@ -32,7 +32,7 @@ def settings(server: SearchServer, provider: str, approve: str = "never", **more
     return {"tools": {"web_search": search, "approve": approve}}
 
 
-def script(*queries: str) -> Script:
+def script(*queries: str) -> list[Say]:
     calls = [
         Call("web_search", json.dumps({"query": one}), f"c{n}") for n, one in enumerate(queries)
     ]
@@ -77,12 +77,11 @@ async def test_a_person_is_asked_once_with_the_words_that_go_out(
     asking = settings(server, "searxng", approve="ask")
     async with run_bot(tmp_path, script("my `secret` plan", "more"), asking) as bot:
         await bot.writes("Search", id="q")
-        while not (asked := [o.reply for o in bot.sent if not o.reply_to]):
-            await bot.server_said_something()
+        asked = (await bot.reply_to("")).reply
         assert server.queries == []
-        assert "Search the web at 127.0.0.1 for:" in asked[0].text
-        assert "my  secret  plan" in asked[0].text
-        await bot.says(asked[0].actions[0].command)
+        assert "Search the web at 127.0.0.1 for:" in asked.text
+        assert "my  secret  plan" in asked.text
+        await bot.says(asked.actions[0].command)
         assert (await bot.reply_to("q")).reply.text == "Here you are."
         assert len([o for o in bot.sent if not o.reply_to]) == 1
     assert server.queries == ["my `secret` plan", "more"]
@@ -108,46 +107,31 @@ async def test_no_more_results_than_wanted_each_page_once_and_none_that_is_no_pa
     assert len(found) < 2_000
 
 
-def _packed() -> web.StreamResponse:
-    return web.Response(body=b'{"results": []}' + b" " * 3_000_000)
+NOTHING: list[tuple[Callable[[], web.StreamResponse], str]] = [
+    (lambda: web.Response(text="<html>", content_type="text/html"), "can't be read"),
+    (lambda: web.json_response([1, 2]), "is no list of results"),
+    (lambda: web.json_response({"results": {"a": 1}}), "is no list of results"),
+    (lambda: web.json_response({"results": [1, None, {"url": 7}]}), "Nothing was found for"),
+    (lambda: web.json_response({}), "Nothing was found for"),
+    (lambda: web.Response(body=b'{"results": []}' + b" " * 3_000_000), "sent more than 2 MB"),
+    (lambda: web.Response(status=500), "with the error 500"),
+    (lambda: web.Response(status=429), "takes no more searches for now"),
+    (
+        lambda: web.Response(status=302, headers={"Location": "http://169.254.169.254/"}),
+        "with the error 302",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        (lambda: web.Response(text="<html>", content_type="text/html"), "can't be read"),
-        (lambda: web.json_response([1, 2]), "is no list of results"),
-        (lambda: web.json_response({"results": {"a": 1}}), "is no list of results"),
-        (lambda: web.json_response({"results": [1, None, {"url": 7}]}), "Nothing was found for"),
-        (lambda: web.json_response({}), "Nothing was found for"),
-        (_packed, "sent more than 2 MB"),
-        (lambda: web.Response(status=500), "with the error 500"),
-        (lambda: web.Response(status=429), "takes no more searches for now"),
-        (
-            lambda: web.Response(status=302, headers={"Location": "http://169.254.169.254/"}),
-            "with the error 302",
-        ),
-    ],
-)
-async def test_an_answer_that_is_none_is_a_sentence(
-    tmp_path: Path,
-    server: SearchServer,
-    answer: Callable[[], web.StreamResponse],
-    sentence: str,
-) -> None:
-    server.answer = answer
-    async with run_bot(tmp_path, script("tea"), settings(server, "searxng")) as bot:
-        assert (await bot.says("Search")).text == "Here you are."
-        assert sentence in result(bot)
-
-
-async def test_a_searxng_that_speaks_no_json_says_what_to_change(
-    tmp_path: Path, server: SearchServer
-) -> None:
-    server.speaks_json = False
-    async with run_bot(tmp_path, script("tea"), settings(server, "searxng")) as bot:
+async def test_an_answer_that_is_none_is_a_sentence(tmp_path: Path, server: SearchServer) -> None:
+    searches = script("tea") * (len(NOTHING) + 1)
+    async with run_bot(tmp_path, searches, settings(server, "searxng")) as bot:
+        for server.answer, sentence in NOTHING:
+            assert (await bot.says("Search")).text == "Here you are."
+            assert sentence in result(bot)
+        server.speaks_json = False
         await bot.says("Search")
-        assert "search.formats" in result(bot)
+        assert "search.formats" in result(bot), "what to change there"
 
 
 @pytest.mark.parametrize("provider", ["brave", "tavily"])
@@ -161,28 +145,23 @@ async def test_a_wrong_key_is_said_and_not_shown(
         assert "wrong-key" not in str(bot.sent_to_model())
 
 
-@pytest.mark.parametrize(
-    ("search", "sentence"),
-    [
-        ({"provider": "searxng"}, "tools.web_search.base_url must be the address"),
-        ({"provider": "tavily"}, "tools.web_search.api_key must be a key"),
-    ],
+MISSING = (
+    ({"provider": "searxng"}, "tools.web_search.base_url must be the address"),
+    ({"provider": "tavily"}, "tools.web_search.api_key must be a key"),
+    (
+        {"provider": "searxng", "base_url": "http://127.0.0.1:9"},
+        "The search failed: 127.0.0.1 can't be read",
+    ),
 )
-async def test_what_is_missing_is_said_and_nothing_is_asked_for(
-    tmp_path: Path, search: Any, sentence: str
-) -> None:
-    half = {"tools": {"web_search": search, "approve": "never"}}
-    async with run_bot(tmp_path, script("tea"), half) as bot:
-        await bot.says("Search")
-        assert sentence in result(bot)
 
 
-async def test_nobody_is_there_any_more(tmp_path: Path, server: SearchServer) -> None:
-    gone = settings(server, "searxng")
-    gone["tools"]["web_search"]["base_url"] = "http://127.0.0.1:9"
-    async with run_bot(tmp_path, script("tea"), gone) as bot:
-        await bot.says("Search")
-        assert "The search failed: 127.0.0.1 can't be read" in result(bot)
+async def test_what_is_missing_is_said_and_nothing_is_asked_for(tmp_path: Path) -> None:
+    for number, (search, sentence) in enumerate(MISSING):
+        half = {"tools": {"web_search": search, "approve": "never"}}
+        async with run_bot(tmp_path, script("tea"), half) as bot:
+            bot.count = 10 * number  # each message has an id of its own
+            await bot.says("Search")
+            assert sentence in result(bot)
 
 
 async def test_the_chat_can_not_send_the_key_elsewhere(

@@ -1,84 +1,42 @@
-"""Claude by Anthropic's own protocol: the real SDK against a strict loopback server."""
+"""Anthropic's Messages API: what is asked, what is made of an answer, and what is cached."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.models.anthropic import AnthropicModel
 from agent.models.anthropic_answer import AnthropicAnswer, read_layout
 from agent.models.anthropic_request import LONGEST_REPLY, to_body, to_neutral
-from agent.models.base import (
-    AccountRefused,
-    ContextOverflow,
-    ModelAnswerBroken,
-    ModelError,
-    ModelReply,
-    ModelRequest,
-    ModelUnreachable,
+from agent.models.base import ContextOverflow, ModelReply, ModelRequest
+from memory.messages import NOTHING_BESIDE, ToolCall
+from tests.agent.endpoints import (
+    BARE_TOOL,
+    CLAUDE,
+    HELLO,
+    HELLO_WITH_TOOL,
+    KEY,
+    TOOL,
+    after,
+    ask,
+    conversation,
+    said,
+    user,
 )
-from agent.models.endpoint import Endpoint
-from memory.messages import NOTHING_BESIDE, Beside, Message
 from tests.fakes.anthropic_server import AnthropicServer, Think
-from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
+from tests.fakes.openai_server import Call, Fail, Say
 
-KEY = "sk-ant-0123456789"
-HELLO = ModelRequest([{"role": "user", "content": "Hello?"}])
-TOOL = {
-    "type": "function",
-    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}},
-}
 LONG = "It was a dark and stormy night. " * 200
-
-
-@asynccontextmanager
-async def conversation(
-    *script: Answer, effort: str = "", **more: Any
-) -> AsyncIterator[tuple[AnthropicServer, AnthropicModel]]:
-    async with AnthropicServer(script, **more) as server:
-        place = Endpoint(
-            "claude-fake",
-            server.base_url,
-            KEY,
-            timeout=5.0,
-            max_retries=0,
-            key_name="ANTHROPIC_API_KEY",
-            effort=effort,
-        )
-        model = AnthropicModel(place)
-        try:
-            yield server, model
-        finally:
-            await model.close()
-
-
-async def ask(model: AnthropicModel, request: ModelRequest = HELLO) -> ModelReply:
-    return await model.reply(request, lambda _: None)
-
-
-async def failure(model: AnthropicModel) -> ModelError:
-    with pytest.raises(ModelError) as caught:
-        await ask(model)
-    return caught.value
 
 
 def body_of(server: AnthropicServer, index: int = -1) -> dict[str, Any]:
     return server.requests[index].body
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def said(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
 
 
 # --- a request ---
@@ -86,21 +44,24 @@ def said(text: str) -> dict[str, Any]:
 
 async def test_a_request_is_what_the_api_wants_and_nothing_else() -> None:
     system = {"role": "system", "content": "Be brief."}
-    request = ModelRequest([system, user("Hello?")], [TOOL], temperature=0.3)
-    async with conversation(Say("Yes.")) as (server, model):
+    request = ModelRequest([system, user("Hello?")], [TOOL, BARE_TOOL], temperature=0.3)
+    async with conversation(CLAUDE, Say("Yes.")) as (server, model):
         await ask(model, request)
         headers, body = server.requests[0].headers, body_of(server)
     marked = {"cache_control": {"type": "ephemeral"}}
     assert headers["Authorization"] == f"Bearer {KEY}"
     assert body == {
-        "model": "claude-fake",
+        "model": "fake-model",
         "max_tokens": LONGEST_REPLY,
         "stream": True,
         "system": [{"type": "text", "text": "Be brief.", **marked}],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "Hello?", **marked}]},
         ],
-        "tools": [{"name": "look", "description": "Look.", "input_schema": {"type": "object"}}],
+        "tools": [
+            {"name": "look", "description": "Look.", "input_schema": {"type": "object"}},
+            {"name": "act", "input_schema": {"type": "object"}},
+        ],
     }
 
 
@@ -115,7 +76,7 @@ async def test_a_clients_parameters_are_put_in_the_apis_words() -> None:
         "response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}},
     }
     request = ModelRequest(HELLO.messages, [TOOL], max_tokens=9, parameters=parameters)
-    async with conversation(Say("Yes.")) as (server, model):
+    async with conversation(CLAUDE, Say("Yes.")) as (server, model):
         await ask(model, request)
         body = body_of(server)
     assert body["stop_sequences"] == ["END"]
@@ -131,7 +92,7 @@ async def test_a_picture_is_sent_as_one_and_words_stand_for_it_where_it_is_refus
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
     content = [{"type": "text", "text": "What is it?"}, picture]
     refusal = Fail(400, {"type": "invalid_request_error", "message": "Could not process image"})
-    async with conversation(refusal, Say("Nothing.")) as (server, model):
+    async with conversation(CLAUDE, refusal, Say("Nothing.")) as (server, model):
         await ask(model, ModelRequest([{"role": "user", "content": content}]))
         bodies = [received.body for received in server.requests]
     first, second = (body["messages"][0]["content"] for body in bodies)
@@ -160,6 +121,7 @@ def steps(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": text or None, "tool_calls": made}, *results, *notes]
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from(["Be brief.", " "]), max_size=2),
     st.lists(st.tuples(TEXTS, st.lists(steps(), max_size=3)), max_size=6),
@@ -186,30 +148,15 @@ def test_messages_of_a_system_between_others_are_shown_as_reminders() -> None:
 # --- tools and thoughts ---
 
 
-def after(
-    request: ModelRequest, reply: ModelReply, result: str, failed: bool = False
-) -> ModelRequest:
-    """The request of the next step."""
-    answer = Message("assistant", reply.text, reply.tool_calls, thoughts=reply.thoughts)
-    results = [
-        Message("tool", result, call_id=call.id, tool=call.name).to_wire()
-        for call in reply.tool_calls
-    ]
-    ids = [call.id for call in reply.tool_calls]
-    errors = frozenset(ids[:1] if failed else ())
-    beside = Beside(dict(request.beside.thoughts) | {ids[0]: reply.thoughts}, errors)
-    return ModelRequest([*request.messages, answer.to_wire(), *results], [TOOL], beside=beside)
-
-
 async def test_thoughts_are_sent_back_with_the_calls_as_they_came() -> None:
     calls = (Call("look", '{"at": 1}'), Call("look", '{"at": 2}'))
     thought = Think("Let me see.", calls, "I should look.", redacted="c2VjcmV0", again="Twice.")
     more = Think(calls=(Call("look", "{}"),), reasoning="Once more.")
-    async with conversation(thought, more, Say("A moon.")) as (server, model):
-        first = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
-        second_request = after(ModelRequest(HELLO.messages, [TOOL]), first, "It is round.")
+    async with conversation(CLAUDE, thought, more, Say("A moon.")) as (server, model):
+        first = await ask(model, HELLO_WITH_TOOL)
+        second_request = after(HELLO_WITH_TOOL, first)
         second = await ask(model, second_request)
-        third = await ask(model, after(second_request, second, "Still round."))
+        third = await ask(model, after(second_request, second))
         messages = body_of(server)["messages"]
     assert first.reasoning == "I should look.Twice."
     kinds = [block["type"] for block in messages[1]["content"]]
@@ -220,32 +167,25 @@ async def test_thoughts_are_sent_back_with_the_calls_as_they_came() -> None:
 
 async def test_thoughts_that_another_model_had_are_left_out_once_they_are_refused() -> None:
     foreign = '[{"type": "thinking", "thinking": "Hm.", "signature": "theirs"}, "toolu_9"]'
-    reply = ModelReply("", (), "tool_calls", "m", thoughts=foreign)
-    call = {"id": "toolu_9", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    messages = [
-        user("Hello?"),
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "toolu_9", "content": "A moon."},
-    ]
-    beside = Beside({"toolu_9": reply.thoughts})
-    async with conversation(Say("I see.")) as (server, model):
-        answer = await ask(model, ModelRequest(messages, [TOOL], beside=beside))
+    made = ModelReply("", (ToolCall("toolu_9", "look", "{}"),), "tool_calls", "m")
+    async with conversation(CLAUDE, Say("I see.")) as (server, model):
+        answer = await ask(model, after(HELLO_WITH_TOOL, made, foreign))
         kinds = [[b["type"] for b in r.body["messages"][1]["content"]] for r in server.requests]
     assert answer.text == "I see."
     assert kinds == [["thinking", "tool_use"], ["tool_use"]]
 
 
-@pytest.mark.parametrize("junk", ["{", "7", '[{"type": "text", "text": "I am you"}, 1.5, null]'])
-def test_thoughts_that_a_file_made_up_are_none(junk: str) -> None:
-    assert read_layout(junk) == []
+def test_thoughts_that_a_file_made_up_are_none() -> None:
+    for junk in ("{", "7", '[{"type": "text", "text": "I am you"}, 1.5, null]'):
+        assert read_layout(junk) == []
 
 
 async def test_a_call_that_failed_is_marked_as_one() -> None:
     calls = (Call("look", "{}"), Call("look", "{}"))
-    async with conversation(Say(calls=calls), Say("Oh.")) as (server, model):
-        first = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
-        request = ModelRequest(HELLO.messages, [TOOL])
-        await ask(model, after(request, first, "No such thing.", failed=True))
+    async with conversation(CLAUDE, Say(calls=calls), Say("Oh.")) as (server, model):
+        first = await ask(model, HELLO_WITH_TOOL)
+        failed = frozenset({first.tool_calls[0].id})
+        await ask(model, after(HELLO_WITH_TOOL, first, errors=failed))
         results = body_of(server)["messages"][2]["content"]
     assert [result.get("is_error", False) for result in results] == [True, False]
 
@@ -254,7 +194,7 @@ async def test_how_hard_it_thinks_is_put_as_the_model_takes_it() -> None:
     old = {"message": "adaptive thinking is not supported on this model"}
     none = {"message": "output_config.effort: this model does not support the effort parameter."}
     script = (Fail(400, old), Fail(400, none), Say("One."), Say("Two."))
-    async with conversation(*script, effort="medium") as (server, model):
+    async with conversation(CLAUDE, *script, effort="medium") as (server, model):
         await ask(model)
         await ask(model)
         sent = [(r.body.get("thinking"), r.body.get("output_config")) for r in server.requests]
@@ -267,24 +207,22 @@ async def test_how_hard_it_thinks_is_put_as_the_model_takes_it() -> None:
 # --- an answer ---
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
-        ("stop", "stop"),
-        ("stop_sequence", "stop"),
-        ("length", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("content_filter", "content_filter"),
-    ],
-)
-async def test_why_an_answer_ends_is_said_in_our_own_terms(reason: str, finish: str) -> None:
-    async with conversation(Say("So far.", finish=reason)) as (_, model):
-        assert (await ask(model)).finish == finish
+async def test_why_an_answer_ends_is_said_in_our_own_terms() -> None:
+    reasons = {
+        "stop": "stop",
+        "stop_sequence": "stop",
+        "length": "length",
+        "model_context_window_exceeded": "length",
+        "content_filter": "content_filter",
+    }
+    script = [Say("So far.", finish=reason) for reason in reasons]
+    async with conversation(CLAUDE, *script) as (_, model):
+        assert [(await ask(model)).finish for _ in reasons] == [*reasons.values()]
 
 
 async def test_an_answer_that_pauses_goes_on_and_is_one_answer() -> None:
     script = (Think("Half", finish="pause_turn", reasoning="Hm."), Say(", and half."))
-    async with conversation(*script) as (server, model):
+    async with conversation(CLAUDE, *script) as (server, model):
         reply = await ask(model)
         counted = [bill.prompt for bill in server.bills]
         last = body_of(server)["messages"][-1]
@@ -292,13 +230,6 @@ async def test_an_answer_that_pauses_goes_on_and_is_one_answer() -> None:
     assert reply.usage is not None
     assert reply.usage.prompt == sum(counted)
     assert [block["type"] for block in last["content"]] == ["thinking", "text"]
-
-
-async def test_a_refusal_without_a_word_is_told_as_one() -> None:
-    async with conversation(Say("", finish="content_filter")) as (_, model):
-        error = await failure(model)
-    assert isinstance(error, ModelAnswerBroken)
-    assert "content filter" in str(error)
 
 
 EVENTS = st.recursive(
@@ -318,6 +249,14 @@ EVENTS = st.recursive(
 )
 
 
+def test_a_piece_of_a_block_that_never_began_is_none() -> None:
+    answer = AnthropicAnswer()
+    delta = {"type": "text_delta", "text": "Hm."}
+    assert answer.add({"type": "content_block_delta", "index": 7, "delta": delta}) == ""
+    assert answer.text == ""
+
+
+@settings(max_examples=50)
 @given(st.lists(EVENTS, max_size=8))
 def test_no_event_of_any_shape_breaks_an_answer(events: list[Any]) -> None:
     answer = AnthropicAnswer()
@@ -326,38 +265,12 @@ def test_no_event_of_any_shape_breaks_an_answer(events: list[Any]) -> None:
     assert answer.reply("m").text == answer.text
 
 
-# --- what goes wrong ---
-
-
-def refused(status: int, kind: str, message: str) -> Fail:
-    return Fail(status, {"type": kind, "message": message})
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind", "words"),
-    [
-        (refused(401, "authentication_error", "no"), AccountRefused, "check ANTHROPIC_API_KEY."),
-        (refused(402, "billing_error", "no"), AccountRefused, "no credit left"),
-        (
-            refused(400, "invalid_request_error", "Your credit balance is too low to access"),
-            AccountRefused,
-            "no credit left",
-        ),
-        (refused(529, "overloaded_error", "Overloaded"), ModelUnreachable, "is overloaded"),
-        (refused(413, "request_too_large", "Request exceeds"), ContextOverflow, "longer than"),
-    ],
-)
-async def test_the_apis_errors_are_told_in_plain_sentences(
-    answer: Answer, kind: type[ModelError], words: str
-) -> None:
-    async with conversation(answer) as (_, model):
-        error = await failure(model)
-    assert type(error) is kind
-    assert words in str(error)
+# --- an answer that must be shorter ---
 
 
 async def test_an_answer_is_as_long_as_the_model_can_write() -> None:
-    async with conversation(Say("One."), Say("Two."), longest=8_192) as (server, model):
+    brief = replace(CLAUDE, server=partial(AnthropicServer, longest=8_192))
+    async with conversation(brief, Say("One."), Say("Two.")) as (server, model):
         await ask(model)
         await ask(model)
         assert [r.body["max_tokens"] for r in server.requests] == [LONGEST_REPLY, 8_192, 8_192]
@@ -365,10 +278,13 @@ async def test_an_answer_is_as_long_as_the_model_can_write() -> None:
 
 async def test_where_only_the_answer_does_not_fit_a_shorter_one_is_asked_for() -> None:
     long = ModelRequest([user(LONG)])
-    async with conversation(Say("Yes."), window=10_000) as (server, model):
+    wide, narrow = (
+        replace(CLAUDE, server=partial(AnthropicServer, window=size)) for size in (10_000, 1_700)
+    )
+    async with conversation(wide, Say("Yes.")) as (server, model):
         assert (await ask(model, long)).text == "Yes."
         assert body_of(server)["max_tokens"] < 10_000
-    async with conversation(window=1_700) as (_, model):
+    async with conversation(narrow) as (_, model):
         with pytest.raises(ContextOverflow) as caught:
             await ask(model, long)
     assert caught.value.window == 1_700
@@ -380,7 +296,7 @@ async def test_where_only_the_answer_does_not_fit_a_shorter_one_is_asked_for() -
 async def test_what_was_sent_before_is_read_and_only_what_is_new_is_written() -> None:
     messages: list[dict[str, Any]] = [{"role": "system", "content": LONG}]
     script = [Say(f"Answer {n}.") for n in range(12)]
-    async with conversation(*script) as (server, model):
+    async with conversation(CLAUDE, *script) as (server, model):
         for number in range(12):
             messages.append(user(f"Question {number}?"))
             reply = await ask(model, ModelRequest(messages, [TOOL]))
@@ -399,23 +315,23 @@ async def test_what_was_sent_before_is_read_and_only_what_is_new_is_written() ->
 async def test_a_step_of_many_calls_reads_what_was_sent_before_it() -> None:
     calls = tuple(Call("look", "{}") for _ in range(30))
     request = ModelRequest([{"role": "system", "content": LONG}, user(LONG)], [TOOL])
-    async with conversation(Say(calls=calls), Say("All round.")) as (server, model):
+    async with conversation(CLAUDE, Say(calls=calls), Say("All round.")) as (server, model):
         first = await ask(model, request)
-        await ask(model, after(request, first, "Round."))
+        await ask(model, after(request, first))
         before, now = server.bills
     assert now.read == before.prompt
 
 
 async def test_a_cut_leaves_the_system_prompt_to_be_read() -> None:
     system = {"role": "system", "content": LONG}
-    async with conversation(Say("One."), Say("Two.")) as (server, model):
+    async with conversation(CLAUDE, Say("One."), Say("Two.")) as (server, model):
         await ask(model, ModelRequest([system, user("One?")], [TOOL]))
         await ask(model, ModelRequest([system, user("A summary. Two?")], [TOOL]))
         assert server.bills[1].read > 1_500
 
 
 async def test_nothing_is_kept_of_what_is_asked_once() -> None:
-    async with conversation(Say("In short.")) as (server, model):
+    async with conversation(CLAUDE, Say("In short.")) as (server, model):
         await ask(model, ModelRequest([user(LONG)], is_once=True))
         assert server.bills[0].written == 0
 
@@ -425,7 +341,7 @@ async def test_what_is_kept_for_nobody_is_not_written_where_no_tool_may_be_calle
     system = {"role": "system", "content": LONG}
     request = ModelRequest([system, user(LONG)], [TOOL])
     aside = ModelRequest([system, user(LONG)], [TOOL], tool_choice="none")
-    async with conversation(Say("One."), Say("Aside."), Say("Two.")) as (server, model):
+    async with conversation(CLAUDE, Say("One."), Say("Aside."), Say("Two.")) as (server, model):
         for one in (request, aside, request):
             await ask(model, one)
         first, beside, again = server.bills
@@ -434,16 +350,8 @@ async def test_what_is_kept_for_nobody_is_not_written_where_no_tool_may_be_calle
 
 
 async def test_no_request_has_more_than_four_marks() -> None:
-    seen: list[int] = []
-
-    def answer(received: Received) -> Say:
-        seen.append(received.raw.count(b'"cache_control"'))
-        return Say("Yes.")
-
-    async with AnthropicServer(answer) as server:
-        model = AnthropicModel(Endpoint("claude-fake", server.base_url, KEY))
-        two = [{"role": "system", "content": text} for text in ("Be brief.", "A summary.")]
-        talk: Sequence[dict[str, Any]] = [user("One?"), said("One."), user("Two?")]
-        await ask(model, ModelRequest([*two, *talk], [TOOL]))
-        await model.close()
-    assert seen == [4]
+    system = [{"role": "system", "content": text} for text in ("Be brief.", "A summary.")]
+    talk = [user("One?"), said("One."), user("Two?")]
+    async with conversation(CLAUDE, Say("Yes.")) as (server, model):
+        await ask(model, ModelRequest([*system, *talk], [TOOL]))
+        assert server.requests[-1].raw.count(b'"cache_control"') == 4
