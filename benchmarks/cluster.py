@@ -40,10 +40,9 @@ from memory.record import cluster, mailbox
 from memory.record.engines import engine_for
 from memory.record.store import Store
 from memory.tasks import cancel_and_wait
-from tests.cluster import payments
-from tests.cluster.payments import PayingModel
 from tests.cluster.rabbitmq_server import RabbitMQServer
-from tests.fakes.openai_server import Received, Say
+from tests.fakes import payments
+from tests.fakes.payments import Echo, PayingModel
 from tests.servers.link import Link
 from tests.servers.postgresql import PostgresqlServer, find_binaries
 from tests.whole.process import BotProcess, Json, talking
@@ -57,13 +56,6 @@ STOPPED = 14.0
 
 SWALLOWED = 16.0
 """Seconds for which a link lets nothing through, at most: more than the broker's heartbeats."""
-
-
-class Model(PayingModel):
-    """Answers each message with itself, after a while, and pays for nothing."""
-
-    def answer(self, received: Received) -> Say:
-        return Say(f"re: {received.body['messages'][-1]['content']}")
 
 
 @dataclass
@@ -455,7 +447,7 @@ async def measure(options: argparse.Namespace) -> bool:
     if options.short:
         return is_good
     for workers in options.workers:
-        async with benching(options.database, Model(0.0), workers) as bench:
+        async with benching(options.database, Echo(0.0), workers) as bench:
             await run_load(bench, 40, 10)
             idle = busy(bench.workers[0])
             await asyncio.sleep(10)
@@ -465,7 +457,7 @@ async def measure(options: argparse.Namespace) -> bool:
             await bench.until_shared(workers + 1)
             print(f"  one more worker has its share after {time.monotonic() - started:.1f} s")
     for workers in options.slow_workers:
-        async with benching(options.database, Model(30.0), workers) as bench:
+        async with benching(options.database, Echo(30.0), workers) as bench:
             await run_load(bench, options.turns, options.seconds, each_time=1)
     return is_good
 

@@ -248,7 +248,7 @@ class Runner:
                 number = waiting.pop()
                 tests = [session.items[i] for _, i in sorted(reaching[number])[:_MOST]]
                 self.reached[number] = len(tests)
-                running[self._fork(lambda n=number, t=tests: self._try(n, t))] = (  # type: ignore[misc]
+                running[self._fork(lambda n=number, t=tests: self._try(n, t))] = (
                     number, time.monotonic(),
                 )  # fmt: skip
             self._collect(running)
@@ -259,7 +259,7 @@ class Runner:
         reaching: dict[int, list[tuple[float, int]]] = defaultdict(list)
         files = [ROOT / f".mutants-{os.getpid()}-{job}" for job in range(self.jobs)]
         children = [
-            self._fork(lambda j=job, f=file: self._watch(items, range(j, len(items), self.jobs), f))  # type: ignore[misc]
+            self._fork(lambda j=job, f=file: self._watch(items, range(j, len(items), self.jobs), f))
             for job, file in enumerate(files)
         ]
         for child, file in zip(children, files, strict=True):

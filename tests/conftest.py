@@ -30,6 +30,7 @@ from memory.record.database import DatabaseEngine
 from memory.record.engines import sqlite
 from tests.servers.fixtures import (
     broker,
+    broker_server,
     mail,
     mail_servers,
     postgresql,
@@ -37,7 +38,8 @@ from tests.servers.fixtures import (
     synapse,
 )
 
-__all__ = ["broker", "mail", "mail_servers", "postgresql", "postgresql_server", "synapse"]
+__all__ = ["broker", "broker_server", "mail", "mail_servers", "postgresql", "postgresql_server"]
+__all__ += ["synapse"]
 
 # Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
 settings.register_profile("parley", deadline=None, derandomize=True)

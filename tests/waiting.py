@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -15,8 +15,19 @@ PATIENCE = 60.0
 _LOOK = 0.01  # seconds between two looks
 
 
-async def until(find: Callable[[], T | Awaitable[T]], describe: Callable[[], object] = str) -> T:
-    """Call `find` until it returns something true, and return that.
+@overload
+async def until(
+    find: Callable[[], Awaitable[T | None]], describe: Callable[[], object] = ...
+) -> T: ...
+
+
+@overload
+async def until(find: Callable[[], T | None], describe: Callable[[], object] = ...) -> T: ...
+
+
+async def until(find: Callable[[], Any], describe: Callable[[], object] = str) -> Any:
+    """Call `find`, and await what it returns where it is asynchronous, until that is something
+    true; return it.
 
     `describe` is called for the message of the failure. Raises AssertionError after PATIENCE.
     """

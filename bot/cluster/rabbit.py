@@ -42,6 +42,9 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 5
 """Seconds; a process that does not move for two or three of these has lost its connection, and with
 it what it owned."""
+CONNECTING = 20.0
+"""Seconds that a broker has to answer one who connects: a busy one takes its time, and one that is
+not there is known at once."""
 PREFETCH = 500
 """Calls of one queue that are in hand at a time."""
 PATIENCE = 10.0
@@ -175,7 +178,7 @@ class RabbitMQ:
                 await self._link.connection.close()
 
     async def _connect(self) -> _Link:
-        connection = await aio_pika.connect(self._url, heartbeat=HEARTBEAT, timeout=5)
+        connection = await aio_pika.connect(self._url, heartbeat=HEARTBEAT, timeout=CONNECTING)
         try:
             return await self._open(connection)
         except BaseException:

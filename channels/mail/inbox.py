@@ -128,8 +128,22 @@ class Inbox:
             time.sleep(_POLL)
             return
         self.client.idle()
-        self.client.idle_check(timeout=_IDLE)
+        if not self._is_told():
+            self.client.idle_check(timeout=_IDLE)
         self.client.idle_done()
+
+    def _is_told(self) -> bool:
+        """Return whether news came together with the consent to IDLE, as it does when a message
+        arrives at that moment. It lies in the reader's buffer then, where `idle_check`, which waits
+        for the socket, does not see it before something else comes."""
+        connection = self.client.socket()
+        connection.setblocking(False)
+        try:
+            return bool(self.client._imap.file.peek())
+        except OSError:  # over TLS, where nothing has come
+            return False
+        finally:
+            connection.settimeout(_TIMEOUT.read)
 
     def close(self) -> None:
         """Let go of the connection, without a word."""

@@ -52,23 +52,19 @@ async def model(installed: None) -> AsyncIterator[EmbeddedModel]:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
-async def test_it_streams_an_answer_without_a_key_or_a_network(model: EmbeddedModel) -> None:
-    pieces: list[str] = []
-    reply = await model.reply(ask_for("Hello! Who are you?"), pieces.append)
-    assert reply.text == "".join(pieces)
-    assert len(pieces) > 1
-    assert reply.model == model.name
-    assert reply.usage is not None
-    assert reply.usage.prompt > 20
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.embedded
-async def test_a_conversation_that_goes_on_is_read_from_the_prompt_cache(
+async def test_it_streams_without_a_key_or_a_network_and_reads_a_prompt_from_the_cache(
     model: EmbeddedModel,
 ) -> None:
+    calls: list[ModelCall] = []
+    model.server.on_called = calls.append
+    pieces: list[str] = []
     request = ask_for("Why is the sky blue?")
-    first = await model.reply(request, ignore)
+    first = await model.reply(request, pieces.append)
+    assert first.text == "".join(pieces)
+    assert len(pieces) > 1
+    assert first.model == model.name
+    (call,) = calls
+    assert (call.model, call.provider, call.error) == (model.name, "embedded", None)
     said = {"role": "assistant", "content": first.text}
     more = ModelRequest(
         [*request.messages, said, {"role": "user", "content": "Why?"}], max_tokens=8
@@ -76,21 +72,17 @@ async def test_a_conversation_that_goes_on_is_read_from_the_prompt_cache(
     second = await model.reply(more, ignore)
     assert first.usage is not None
     assert second.usage is not None
+    assert first.usage.prompt > 20
     assert first.usage.cached == 0
     assert second.usage.cached >= first.usage.prompt - 2
 
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
-async def test_its_overflow_names_the_window_that_it_reports(model: EmbeddedModel) -> None:
+async def test_the_window_a_schema_and_what_a_brain_sets_hold(model: EmbeddedModel) -> None:
     with pytest.raises(ContextOverflow) as caught:
         await model.reply(ask_for("word " * 3000), ignore)
     assert caught.value.window == model.window == WINDOW
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.embedded
-async def test_an_answer_fits_the_schema_that_was_asked_for(model: EmbeddedModel) -> None:
     schema = {
         "type": "object",
         "properties": {"sky": {"enum": ["blue", "green"]}},
@@ -100,13 +92,6 @@ async def test_an_answer_fits_the_schema_that_was_asked_for(model: EmbeddedModel
     messages = ask_for("What colour is the sky?").messages
     reply = await model.reply(ModelRequest(messages, schema=schema), ignore)
     assert json.loads(reply.text)["sky"] in ("blue", "green")
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.embedded
-async def test_what_a_brain_sets_holds_where_a_request_says_nothing_else(
-    model: EmbeddedModel,
-) -> None:
     short = EmbeddedModel(model.server, temperature=0.0, max_tokens=3)
     messages = ask_for("Tell me a long story.").messages
     first, again = [await short.reply(ModelRequest(messages), ignore) for _ in range(2)]
@@ -114,17 +99,6 @@ async def test_what_a_brain_sets_holds_where_a_request_says_nothing_else(
     assert (first.finish, first.usage and first.usage.completion) == ("length", 3)
     own = await short.reply(ModelRequest(messages, max_tokens=2), ignore)
     assert (own.usage and own.usage.completion) == 2
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.embedded
-async def test_its_requests_are_heard_of_like_those_of_others(model: EmbeddedModel) -> None:
-    calls: list[ModelCall] = []
-    model.server.on_called = calls.append
-    await model.reply(ask_for("Hello!", max_tokens=2), ignore)
-    (call,) = calls
-    assert (call.model, call.provider, call.error) == (model.name, "embedded", None)
-    assert call.seconds > 0
 
 
 @pytest.mark.usefixtures("processes")
@@ -140,7 +114,9 @@ async def test_it_is_started_once_however_many_ask(model: EmbeddedModel) -> None
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.embedded
-async def test_an_answer_can_be_stopped_and_another_asked_for(model: EmbeddedModel) -> None:
+async def test_it_goes_on_after_an_answer_was_stopped_its_process_died_or_it_was_closed(
+    model: EmbeddedModel,
+) -> None:
     started = asyncio.Event()
     request = ask_for("Tell me a very long story.", max_tokens=500)
     asking = asyncio.create_task(model.reply(request, lambda _: started.set()))
@@ -148,25 +124,13 @@ async def test_an_answer_can_be_stopped_and_another_asked_for(model: EmbeddedMod
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert (await model.reply(ask_for("Hello!"), ignore)).text
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.embedded
-async def test_it_can_be_used_again_after_it_was_closed(model: EmbeddedModel) -> None:
-    await model.server.start()
-    await model.server.close()
-    assert (await model.reply(ask_for("Hello!"), ignore)).text
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.embedded
-async def test_it_is_started_anew_when_its_process_has_died(model: EmbeddedModel) -> None:
-    await model.server.start()
+    assert (await model.reply(ask_for("Hello!", 4), ignore)).text
     assert model.server._running is not None
     model.server._running.process.kill()
     await model.server._running.process.wait()
-    assert (await model.reply(ask_for("Hello!"), ignore)).text
+    assert (await model.reply(ask_for("Hello!", 4), ignore)).text
+    await model.server.close()
+    assert (await model.reply(ask_for("Hello!", 4), ignore)).text
 
 
 BOT = """
@@ -200,8 +164,8 @@ def test_its_process_ends_with_ours_however_ours_ends(end: str) -> None:
         assert bot.stdin is not None
         assert bot.stdout is not None
         address = urlsplit(bot.stdout.readline().strip())
-        with socket.create_connection((address.hostname, address.port), timeout=20) as line:
-            bot.communicate("go\n", timeout=20)
+        with socket.create_connection((address.hostname, address.port), timeout=60) as line:
+            bot.communicate("go\n", timeout=60)
             assert line.recv(1) == b""  # the server's end of it is closed
     assert bot.returncode == (-signal.SIGKILL if "kill" in end else 0)
 

@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
-import pytest
 from peewee import OperationalError
 
 from bot.settings.schema import SETTINGS
@@ -35,21 +35,22 @@ def echo(request: Received) -> Say:
     return Say("re: " + request.body["messages"][-1]["content"])
 
 
-@pytest.mark.parametrize("language", OTHERS)
-def test_nearly_all_that_is_marked_is_translated_and_little_else_is(language: str) -> None:
+def test_nearly_all_that_is_marked_is_translated_and_little_else_is() -> None:
     """What is new is English until somebody has translated it, and is listed here."""
-    marked, known = collect(), set(words_of(language))
-    missing, gone = sorted(marked - known), sorted(known - marked)
-    sys.stdout.write(f"{language}: not translated: {missing}; not in use any more: {gone}\n")
-    assert len(missing) + len(gone) <= len(marked) // 20, "run python -m tests.channels.marked"
+    marked = collect()
+    for language in OTHERS:
+        known = set(words_of(language))
+        missing, gone = sorted(marked - known), sorted(known - marked)
+        sys.stdout.write(f"{language}: not translated: {missing}; not in use any more: {gone}\n")
+        assert len(missing) + len(gone) <= len(marked) // 20, "run python -m tests.channels.marked"
 
 
-@pytest.mark.parametrize("language", OTHERS)
-def test_a_translation_has_the_same_places_and_the_commands_keep_their_names(language: str) -> None:
-    for text, translated in words_of(language).items():
-        assert _places(text) == _places(translated), text
-        names = [name for name in COMMAND.findall(text) if name.startswith("/")]
-        assert [name for name in names if name not in translated] == [], text
+def test_a_translation_has_the_same_places_and_the_commands_keep_their_names() -> None:
+    for language in OTHERS:
+        for text, translated in words_of(language).items():
+            assert _places(text) == _places(translated), text
+            names = [name for name in COMMAND.findall(text) if name.startswith("/")]
+            assert [name for name in names if name not in translated] == [], text
 
 
 def _places(text: str) -> set[str]:
@@ -58,9 +59,8 @@ def _places(text: str) -> set[str]:
     return {name for _text, name, _spec, _how in Formatter().parse(text) if name}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "language"),
-    [
+def test_of_the_languages_that_somebody_wants_the_first_of_ours_is_chosen() -> None:
+    for wanted, language in [
         ("de", "de"),
         ("de-AT", "de"),
         ("zh-Hans-CN", "zh"),
@@ -73,25 +73,20 @@ def _places(text: str) -> set[str]:
         ("deutsch", ""),
         ("de;q=x, zh", "zh"),
         ("\0;;;,,de" * 500, ""),
-    ],
-)
-def test_of_the_languages_that_somebody_wants_the_first_of_ours_is_chosen(
-    wanted: str, language: str
-) -> None:
-    assert choose(wanted) == language
+    ]:
+        assert choose(wanted) == language, wanted
 
 
-@pytest.mark.parametrize("language", OTHERS)
-async def test_what_nearly_each_setting_means_is_said_in_every_language(
-    tmp_path: Path, language: str
-) -> None:
+async def test_what_nearly_each_setting_means_is_said_in_every_language(tmp_path: Path) -> None:
     """That of a new one is English until somebody has translated it, and is listed here."""
-    async with run_bot(tmp_path, settings={"language": language}) as bot:
-        told = {key: (await bot.says(f"/config {key}")).text for key in SETTINGS}
-    assert [key for key, said in told.items() if f"`{key}`" not in said] == []
-    english = [key for key, said in told.items() if SETTINGS[key].meaning in said]
-    sys.stdout.write(f"{language}: said in English: {english}\n")
-    assert len(english) <= len(SETTINGS) // 20
+    async with run_bot(tmp_path) as bot:
+        for language in OTHERS:
+            await bot.says(f"/config language {language}")
+            told = {key: (await bot.says(f"/config {key}")).text for key in SETTINGS}
+            assert [key for key, said in told.items() if f"`{key}`" not in said] == []
+            english = [key for key, said in told.items() if SETTINGS[key].meaning in said]
+            sys.stdout.write(f"{language}: said in English: {english}\n")
+            assert len(english) <= len(SETTINGS) // 20
 
 
 OTHER_WORDS = {
@@ -101,13 +96,13 @@ OTHER_WORDS = {
 """What is called otherwise: one thing has one name, and people are spoken to in one way."""
 
 
-@pytest.mark.parametrize("language", OTHERS)
-def test_nearly_each_thing_has_one_name_in_a_language(language: str) -> None:
+def test_nearly_each_thing_has_one_name_in_a_language() -> None:
     """What is new and called otherwise is listed here, until somebody mends it."""
-    other, texts = re.compile(OTHER_WORDS[language]), words_of(language).values()
-    found = [text for text in texts if other.search(text)]
-    sys.stdout.write(f"{language}: called otherwise: {found}\n")
-    assert len(found) <= len(texts) // 100
+    for language in OTHERS:
+        other, texts = re.compile(OTHER_WORDS[language]), words_of(language).values()
+        found = [text for text in texts if other.search(text)]
+        sys.stdout.write(f"{language}: called otherwise: {found}\n")
+        assert len(found) <= len(texts) // 100, language
 
 
 def test_what_is_not_translated_is_english() -> None:
@@ -126,14 +121,15 @@ async def test_a_command_is_answered_in_the_language_that_is_set(tmp_path: Path)
         assert (await bot.says("/start", chat="other")).text.startswith("Hallo!")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-async def test_help_names_every_command_in_every_language(tmp_path: Path, language: str) -> None:
+async def test_help_names_every_command_in_every_language(tmp_path: Path) -> None:
     names = load(Path("/nonexistent"), HookContext()).commands
-    async with run_bot(tmp_path, settings={"language": language}) as bot:
-        said = (await bot.says("/help")).text
-        assert [name for name in names if f"/{name}" not in said] == []
-        for name in names:
-            assert f"/{name}" in (await bot.says(f"/help {name}")).text
+    async with run_bot(tmp_path) as bot:
+        for language in OTHERS:
+            await bot.says(f"/config language {language}")
+            said = (await bot.says("/help")).text
+            assert [name for name in names if f"/{name}" not in said] == []
+            for name in names:
+                assert f"/{name}" in (await bot.says(f"/help {name}")).text
 
 
 async def test_a_browser_is_answered_in_its_language_unless_another_is_set(tmp_path: Path) -> None:
@@ -222,9 +218,10 @@ def test_joined_parts_turns_and_figures_in_a_sentence_from_below_are_translated_
         )
 
 
-@pytest.mark.parametrize(
-    ("engine", "error", "said"),
-    [
+def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_the_database() -> (
+    None
+):
+    cases: list[Any] = [
         (
             SqliteEngine(Path("parley.db")),
             OperationalError("database or disk is full"),
@@ -237,13 +234,10 @@ def test_joined_parts_turns_and_figures_in_a_sentence_from_below_are_translated_
             "Das konnte nicht gespeichert werden: der PostgreSQL-Server ist nicht zu erreichen; "
             "starte ihn, oder berichtige `database` (connection refused).",
         ),
-    ],
-)
-def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_the_database(
-    engine: PostgresqlEngine | SqliteEngine, error: Exception, said: str
-) -> None:
-    with speaking("de"):
-        assert explain(str(engine.explain(error))) == said
+    ]
+    for engine, error, said in cases:
+        with speaking("de"):
+            assert explain(str(engine.explain(error))) == said, engine
 
 
 async def test_what_is_wrong_with_a_file_or_with_settings_together_is_said_in_the_language(

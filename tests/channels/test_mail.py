@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from email import policy
 from email.message import EmailMessage
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.kit.platform import Media, Post
+from channels.mail import MailSettings
+from channels.mail.inbox import Inbox
 from channels.mail.reading import Letter, read, thread_of
 from channels.mail.verification import is_verified, parse
 from channels.mail.words import cut_quotation, read_html
 from channels.mail.writing import Course, make_mail, make_mail_with
+from tests.waiting import PATIENCE
 
 ANN = "ann@example.org"
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_what_the_receiving_server_has_verified_is_believed() -> None:
+    for result in [
         "dmarc=pass header.from=example.org",
         "dmarc=pass (p=REJECT sp=REJECT) header.from=example.org; spf=fail smtp.mailfrom=x.org",
         "dkim=pass header.i=@example.org header.s=s1 header.b=abc",
@@ -32,16 +34,13 @@ ANN = "ann@example.org"
         "auth=pass (plain) smtp.auth=ann@example.org",
         'dkim=pass reason="good; signature" header.d="example.org"',
         'dkim=none; spf=pass (a (b) c \\) d) smtp.mailfrom="a(b"@example.org; dmarc=none (x)',
-    ],
-)
-def test_what_the_receiving_server_has_verified_is_believed(result: str) -> None:
-    assert is_verified(ANN, [f"mx.example.net; {result}"], "mx.example.net")
-    assert is_verified(ANN, [f"MX.example.net 1;\r\n {result}"], "mx.example.net")
+    ]:
+        assert is_verified(ANN, [f"mx.example.net; {result}"], "mx.example.net"), result
+        assert is_verified(ANN, [f"MX.example.net 1;\r\n {result}"], "mx.example.net"), result
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_what_it_has_not_is_not() -> None:
+    for result in [
         "none",
         "dmarc=fail header.from=example.org; spf=pass smtp.mailfrom=example.org",
         "dmarc=pass header.from=evil.example",
@@ -61,10 +60,8 @@ def test_what_the_receiving_server_has_verified_is_believed(result: str) -> None
         "spf=pass (of example.org) (smtp.mailfrom=example.org (or) dkim=pass header.d=example.org)",
         "spf=pass",
         "",
-    ],
-)
-def test_what_it_has_not_is_not(result: str) -> None:
-    assert not is_verified(ANN, [f"mx.example.net; {result}"], "mx.example.net")
+    ]:
+        assert not is_verified(ANN, [f"mx.example.net; {result}"], "mx.example.net"), result
 
 
 def test_the_word_of_another_server_counts_for_nothing() -> None:
@@ -90,9 +87,8 @@ def test_a_long_field_is_read_at_once() -> None:
     parse("a;" + "dkim=pass (" * 10_000)
 
 
-@pytest.mark.parametrize(
-    ("text", "own"),
-    [
+def test_a_reply_is_what_was_written_and_not_what_it_quotes() -> None:
+    for text, own in [
         ("Yes.\n\nOn Mon, Nov 23, 2026 at 10:00 AM Bot <bot@x.org>\nwrote:\n\n> What?\n", "Yes."),
         ("Ja.\n\nAm 23.11.26 um 10:00 schrieb Bot:\n> Was?\n>\n> mehr", "Ja."),
         ("Oui\n\nLe lun. 23 nov. 2026 à 10:00, Bot <bot@x.org> a écrit :\n\n> Quoi ?", "Oui"),
@@ -105,10 +101,8 @@ def test_a_long_field_is_read_at_once() -> None:
         ("From: here\nto: there", "From: here\nto: there"),
         ("> only quoted", ""),
         ("", ""),
-    ],
-)
-def test_a_reply_is_what_was_written_and_not_what_it_quotes(text: str, own: str) -> None:
-    assert cut_quotation(text) == own
+    ]:
+        assert cut_quotation(text) == own, text
 
 
 @given(st.text(alphabet="ab >:@1\n-", max_size=200))
@@ -118,9 +112,9 @@ def test_what_is_above_a_quotation_stays_as_it_is(text: str) -> None:
     assert cut_quotation(f"{text}x").rstrip().endswith("x") or ">" in text.rpartition("\n")[2]
 
 
-@pytest.mark.parametrize("text", ["> ", "On \n", ":\n", "From: \n", "@1:\n"])
-def test_a_long_reply_is_read_at_once(text: str) -> None:
-    cut_quotation(text * 50_000)
+def test_a_long_reply_is_read_at_once() -> None:
+    for text in ["> ", "On \n", ":\n", "From: \n", "@1:\n"]:
+        cut_quotation(text * 50_000)
 
 
 def test_a_message_of_html_alone_is_read_as_it_looks() -> None:
@@ -152,22 +146,23 @@ def letter(made: EmailMessage) -> Letter:
     return read(made.as_bytes(policy=policy.SMTP), "<fallback@imap>", "bot@example.org")
 
 
-@pytest.mark.parametrize(("kind", "line"), [("plain", "{}\n"), ("html", "<p>{}</p>\n")])
-def test_what_is_written_below_a_picture_is_read_too(kind: str, line: str) -> None:
-    made = message()
-    made.set_content(line.format("This is it:"), subtype=kind)
-    made.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="a.png")
-    made.add_attachment(line.format("What is it?"), subtype=kind, disposition="inline")
-    made.add_attachment("a note", filename="note.txt")
-    made.add_attachment("a note without a name")
-    found = letter(made)
-    assert re.sub(r"\n+", "\n", found.heard.text) == "This is it:\nWhat is it?"
-    assert [file.name for file in found.heard.files] == ["a.png", "note.txt", "file5.plain"]
+def test_what_is_written_below_a_picture_is_read_too() -> None:
+    for kind, line in [("plain", "{}\n"), ("html", "<p>{}</p>\n")]:
+        made = message()
+        made.set_content(line.format("This is it:"), subtype=kind)
+        made.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="a.png")
+        made.add_attachment(line.format("What is it?"), subtype=kind, disposition="inline")
+        made.add_attachment("a note", filename="note.txt")
+        made.add_attachment("a note without a name")
+        found = letter(made)
+        assert re.sub(r"\n+", "\n", found.heard.text) == "This is it:\nWhat is it?", kind
+        assert [file.name for file in found.heard.files] == ["a.png", "note.txt", "file5.plain"], (
+            kind
+        )
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+def test_a_machine_is_not_answered() -> None:
+    for fields in [
         {"Auto_Submitted": "auto-replied"},
         {"Precedence": "auto_reply"},
         {"X_Autoreply": "yes"},
@@ -180,10 +175,8 @@ def test_what_is_written_below_a_picture_is_read_too(kind: str, line: str) -> No
         {"From": "MAILER-DAEMON@example.org"},
         {"From": "no-reply@example.org"},
         {"From": "bot@example.org"},
-    ],
-)
-def test_a_machine_is_not_answered(fields: dict[str, str]) -> None:
-    assert letter(message(**fields)).automatic
+    ]:
+        assert letter(message(**fields)).automatic, fields
 
 
 def test_a_report_that_something_was_not_delivered_is_not_answered() -> None:
@@ -197,12 +190,12 @@ def test_a_person_is() -> None:
     assert not letter(message(Auto_Submitted="no")).automatic
 
 
-@pytest.mark.parametrize("sender", ["", "Ann", "ann@example.org, bob@example.org", "undisclosed:;"])
-def test_a_message_by_nobody_or_by_several_has_no_sender(sender: str) -> None:
-    raw = f"From: {sender}\r\nMessage-ID: <1@x>\r\n\r\nHello".encode()
-    assert read(raw, "<f@imap>", "bot@example.org").sender == ""
-    twice = b"From: ann@example.org\r\nFrom: bob@example.org\r\n\r\nHello"
-    assert read(twice, "<f@imap>", "bot@example.org").sender == ""
+def test_a_message_by_nobody_or_by_several_has_no_sender() -> None:
+    for sender in ["", "Ann", "ann@example.org, bob@example.org", "undisclosed:;"]:
+        raw = f"From: {sender}\r\nMessage-ID: <1@x>\r\n\r\nHello".encode()
+        assert read(raw, "<f@imap>", "bot@example.org").sender == "", sender
+        twice = b"From: ann@example.org\r\nFrom: bob@example.org\r\n\r\nHello"
+        assert read(twice, "<f@imap>", "bot@example.org").sender == "", sender
 
 
 def test_the_subject_begins_a_thread_and_no_command() -> None:
@@ -277,3 +270,41 @@ def test_a_file_goes_as_one() -> None:
     content: Any = file.get_content()
     assert (file.get_filename(), content) == ("answer.md", "all")
     assert text.get_content().strip() == "All of it is in this file."
+
+
+async def serve_imap(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """An empty mailbox. A message comes while the server consents to IDLE: in the same packet."""
+    answers = {
+        "CAPABILITY": "* CAPABILITY IMAP4rev1 IDLE",
+        "LIST": '* LIST () "/" "INBOX"',
+        "SELECT": "* OK [UIDVALIDITY 1] valid\r\n* OK [UIDNEXT 1] next",
+    }
+    writer.write(b"* OK [CAPABILITY IMAP4rev1 IDLE] ready\r\n")
+    idle = ""
+    async for line in reader:
+        tag, *command = line.decode().split()
+        if command[:1] == ["IDLE"]:
+            idle = tag
+            writer.write(b"+ idling\r\n* 1 EXISTS\r\n")
+        elif not command:  # DONE
+            writer.write(f"{idle} OK done\r\n".encode())
+        else:
+            said = answers.get(command[0], "* OK going on")
+            writer.write(f"{said}\r\n{tag} OK done\r\n".encode())
+    writer.close()
+
+
+async def test_news_that_comes_with_the_consent_to_wait_for_it_is_not_waited_for() -> None:
+    server = await asyncio.start_server(serve_imap, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    inbox = Inbox(
+        MailSettings(address="bot@parley.test", verified_by="mx", imap=f"127.0.0.1:{port}"), "x"
+    )
+    async with server:
+        await asyncio.to_thread(inbox.open)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.to_thread(inbox.wait)
+        finally:
+            inbox.end()
+            inbox.close()

@@ -8,7 +8,6 @@ from html import unescape
 from typing import Any
 from urllib.parse import unquote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,9 +80,9 @@ def test_tags_that_were_written_are_words(text: str) -> None:
     assert "<script" not in html
 
 
-@pytest.mark.parametrize("text", ["> " * 200 + "deep", "- " * 200 + "deep", " " * 500 + "deep"])
-def test_what_is_nested_too_deep_is_sent_as_it_stands(text: str) -> None:
-    assert "formatted_body" not in make_content(text)
+def test_what_is_nested_too_deep_is_sent_as_it_stands() -> None:
+    for text in ["> " * 200 + "deep", "- " * 200 + "deep", " " * 500 + "deep"]:
+        assert "formatted_body" not in make_content(text), text
 
 
 @given(st.text(min_size=1, max_size=300))
@@ -104,25 +103,22 @@ def heard(event: dict[str, Any], place: Place = ROOM, answered: Any = None) -> H
     return found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_who_names_the_bot_in_front_speaks_to_it() -> None:
+    for text in [
         "Parley: what?",
         "parley, what?",
         "@parley:parley.test what?",
         "@Parley what?",
         "@parley what?",
-    ],
-)
-def test_who_names_the_bot_in_front_speaks_to_it(text: str) -> None:
-    found = heard(message(text))
-    assert (found.text, found.is_for_bot) == ("what?", True)
+    ]:
+        found = heard(message(text))
+        assert (found.text, found.is_for_bot) == ("what?", True), text
 
 
-@pytest.mark.parametrize("text", ["Parleying is what?", "what Parley says", "hello", "@parley2 hi"])
-def test_who_only_speaks_of_it_does_not(text: str) -> None:
-    found = heard(message(text, **{"m.mentions": {}}))
-    assert (found.text, found.is_for_bot) == (text, False)
+def test_who_only_speaks_of_it_does_not() -> None:
+    for text in ["Parleying is what?", "what Parley says", "hello", "@parley2 hi"]:
+        found = heard(message(text, **{"m.mentions": {}}))
+        assert (found.text, found.is_for_bot) == (text, False), text
 
 
 def test_a_mention_is_one_wherever_it_stands() -> None:

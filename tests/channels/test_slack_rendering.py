@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from itertools import chain
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,22 +34,19 @@ def test_words_keep_their_look_also_within_a_word() -> None:
     assert message.marked("code") == ["a_code*"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_markdown_is_shown_as_it_stands_and_mentions_nobody() -> None:
+    for text in [
         "<!channel> and <@U123> and <#C1|general> & co",
         "@here :smile: 10:100:2 and ~/foo ~/bar",
         "List<String> and <b>tags</b>",
         "2 * 3 * 4 and snake_case_name",
         "[a]: https://example.org",
-    ],
-)
-def test_what_is_no_markdown_is_shown_as_it_stands_and_mentions_nobody(text: str) -> None:
-    message = said(text)
-    assert message.text == text
-    words = chain(*(element["elements"] for element in message.blocks[0]["elements"]))
-    assert {one["type"] for one in words} <= {"text", "link"}
-    assert not re.search(r"<[@#!]", content(Post(text))["text"])
+    ]:
+        message = said(text)
+        assert message.text == text, text
+        words = chain(*(element["elements"] for element in message.blocks[0]["elements"]))
+        assert {one["type"] for one in words} <= {"text", "link"}, text
+        assert not re.search(r"<[@#!]", content(Post(text))["text"]), text
 
 
 def test_lists_count_on_over_code_and_lists_within_them() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,20 +56,15 @@ def test_any_markup_is_split_into_pieces_that_fit(text: str, longest: int) -> No
     assert all(len(piece) <= longest for piece in split(text, longest))
 
 
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
+def test_it_splits_between_paragraphs_then_lines_then_sentences_then_words() -> None:
+    for text, pieces in [
         ("One two.\n\nThree four five.", ["One two.", "Three four five."]),
         ("One two three.\nFour five six.", ["One two three.", "Four five six."]),
         ("It is so. And so it goes on.", ["It is so.", "And so it goes on."]),
         ("one two three four five six", ["one two three four", "five six"]),
         ("x" * 45, ["x" * 20, "x" * 20, "x" * 5]),
-    ],
-)
-def test_it_splits_between_paragraphs_then_lines_then_sentences_then_words(
-    text: str, pieces: list[str]
-) -> None:
-    assert [piece.strip() for piece in split(text, 20)] == pieces
+    ]:
+        assert [piece.strip() for piece in split(text, 20)] == pieces, text
 
 
 def test_a_table_that_is_split_has_its_header_in_every_piece() -> None:

@@ -18,11 +18,13 @@ from channels.splitting import split
 from channels.telegram import Rhythm, Telegram, telegram_channel
 from channels.telegram.reading import CarefulRequest
 from channels.telegram.rendering import LONGEST, measure, rendered
+from tests.channels.clock import quick_sleep
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.telegram_server import TOKEN, Refused, TelegramServer
+from tests.waiting import until
 
-QUICK = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=lambda seconds: asyncio.sleep(0))
+QUICK = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
 
 
 @asynccontextmanager
@@ -55,7 +57,7 @@ async def test_photos_and_documents_come_with_the_message() -> None:
         ann.sends(ann.photo(b"\xff\xd8one", caption="Look", media_group_id="a"))
         ann.sends(ann.photo(b"\xff\xd8two", media_group_id="a"))
         ann.sends(ann.document("notes.txt", "text/plain", b"milk"))
-        await said(bot, server, 2)
+        await said(bot, 2)
     album, document = bot.submitted
     assert [a.data for a in album.attachments] == [b"\xff\xd8one", b"\xff\xd8two"]
     assert {a.media_type for a in album.attachments} == {"image/jpeg"}
@@ -63,9 +65,15 @@ async def test_photos_and_documents_come_with_the_message() -> None:
     assert document.attachments == (Attachment("notes.txt", "text/plain", b"milk"),)
 
 
-async def said(bot: FakeBot, server: TelegramServer, count: int) -> None:
-    """Wait until so many messages were submitted; each is answered, or at least typed at."""
-    await server.until(lambda: len(bot.submitted) >= count)
+@pytest.fixture(autouse=True)
+def brief_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask Telegram again soon while a chat waits."""
+    monkeypatch.setattr("channels.telegram.updates._HELD", 0.01)
+
+
+async def said(bot: FakeBot, count: int) -> None:
+    """Wait until so many messages were submitted."""
+    await until(lambda: len(bot.submitted) >= count)
 
 
 class Slow(FakeBot):
@@ -117,10 +125,10 @@ async def test_a_chat_that_has_to_wait_holds_up_no_other_and_is_not_confirmed() 
         await bot.reached.wait()
         for number in range(3):
             bob.says(f"{number}")
-            await said(bot, server, number + 1)
+            await said(bot, number + 1)
         ann.says("second")
         bob.says("last")
-        await said(bot, server, 4)
+        await said(bot, 4)
         assert server.confirmed <= 2  # which is Ann's first
         bot.may_go_on.set()
         await server.until(lambda: server.confirmed > 12)
@@ -137,7 +145,7 @@ async def test_what_a_chat_that_waits_has_said_comes_again_after_a_crash() -> No
             ann.says("first")
             await bot.reached.wait()
             bob.says("hello")
-            await said(bot, server, 1)
+            await said(bot, 1)
         after = silent()
         async with serving(after, server):
             await server.until(lambda: server.confirmed > 4)
@@ -197,13 +205,12 @@ async def test_an_update_that_breaks_the_channel_does_not_hold_up_the_others(
             ann.says("One")
             await server.until(lambda: server.confirmed > 1)
         ann.says("Two")
-        await said(bot, server, 1)
+        await said(bot, 1)
     assert [inbound.text for inbound in bot.submitted] == ["Two"]
 
 
-@pytest.mark.parametrize(
-    ("markdown", "text", "kinds"),
-    [
+def test_markdown_becomes_text_with_entities() -> None:
+    for markdown, text, kinds in [
         ("# Title", "Title", {"bold", "underline"}),
         ("- a\n- **b**", "• a\n• b", {"bold"}),
         ("Use `List<int>` and List<int>", "Use List<int> and List<int>", {"code"}),
@@ -212,12 +219,10 @@ async def test_an_update_that_breaks_the_channel_does_not_hold_up_the_others(
         ("`▇▇▁▁` 50%", "▇▇▁▁ 50%", {"code"}),
         ("<!-- nothing to see -->", "<!-- nothing to see -->", set()),
         ("snake_case_name and 2 * 3 * 4", "snake_case_name and 2 * 3 * 4", set()),
-    ],
-)
-def test_markdown_becomes_text_with_entities(markdown: str, text: str, kinds: set[str]) -> None:
-    shown = rendered(markdown)
-    assert shown.text.strip() == text
-    assert {str(entity.type) for entity in shown.entities} == kinds
+    ]:
+        shown = rendered(markdown)
+        assert shown.text.strip() == text, markdown
+        assert {str(entity.type) for entity in shown.entities} == kinds, markdown
 
 
 def test_a_link_that_telegram_does_not_take_is_no_link() -> None:
@@ -236,16 +241,16 @@ async def test_an_update_that_can_not_be_read_holds_up_none_behind_it() -> None:
         server.push("message", {"message_id": 5})
         server.push("callback_query", {"data": 1})
         server.person("Ann", 42).says("Hello!")
-        await said(bot, server, 1)
+        await said(bot, 1)
         await server.until(lambda: server.confirmed > 3)
     assert [inbound.text for inbound in bot.submitted] == ["Hello!"]
 
 
-@pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"ok": true}', b"\xff", b"null"])
-def test_an_answer_that_is_not_from_telegram_is_asked_for_again(answer: bytes) -> None:
-    with pytest.raises(NetworkError) as error:
-        CarefulRequest.parse_json_payload(answer)
-    assert Telegram(TOKEN, TelegramSettings).explain(error.value).kind == "passing"
+def test_an_answer_that_is_not_from_telegram_is_asked_for_again() -> None:
+    for answer in [b"<html>", b"[]", b'{"ok": true}', b"\xff", b"null"]:
+        with pytest.raises(NetworkError) as error:
+            CarefulRequest.parse_json_payload(answer)
+        assert Telegram(TOKEN, TelegramSettings).explain(error.value).kind == "passing", answer
 
 
 async def test_who_wrote_a_message_that_could_not_be_taken_is_told() -> None:
@@ -261,7 +266,7 @@ async def test_who_wrote_a_message_that_could_not_be_taken_is_told() -> None:
         ann.says("trip")
         ann.says("Hello!")
         await server.shown("this message was not taken")
-        await said(bot, server, 1)
+        await said(bot, 1)
     assert [inbound.text for inbound in bot.submitted] == ["Hello!"]
 
 
@@ -284,7 +289,7 @@ async def test_a_message_is_taken_though_what_is_missing_of_it_can_not_be_said()
                 },
             )
         )
-        await said(bot, server, 1)
+        await said(bot, 1)
     assert [inbound.text for inbound in bot.submitted] == ["Look!"]
 
 
@@ -295,14 +300,14 @@ async def test_a_reaction_in_a_topic_is_to_what_stands_there() -> None:
         async with serving(bot, server):
             ann = server.person("Ann", 42).at(group, 7)
             ann.sends(ann.message("/context@parley_bot"))
-            await said(bot, server, 1)
+            await said(bot, 1)
             await server.until(lambda: server.messages)
             ((_chat, answer),) = server.messages
             stop = {"type": "emoji", "emoji": "🛑"}
             reaction = {"chat": server.chats[group], "message_id": answer}
             reaction |= {"user": ann.user, "date": 1, "old_reaction": [], "new_reaction": [stop]}
             server.push("message_reaction", reaction)
-            await said(bot, server, 2)
+            await said(bot, 2)
     assert bot.submitted[1].text == "/stop"
     assert bot.submitted[1].address == bot.submitted[0].address
     assert bot.submitted[1].address.thread == "7"

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from io import BytesIO
 
 import aiohttp
-import pytest
 
 from channels.base import WithHealth
 from tests.channels.test_telegram import said, serving, silent
@@ -35,39 +34,37 @@ async def post(server: TelegramServer, body: bytes | BytesIO) -> int:
         return response.status
 
 
-@pytest.mark.parametrize("secret", ["", "guessed"])
-async def test_who_does_not_know_the_secret_is_refused_and_counted(secret: str) -> None:
-    bot = silent()
-    async with hooked(bot) as server:
-        update = {"update_id": 5, "message": server.person("Ann", 42).message("Hi")}
-        assert await server.call_webhook(update, secret=secret or "-") == 401
-        channel: object = bot.channel
-        assert isinstance(channel, WithHealth)
-        assert channel.health.forged == 1
-    assert bot.submitted == []
+async def test_who_does_not_know_the_secret_is_refused_and_counted() -> None:
+    for secret in ["", "guessed"]:
+        bot = silent()
+        async with hooked(bot) as server:
+            update = {"update_id": 5, "message": server.person("Ann", 42).message("Hi")}
+            assert await server.call_webhook(update, secret=secret or "-") == 401, secret
+            channel: object = bot.channel
+            assert isinstance(channel, WithHealth), secret
+            assert channel.health.forged == 1, secret
+        assert bot.submitted == [], secret
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        *(b"", b"{", b"[]", b"null", b"7", b"\xff", b"[" * 9_000),
-        b'{"update_id": "a", "message": 7}',
-        b'{"update_id": [1]}',
-        b'{"update_id": {"a": 1}}',
-        b'{"update_id": "1"}',
-        b'{"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": {"id": [1], '
-        b'"type": "x"}}}',
-        b'{"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "x"}, '
-        b'"media_group_id": ["a"]}}',
-    ],
-)
-async def test_what_telegram_brings_and_nobody_can_read_is_confirmed(body: bytes) -> None:
+CHAT = b'{"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": %s}}'
+
+
+async def test_what_telegram_brings_and_nobody_can_read_is_confirmed() -> None:
     bot = silent()
     async with hooked(bot) as server:
-        assert await post(server, body) == 200
+        for body in [
+            *(b"", b"{", b"[]", b"null", b"7", b"\xff", b"[" * 9_000),
+            b'{"update_id": "a", "message": 7}',
+            b'{"update_id": [1]}',
+            b'{"update_id": {"a": 1}}',
+            b'{"update_id": "1"}',
+            CHAT % b'{"id": [1], "type": "x"}',
+            CHAT % b'{"id": 1, "type": "x"}, "media_group_id": ["a"]',
+        ]:
+            assert await post(server, body) == 200, body
         update = {"update_id": 5, "message": server.person("Ann", 42).message("Hi")}
         assert await server.call_webhook(update) == 200
-        await said(bot, server, 1)
+        await said(bot, 1)
 
 
 async def test_an_update_that_is_larger_than_any_is_confirmed_and_not_read() -> None:

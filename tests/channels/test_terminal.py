@@ -47,6 +47,7 @@ from channels.terminal.screen import Drawn
 from channels.terminal.terminal import ADDRESS, Terminal
 from tests.channels.glass import Glass
 from tests.fakes.fake_bot import COMMANDS, FakeBot, Script, deltas
+from tests.waiting import PATIENCE
 
 USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True, model="acme/gpt-9-mini")
 
@@ -58,19 +59,16 @@ def test_the_bar_shows_who_answers_and_tokens_turns_and_cost() -> None:
     assert bar_text(USAGE, 80) == "acme/gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"
 
 
-@pytest.mark.parametrize(
-    ("width", "text"),
-    [
+def test_a_narrow_terminal_shortens_the_bar() -> None:
+    for width, text in [
         (52, "gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
         (45, "12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
         (32, "12.4k/50k · 7/20 turns · $0.02"),
         (24, "12.4k/50k · 7/20t"),
         (10, "12.4k/50k"),
         (5, ""),
-    ],
-)
-def test_a_narrow_terminal_shortens_the_bar(width: int, text: str) -> None:
-    assert bar_text(USAGE, width) == text
+    ]:
+        assert bar_text(USAGE, width) == text, width
 
 
 def test_the_small_model_is_known_by_its_name_where_there_is_little_room() -> None:
@@ -79,47 +77,39 @@ def test_the_small_model_is_known_by_its_name_where_there_is_little_room() -> No
     assert bar_text(small, 48) == "SmolLM2 135M · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
 
 
-def test_an_estimate_is_marked() -> None:
+def test_nothing_is_claimed_that_is_not_known() -> None:
     assert "· ~12.4k/50k" in bar_text(replace(USAGE, is_measured=False), 80)
-
-
-@pytest.mark.parametrize(
-    ("cost", "shown"),
-    [(0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
-)
-def test_the_cost_is_said_plainly(cost: float, shown: str) -> None:
-    assert bar_text(replace(USAGE, cost=cost), 80).endswith(f"turns · {shown}")
-
-
-def test_a_cost_that_nobody_knows_is_not_shown() -> None:
     assert bar_text(replace(USAGE, cost=None), 80).endswith("7/20 turns")
-
-
-def test_before_the_first_turn_no_cost_is_claimed() -> None:
     assert bar_text(replace(USAGE, turns=0, cost=0.0), 80).endswith("0/20 turns")
 
 
-@pytest.mark.parametrize(
-    ("tokens", "shown"),
-    [(0, "0"), (999, "999"), (1_000, "1k"), (99_960, "100k"), (128_000, "128k"), (999_900, "1M")],
-)
-def test_numbers_are_short(tokens: int, shown: str) -> None:
-    assert bar_text(replace(USAGE, tokens=tokens, max_tokens=0), 80).startswith(
-        f"acme/gpt-9-mini · {shown} "
-    )
+def test_the_cost_is_said_plainly() -> None:
+    for cost, shown in [(0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")]:
+        assert bar_text(replace(USAGE, cost=cost), 80).endswith(f"turns · {shown}"), cost
 
 
-@pytest.mark.parametrize(
-    ("tokens", "style"),
-    [
+def test_numbers_are_short() -> None:
+    for tokens, shown in [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1k"),
+        (99_960, "100k"),
+        (128_000, "128k"),
+        (999_900, "1M"),
+    ]:
+        assert bar_text(replace(USAGE, tokens=tokens, max_tokens=0), 80).startswith(
+            f"acme/gpt-9-mini · {shown} "
+        ), tokens
+
+
+def test_the_bar_turns_yellow_and_then_red() -> None:
+    for tokens, style in [
         (37_499, "class:bar"),
         (37_500, "class:bar.warm"),
         (45_000, "class:bar.hot"),
         (60_000, "class:bar.hot"),
-    ],
-)
-def test_the_bar_turns_yellow_and_then_red(tokens: int, style: str) -> None:
-    assert bar_style(replace(USAGE, tokens=tokens)) == style
+    ]:
+        assert bar_style(replace(USAGE, tokens=tokens)) == style, tokens
 
 
 @given(
@@ -150,48 +140,27 @@ def texts(line: str) -> list[str]:
     return [choice.text for choice in choices(line, VOCABULARY)]
 
 
-def test_commands_are_offered_with_their_meaning() -> None:
+def test_commands_and_subcommands_are_offered_with_their_meaning() -> None:
     assert choices("/cont", VOCABULARY) == [Suggestion("/context", 5, "what the model sees")]
-
-
-def test_settings_are_found_by_any_part_of_their_name() -> None:
-    assert texts("/config turns") == ["agent_max_context_turns"]
-    assert choices("/config turns", VOCABULARY)[0].meaning == "most turns in play (now 20)"
-
-
-def test_a_setting_offers_its_value_and_says_what_it_wants() -> None:
-    wants = "a whole number from 1 to 1000"
-    assert choices("/config agent_max_context_turns ", VOCABULARY) == [Suggestion("20", 0, wants)]
-
-
-def test_values_are_offered_as_they_are_typed() -> None:
-    setting = {"key": "quiet", "value": True, "meaning": "", "wants": "true or false"}
-    assert choices("/config quiet ", Vocabulary((), [setting]))[0].text == "true"
-
-
-def test_subcommands_are_offered() -> None:
     assert texts("/context ") == ["clear"]
     assert texts("/help con") == ["context", "config"]
 
 
-def test_what_a_setting_can_be_is_offered() -> None:
-    strategy = {
-        "key": "s",
-        "value": "trim",
-        "meaning": "",
-        "wants": "x",
-        "choices": ["trim", "slim"],
-    }
+def test_settings_are_found_by_any_part_of_their_name_and_offer_what_they_can_be() -> None:
+    assert texts("/config turns") == ["agent_max_context_turns"]
+    assert choices("/config turns", VOCABULARY)[0].meaning == "most turns in play (now 20)"
+    wants = "a whole number from 1 to 1000"
+    assert choices("/config agent_max_context_turns ", VOCABULARY) == [Suggestion("20", 0, wants)]
+    strategy = {"key": "s", "value": "trim", "meaning": "", "wants": "x"}
     flag = {"key": "f", "value": False, "meaning": "", "wants": "x", "choices": []}
-    known = Vocabulary((), [strategy, flag])
+    known = Vocabulary((), [{**strategy, "choices": ["trim", "slim"]}, flag])
     assert [c.text for c in choices("/config s ", known)] == ["trim", "slim"]
     assert [c.text for c in choices("/config s sl", known)] == ["slim"]
     assert [c.text for c in choices("/config f ", known)] == ["false", "true"]
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
+def test_what_a_command_takes_is_known() -> None:
+    for line, kind in [
         ("/context drop t", "turns"),
         ("/context drop t3 t", "turns"),
         ("/context drop", ""),
@@ -205,10 +174,8 @@ def test_what_a_setting_can_be_is_offered() -> None:
         ("/resume tr", "conversations"),
         ("/branches ", "branches"),
         ("hello t", ""),
-    ],
-)
-def test_what_a_command_takes_is_known(line: str, kind: str) -> None:
-    assert find_kind(line) == kind
+    ]:
+        assert find_kind(line) == kind, line
 
 
 def test_the_newest_turns_are_offered_first_with_their_words() -> None:
@@ -234,17 +201,16 @@ def test_a_subcommand_that_a_bot_does_not_know_is_not_asked_for() -> None:
     assert not is_known("/agent", known)
 
 
-@pytest.mark.parametrize("line", ["", "hello", " /context", "//context", "/context\nmore"])
-def test_a_message_to_the_model_is_not_completed(line: str) -> None:
-    assert texts(line) == []
+def test_a_message_to_the_model_is_not_completed() -> None:
+    for line in ["", "hello", " /context", "//context", "/context\nmore"]:
+        assert texts(line) == [], line
 
 
 # Text that would act on the terminal
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_sequences_and_control_characters_are_taken_out() -> None:
+    for text, words in [
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07a\x1b]52;c;aGk=\x1b\\b", "ab"),
         ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
@@ -252,10 +218,8 @@ def test_a_message_to_the_model_is_not_completed(line: str) -> None:
         ("a\r\x08\x00\x7f\x9b5nb", "a5nb"),
         ("safe\u202etxt.exe \ud800", "safetxt.exe "),
         ("tab\tand\nline 👩‍👩‍👧 中", "tab\tand\nline 👩‍👩‍👧 中"),
-    ],
-)
-def test_sequences_and_control_characters_are_taken_out(text: str, words: str) -> None:
-    assert without_controls(text) == words
+    ]:
+        assert without_controls(text) == words, text
 
 
 @given(st.text(st.sampled_from("\x1b[]0;mP\\\x07\x9b\x9cab\n")))
@@ -293,9 +257,8 @@ x = 1
 """
 
 
-@pytest.mark.parametrize(
-    ("source", "done"),
-    [
+def test_blocks_are_finished_when_no_line_can_change_them() -> None:
+    for source, done in [
         ("a paragraph\n", ""),
         ("a paragraph\n\nanother\n", "a paragraph\n\n"),
         ("a paragraph\n\n", "a paragraph\n\n"),
@@ -309,10 +272,8 @@ x = 1
         ("# head\ntext\n", "# head\n"),
         ("# head\n", "# head\n"),
         ("> quote\n\n", ""),
-    ],
-)
-def test_blocks_are_finished_when_no_line_can_change_them(source: str, done: str) -> None:
-    assert source[: measure_finished(source)] == done
+    ]:
+        assert source[: measure_finished(source)] == done, source
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
@@ -330,19 +291,15 @@ def test_blocks_leave_in_order_and_whole_however_the_text_arrives(sizes: list[in
     assert taken.strip() + rest == DOCUMENT.strip()
 
 
-def test_half_a_line_decides_nothing() -> None:
+def test_half_a_line_decides_nothing_and_half_a_sequence_does_not_get_through() -> None:
     answer = StreamedAnswer()
     answer.add("a paragraph\n#")
     assert answer.take() == ""
     answer.add("hashtag\n")
     assert (answer.take(), answer.tail) == ("", "a paragraph\n#hashtag\n")
-
-
-def test_a_sequence_that_is_cut_in_two_does_not_get_through() -> None:
     answer = StreamedAnswer()
-    answer.add("a\x1b[3")
-    answer.add("1mb\x1b]0;ti")
-    answer.add("tle\x07c\n")
+    for piece in ("a\x1b[3", "1mb\x1b]0;ti", "tle\x07c\n"):
+        answer.add(piece)
     assert answer.tail == "abc\n"
 
 
@@ -354,17 +311,14 @@ def test_a_final_text_that_begins_differently_has_no_rest() -> None:
     assert answer.rest_of("something else") is None
 
 
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
+def test_the_end_of_a_long_block_is_still_what_it_was() -> None:
+    for source, shown in [
         ("```python\na\nb\nc", "```python\nb\nc"),
         ("| h |\n|---|\n| 1 |\n| 2 |\n| 3 |", "| h |\n|---|\n| 2 |\n| 3 |"),
         ("- a\n- b\n- c", "- b\n- c"),
         ("x" * 50, "x" * 20),
-    ],
-)
-def test_the_end_of_a_long_block_is_still_what_it_was(source: str, shown: str) -> None:
-    assert clip_to_end(source, width=10, height=2) == shown
+    ]:
+        assert clip_to_end(source, width=10, height=2) == shown, source
 
 
 # What things look like
@@ -374,20 +328,18 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def test_html_links_and_pictures_are_shown_as_text() -> None:
-    shown = plain(
-        display.markdown("a <b>tag</b> [here](http://x.y) <http://z.z> ![dog](http://d.g)", 80)
-    )
-    assert shown == "a <b>tag</b> here (http://x.y) http://z.z dog (http://d.g)\n"
-
-
-def test_line_breaks_hold() -> None:
-    assert plain(display.markdown("roses\nviolets", 80)) == "roses\nviolets\n"
-
-
-def test_a_word_wider_than_its_table_wraps() -> None:
-    shown = plain(display.markdown(f"| a | b |\n|---|---|\n| {'long' * 20} | x |", 30))
-    assert "".join(shown.split()).count("l") == 20
+def test_what_a_terminal_can_not_show_is_shown_as_text() -> None:
+    for markdown, width, text in (
+        (
+            *("a <b>tag</b> [here](http://x.y) <http://z.z> ![dog](http://d.g)", 80),
+            "a <b>tag</b> here (http://x.y) http://z.z dog (http://d.g)\n",
+        ),
+        ("roses\nviolets", 80, "roses\nviolets\n"),
+    ):
+        assert plain(display.markdown(markdown, width)) == text
+    assert plain(display.markdown("> " * 30 + "deep", 40)).split()[-1] == "deep"
+    wide = plain(display.markdown(f"| a | b |\n|---|---|\n| {'long' * 20} | x |", 30))
+    assert "".join(wide.split()).count("l") == 20
 
 
 def test_a_table_that_is_too_wide_for_its_words_is_shown_row_by_row() -> None:
@@ -399,15 +351,8 @@ def test_a_table_that_is_too_wide_for_its_words_is_shown_row_by_row() -> None:
     ]
     shown = plain(display.markdown(table, 20))
     assert shown == "turn t1\ntokens: 136 · words:\nextraordinary\nturn t2\n"
-
-
-def test_of_a_table_without_rows_the_names_are_shown_when_it_is_too_wide() -> None:
-    shown = plain(display.markdown("| alphabetical | order |\n|---|---|", 12))
-    assert shown.split() == ["alphabetical", "order"]
-
-
-def test_what_is_nested_too_deeply_is_shown_as_it_was_written() -> None:
-    assert plain(display.markdown("> " * 30 + "deep", 40)).split()[-1] == "deep"
+    without_rows = plain(display.markdown("| alphabetical | order |\n|---|---|", 12))
+    assert without_rows.split() == ["alphabetical", "order"]
 
 
 WORDS = st.lists(
@@ -462,19 +407,17 @@ def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.Mon
     assert set(codes) <= {"0", "1", "1;4"}
 
 
-@pytest.mark.parametrize(
-    ("colours", "is_bright"), [("", True), ("15;0", True), ("0;15", False), ("0;default;7", False)]
-)
 def test_code_is_in_dark_colours_where_the_terminal_says_that_it_is_light(
-    monkeypatch: pytest.MonkeyPatch, colours: str, is_bright: bool
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("COLORFGBG", colours)
-    shown = display.markdown("```python\ndef total(): return 1\n```", 80)
-    numbers = {
-        int(one) for codes in re.findall(r"\x1b\[([\d;]+)m", shown) for one in codes.split(";")
-    }
-    assert any(90 <= number <= 97 for number in numbers) == is_bright, shown
-    assert numbers & {*range(30, 38), *range(90, 98)}
+    for colours, is_bright in [("", True), ("15;0", True), ("0;15", False), ("0;default;7", False)]:
+        monkeypatch.setenv("COLORFGBG", colours)
+        shown = display.markdown("```python\ndef total(): return 1\n```", 80)
+        numbers = {
+            int(one) for codes in re.findall(r"\x1b\[([\d;]+)m", shown) for one in codes.split(";")
+        }
+        assert any(90 <= number <= 97 for number in numbers) == is_bright, shown
+        assert numbers & {*range(30, 38), *range(90, 98)}, colours
 
 
 def test_what_was_added_and_what_left_have_colours_of_their_own() -> None:
@@ -509,8 +452,8 @@ def test_the_first_prompt_waits_for_no_markdown() -> None:
 
 
 @dataclass
-class Seat:
-    """Someone at a terminal."""
+class TerminalUser:
+    """Somebody at a terminal, with the bot that answers."""
 
     glass: Glass
     keyboard: PipeInput
@@ -526,14 +469,14 @@ class Seat:
 
     async def leaves(self) -> None:
         self.types("\x04")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.talk
 
 
 @asynccontextmanager
-async def seat(
+async def at_terminal(
     folder: Path, script: Script, *, columns: int = 80, finals: dict[str, str] | None = None
-) -> AsyncIterator[Seat]:
+) -> AsyncIterator[TerminalUser]:
     glass = Glass(columns)
     output = Vt100_Output(
         glass, lambda: Size(rows=glass.height, columns=glass.columns), term="xterm"
@@ -544,7 +487,7 @@ async def seat(
         talk = asyncio.create_task(bot.serve(terminal))
         try:
             await glass.shows("Hello there.")
-            yield Seat(glass, keyboard, bot, terminal, talk)
+            yield TerminalUser(glass, keyboard, bot, terminal, talk)
         finally:
             talk.cancel()
             await asyncio.wait([talk])
@@ -559,7 +502,7 @@ def silent(text: str) -> Sequence[Activity]:
 
 
 async def test_an_answer_is_streamed_and_stands_there_once(tmp_path: Path) -> None:
-    async with seat(tmp_path, says(*deltas(DOCUMENT))) as person:
+    async with at_terminal(tmp_path, says(*deltas(DOCUMENT))) as person:
         person.types("tell me\r")
         await person.sees("the end")
         await person.leaves()
@@ -573,7 +516,7 @@ async def test_an_answer_is_streamed_and_stands_there_once(tmp_path: Path) -> No
 async def test_an_answer_longer_than_the_screen_leaves_no_garbage(tmp_path: Path) -> None:
     numbers = [f"number {n}" for n in range(200)]
     answer = "\n".join(f"- {number}" for number in numbers) + "\n\nthe end"
-    async with seat(tmp_path, says(*deltas(answer)), columns=40) as person:
+    async with at_terminal(tmp_path, says(*deltas(answer)), columns=40) as person:
         person.types("count\r")
         await person.sees("the end")
         await person.leaves()
@@ -583,7 +526,7 @@ async def test_an_answer_longer_than_the_screen_leaves_no_garbage(tmp_path: Path
 
 async def test_the_unfinished_block_is_seen_before_it_ends(tmp_path: Path) -> None:
     hold = asyncio.Event()
-    async with seat(tmp_path, says(Delta("A paragraph that is not"), hold)) as person:
+    async with at_terminal(tmp_path, says(Delta("A paragraph that is not"), hold)) as person:
         person.types("tell me\r")
         await person.sees("A paragraph that is not")
         await person.sees("answering… · Ctrl-C stops")
@@ -593,7 +536,7 @@ async def test_the_unfinished_block_is_seen_before_it_ends(tmp_path: Path) -> No
 
 async def test_the_bar_shows_the_context_and_that_the_model_thinks(tmp_path: Path) -> None:
     hold = asyncio.Event()
-    async with seat(tmp_path, says(hold)) as person:
+    async with at_terminal(tmp_path, says(hold)) as person:
         await person.sees("gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02")
         person.types("hi\r")
         await person.sees("thinking…")
@@ -610,7 +553,7 @@ async def test_tools_get_a_line_each(tmp_path: Path) -> None:
         ToolEnded("read_file", is_error=False),
         Delta("It says hello."),
     )
-    async with seat(tmp_path, script) as person:
+    async with at_terminal(tmp_path, script) as person:
         person.types("look\r")
         await person.sees("It says hello.")
         await person.leaves()
@@ -621,7 +564,7 @@ async def test_tools_get_a_line_each(tmp_path: Path) -> None:
 
 async def test_a_tool_is_seen_while_it_runs(tmp_path: Path) -> None:
     hold = asyncio.Event()
-    async with seat(tmp_path, says(ToolStarted("grep", '{"pattern": "x"}'), hold)) as person:
+    async with at_terminal(tmp_path, says(ToolStarted("grep", '{"pattern": "x"}'), hold)) as person:
         person.types("look\r")
         await person.sees("⚙ grep x …")
         person.types("\x03")
@@ -632,7 +575,7 @@ async def test_a_tool_is_seen_while_it_runs(tmp_path: Path) -> None:
 async def test_a_command_is_answered_while_an_answer_streams(tmp_path: Path) -> None:
     hold = asyncio.Event()
     script = says(Delta("First block.\n\nSecond "), hold, Delta("block."))
-    async with seat(tmp_path, script) as person:
+    async with at_terminal(tmp_path, script) as person:
         person.types("tell me\r")
         await person.sees("Second")
         person.types("/context\r")
@@ -651,7 +594,7 @@ async def test_a_further_message_waits_and_is_shown_with_its_own_answer(tmp_path
     def script(text: str) -> Sequence[Activity | asyncio.Event]:
         return [Delta("Answer one."), hold] if text == "one" else [Delta("Answer two.")]
 
-    async with seat(tmp_path, script) as person:
+    async with at_terminal(tmp_path, script) as person:
         person.types("one\r")
         await person.sees("Answer one.")
         person.types("two\r")
@@ -663,7 +606,7 @@ async def test_a_further_message_waits_and_is_shown_with_its_own_answer(tmp_path
 
 
 async def test_ctrl_c_stops_the_turn(tmp_path: Path) -> None:
-    async with seat(tmp_path, says(Delta("As far as this"), asyncio.Event())) as person:
+    async with at_terminal(tmp_path, says(Delta("As far as this"), asyncio.Event())) as person:
         person.types("tell me\r")
         await person.sees("As far as this")
         person.types("\x03")
@@ -676,7 +619,7 @@ async def test_ctrl_c_stops_the_turn(tmp_path: Path) -> None:
 async def test_ctrl_c_clears_the_line_when_nothing_runs_and_says_how_to_leave(
     tmp_path: Path,
 ) -> None:
-    async with seat(tmp_path, silent) as person:
+    async with at_terminal(tmp_path, silent) as person:
         person.types("half a thought")
         await person.sees("half a thought")
         person.types("\x03")
@@ -687,7 +630,7 @@ async def test_ctrl_c_clears_the_line_when_nothing_runs_and_says_how_to_leave(
 
 
 async def test_leaving_while_a_turn_runs_stops_it_and_says_so(tmp_path: Path) -> None:
-    async with seat(tmp_path, says(Delta("As far as this"), asyncio.Event())) as person:
+    async with at_terminal(tmp_path, says(Delta("As far as this"), asyncio.Event())) as person:
         person.types("tell me\r")
         await person.sees("As far as this")
         await person.leaves()
@@ -695,18 +638,18 @@ async def test_leaving_while_a_turn_runs_stops_it_and_says_so(tmp_path: Path) ->
         assert "(stopped)" in person.glass.text
 
 
-@pytest.mark.parametrize("word", ["/quit", "/exit"])
-async def test_leaving_can_be_typed(tmp_path: Path, word: str) -> None:
-    async with seat(tmp_path, silent) as person:
-        person.types(f"{word}\r")
-        async with asyncio.timeout(10):
-            await person.talk
-        assert person.bot.submitted == []
+async def test_leaving_can_be_typed(tmp_path: Path) -> None:
+    for word in ("/quit", "/exit"):
+        async with at_terminal(tmp_path, silent) as person:
+            person.types(f"{word}\r")
+            async with asyncio.timeout(PATIENCE):
+                await person.talk
+            assert person.bot.submitted == []
 
 
 async def test_a_step_that_is_asked_again_is_not_shown(tmp_path: Path) -> None:
     script = says(Delta("A first try."), StepRestarted(), Delta("The second try."))
-    async with seat(tmp_path, script) as person:
+    async with at_terminal(tmp_path, script) as person:
         person.types("try\r")
         await person.sees("The second try.")
         await person.leaves()
@@ -716,7 +659,7 @@ async def test_a_step_that_is_asked_again_is_not_shown(tmp_path: Path) -> None:
 async def test_what_was_printed_of_a_void_step_is_called_void(tmp_path: Path) -> None:
     hold = asyncio.Event()
     script = says(*deltas("First.\n\nMore.\n"), hold, StepRestarted(), Delta("Anew."))
-    async with seat(tmp_path, script) as person:
+    async with at_terminal(tmp_path, script) as person:
         person.types("try\r")
         await person.sees("First.\n\nMore.")
         hold.set()
@@ -728,7 +671,7 @@ async def test_what_was_printed_of_a_void_step_is_called_void(tmp_path: Path) ->
 
 
 async def test_a_final_text_that_did_not_stream_is_printed(tmp_path: Path) -> None:
-    async with seat(tmp_path, silent, finals={"hi": "Not **streamed**."}) as person:
+    async with at_terminal(tmp_path, silent, finals={"hi": "Not **streamed**."}) as person:
         person.types("hi\r")
         await person.sees("› hi\n\nNot streamed.\n")
         await person.leaves()
@@ -737,7 +680,7 @@ async def test_a_final_text_that_did_not_stream_is_printed(tmp_path: Path) -> No
 async def test_a_final_text_that_differs_is_printed_whole(tmp_path: Path) -> None:
     hold = asyncio.Event()
     script = says(Delta("Wrong.\n\nVery wrong.\n"), hold)
-    async with seat(tmp_path, script, finals={"hi": "Right."}) as person:
+    async with at_terminal(tmp_path, script, finals={"hi": "Right."}) as person:
         person.types("hi\r")
         await person.sees("Wrong.\n\nVery wrong.")
         hold.set()
@@ -745,16 +688,13 @@ async def test_a_final_text_that_differs_is_printed_whole(tmp_path: Path) -> Non
         await person.leaves()
 
 
-async def test_a_reply_that_is_sent_again_is_marked(tmp_path: Path) -> None:
-    async with seat(tmp_path, silent) as person:
+async def test_a_reply_that_is_sent_again_is_marked_and_one_after_leaving_is_printed(
+    tmp_path: Path,
+) -> None:
+    async with at_terminal(tmp_path, silent) as person:
         reply = Reply("From before.", actions=(Action("Again", "/retry"),))
         await person.terminal.send(Outbound(7, ADDRESS, reply, "x", "t3", is_resent=True))
         await person.sees("(sent again after a restart)\n\nFrom before.\n\n  Next: /retry\n")
-        await person.leaves()
-
-
-async def test_a_reply_that_comes_after_leaving_is_printed(tmp_path: Path) -> None:
-    async with seat(tmp_path, silent) as person:
         await person.leaves()
         await person.terminal.send(Outbound(7, ADDRESS, Reply("Late."), "x", "t3"))
         assert person.glass.text.endswith("\nLate.\n")
@@ -768,7 +708,7 @@ async def test_text_of_the_model_does_not_act_on_the_terminal(tmp_path: Path) ->
         ToolEnded("\x1b]0;owned\x07x", is_error=False),
         *deltas(evil + "the end", 3),
     )
-    async with seat(tmp_path, script) as person:
+    async with at_terminal(tmp_path, script) as person:
         person.types("hi\r")
         await person.sees("the end")
         await person.leaves()
@@ -777,7 +717,7 @@ async def test_text_of_the_model_does_not_act_on_the_terminal(tmp_path: Path) ->
 
 
 async def test_commands_are_completed_with_their_meaning(tmp_path: Path) -> None:
-    async with seat(tmp_path, silent) as person:
+    async with at_terminal(tmp_path, silent) as person:
         person.types("/cont")
         await person.sees("/context  what the model sees")
         person.types("\t\r")
@@ -785,25 +725,20 @@ async def test_commands_are_completed_with_their_meaning(tmp_path: Path) -> None
         await person.leaves()
 
 
-async def test_alt_enter_makes_a_new_line(tmp_path: Path) -> None:
-    async with seat(tmp_path, says(Delta("Yes."))) as person:
-        person.types("one\x1b\rtwo\r")
-        await person.sees("Yes.")
-        await person.leaves()
-        assert person.bot.submitted[0].text == "one\ntwo"
-
-
-async def test_a_pasted_text_of_many_lines_is_one_message(tmp_path: Path) -> None:
-    async with seat(tmp_path, says(Delta("Yes."))) as person:
+async def test_lines_may_belong_to_one_message_and_an_empty_one_is_none(tmp_path: Path) -> None:
+    async with at_terminal(tmp_path, lambda text: [Delta(f"Yes, {len(text)}.")]) as person:
+        person.types("\r  \rone\x1b\rtwo\r")
+        await person.sees("Yes, 7.")
         person.types("\x1b[200~one\r\ntwo\nthree\x1b[201~\r")
-        await person.sees("Yes.")
+        await person.sees("Yes, 13.")
         await person.leaves()
-        assert person.bot.submitted[0].text == "one\ntwo\nthree"
+        sent = [inbound.text for inbound in person.bot.submitted]
+        assert sent == ["one\ntwo", "one\ntwo\nthree"]
 
 
 async def test_a_pasted_megabyte_is_one_message_and_no_history(tmp_path: Path) -> None:
     pasted = "a line of some words\n" * 50_000
-    async with seat(tmp_path, says(Delta("Yes."))) as person:
+    async with at_terminal(tmp_path, says(Delta("Yes."))) as person:
         # A pipe holds 64 KB: the rest has to be read while it is written.
         await asyncio.to_thread(person.types, f"\x1b[200~{pasted}\x1b[201~\r")
         await person.sees("Yes.")
@@ -812,21 +747,13 @@ async def test_a_pasted_megabyte_is_one_message_and_no_history(tmp_path: Path) -
         assert (tmp_path / "history").read_text() == ""
 
 
-async def test_an_empty_line_is_not_sent(tmp_path: Path) -> None:
-    async with seat(tmp_path, says(Delta("Yes."))) as person:
-        person.types("\r  \rhi\r")
-        await person.sees("Yes.")
-        await person.leaves()
-        assert [inbound.text for inbound in person.bot.submitted] == ["hi"]
-
-
 async def test_what_was_typed_comes_back_another_day_for_its_owner_alone(tmp_path: Path) -> None:
     for _ in range(2):
-        async with seat(tmp_path, says(Delta("Yes."))) as person:
+        async with at_terminal(tmp_path, says(Delta("Yes."))) as person:
             person.types("a question\r")
             await person.sees("Yes.")
             await person.leaves()
-    async with seat(tmp_path, says(Delta("Yes."))) as person:
+    async with at_terminal(tmp_path, says(Delta("Yes."))) as person:
         person.types("\x1b[A")
         await person.sees("› a question")
         person.types("\x03")
@@ -834,10 +761,10 @@ async def test_what_was_typed_comes_back_another_day_for_its_owner_alone(tmp_pat
     assert stat.S_IMODE((tmp_path / "history").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("columns", [20, 40, 80])
+@pytest.mark.parametrize("columns", [20, 80])
 async def test_no_line_is_wider_than_the_terminal(tmp_path: Path, columns: int) -> None:
     text = f"{'word ' * 30}{'中文' * 60} {'long' * 50} 😀\n\n{DOCUMENT}"
-    async with seat(tmp_path, says(*deltas(text)), columns=columns) as person:
+    async with at_terminal(tmp_path, says(*deltas(text)), columns=columns) as person:
         person.types(f"{'中' * 50}\r")
         await person.sees("the end")
         await person.leaves()
@@ -847,7 +774,7 @@ async def test_no_line_is_wider_than_the_terminal(tmp_path: Path, columns: int) 
 async def test_a_new_width_holds_from_the_next_line_on(tmp_path: Path) -> None:
     hold = asyncio.Event()
     text = f"{'word ' * 40}\n\n"
-    async with seat(tmp_path, says(Delta(text + "x\n"), hold, Delta(text))) as person:
+    async with at_terminal(tmp_path, says(Delta(text + "x\n"), hold, Delta(text))) as person:
         person.types("hi\r")
         await person.sees("x")
         person.glass.columns = 40
@@ -860,7 +787,7 @@ async def test_a_dumb_terminal_gets_words_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    async with seat(tmp_path, says(*deltas("A **bold**\n\nanswer."))) as person:
+    async with at_terminal(tmp_path, says(*deltas("A **bold**\n\nanswer."))) as person:
         person.types("hi\r")
         await person.sees("A bold\n\nanswer.")
         person.types("/context\r")
@@ -873,7 +800,7 @@ async def test_a_dumb_terminal_goes_to_other_conversations_by_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    async with seat(tmp_path, says(Delta("Yes."))) as person:
+    async with at_terminal(tmp_path, says(Delta("Yes."))) as person:
         person.types("/resume\r")
         await person.sees("Nothing was said here yet; /resume NAME begins one.")
         person.types("/resume trip\r")
@@ -888,7 +815,7 @@ async def test_without_a_picture_in_the_clipboard_ctrl_v_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    async with seat(tmp_path, silent) as person:
+    async with at_terminal(tmp_path, silent) as person:
         person.types("\x16")
         await person.sees("There is no picture in the clipboard")
         await person.leaves()
@@ -903,7 +830,7 @@ async def test_a_file_that_can_t_be_read_keeps_the_message_back(
     (tmp_path / "a.txt").write_text("x")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("channels.terminal.terminal.read_attachment", refuse)
-    async with seat(tmp_path, says(Delta("Yes."))) as person:
+    async with at_terminal(tmp_path, says(Delta("Yes."))) as person:
         person.types("look at @a.txt \r")
         await person.sees("so your message was not sent")
         assert person.bot.submitted == []
@@ -913,7 +840,7 @@ async def test_a_file_that_can_t_be_read_keeps_the_message_back(
 
 
 async def test_a_form_is_filled_in_the_input_line(tmp_path: Path) -> None:
-    async with seat(tmp_path, silent) as person:
+    async with at_terminal(tmp_path, silent) as person:
         person.types("/note\r")
         await person.sees("What shall it say?")
         await person.sees("it was")
@@ -926,7 +853,7 @@ async def test_a_form_is_filled_in_the_input_line(tmp_path: Path) -> None:
 
 
 async def test_ctrl_c_gives_a_form_up_and_what_was_being_typed_comes_back(tmp_path: Path) -> None:
-    async with seat(tmp_path, silent) as person:
+    async with at_terminal(tmp_path, silent) as person:
         person.types("/note\runsent words")
         await person.sees("/keep · Enter saves")
         person.types("\x03")

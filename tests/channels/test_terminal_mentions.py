@@ -28,9 +28,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("sub/deep.txt").write_text("x")
 
 
-@pytest.mark.parametrize(
-    ("text", "files"),
-    [
+def test_a_file_that_is_named_is_found_and_any_other_word_is_a_word() -> None:
+    for text, files in [
         ("look at @notes.txt, please", ["notes.txt"]),
         ("@notes.txt @sub/deep.txt @notes.txt", ["notes.txt", "sub/deep.txt"]),
         ('see @"two words.txt".', ["two words.txt"]),
@@ -38,25 +37,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("thanks @ann, and @sub", []),
         ("@" + "x" * 5_000, []),
         ("@no\0thing", []),
-    ],
-)
-def test_a_file_that_is_named_is_found_and_any_other_word_is_a_word(
-    text: str, files: list[str]
-) -> None:
-    assert find_mentions(text) == [Path(name) for name in files]
+    ]:
+        assert find_mentions(text) == [Path(name) for name in files], text
 
 
-@pytest.mark.parametrize(
-    ("typed", "begun"),
-    [("see @no", "@no"), ('see @"two w', '@"two w'), ("@", "@"), ("a@b", None), ("@a b", None)],
-)
-def test_a_name_is_begun_by_an_at_sign_in_front_of_a_word(typed: str, begun: str | None) -> None:
-    assert begun_mention(typed) == begun
+def test_a_name_is_begun_by_an_at_sign_in_front_of_a_word() -> None:
+    for typed, begun in [
+        ("see @no", "@no"),
+        ('see @"two w', '@"two w'),
+        ("@", "@"),
+        ("a@b", None),
+        ("@a b", None),
+    ]:
+        assert begun_mention(typed) == begun, typed
 
 
-@pytest.mark.parametrize(
-    ("begun", "offered"),
-    [
+def test_files_are_offered_as_they_are_to_be_typed() -> None:
+    for begun, offered in [
         ("@no", ["@notes.txt"]),
         ("@tw", ['@"two words.txt"']),
         ("@su", ["@sub/"]),
@@ -64,19 +61,17 @@ def test_a_name_is_begun_by_an_at_sign_in_front_of_a_word(typed: str, begun: str
         ("@.h", ["@.hidden"]),
         ("@/nowhere/x", []),
         ("@none", []),
-    ],
-)
-def test_files_are_offered_as_they_are_to_be_typed(begun: str, offered: list[str]) -> None:
-    assert [text for text, _ in offer_files(begun)] == offered
+    ]:
+        assert [text for text, _ in offer_files(begun)] == offered, begun
 
 
 def test_hidden_files_are_offered_only_when_they_are_meant() -> None:
     assert "@.hidden" not in [text for text, _ in offer_files("@")]
 
 
-@pytest.mark.parametrize("form", ["{}", "'{}'", "file://{}", " {} "])
-def test_a_dropped_picture_is_a_file_that_is_named(form: str, tmp_path: Path) -> None:
-    assert name_dropped(form.format(tmp_path / "a.png")) == f"@{tmp_path}/a.png "
+def test_a_dropped_picture_is_a_file_that_is_named(tmp_path: Path) -> None:
+    for form in ["{}", "'{}'", "file://{}", " {} "]:
+        assert name_dropped(form.format(tmp_path / "a.png")) == f"@{tmp_path}/a.png ", form
 
 
 def test_a_path_with_blanks_is_known_however_a_terminal_pastes_it(tmp_path: Path) -> None:
@@ -89,13 +84,11 @@ def test_a_path_with_blanks_is_known_however_a_terminal_pastes_it(tmp_path: Path
     assert name_dropped(both) == f"@{tmp_path}/a.png {wanted}"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "hello", "a.png", "/etc/passwd", "/nowhere/a.png", "it's", "x" * 10_000]
-)
-def test_any_other_pasted_text_stays_what_it_is(text: str, tmp_path: Path) -> None:
-    assert name_dropped(text) == ""
-    assert name_dropped(f"{tmp_path}/notes.txt") == ""
-    assert name_dropped(f'{tmp_path}/od"d.png') == ""
+def test_any_other_pasted_text_stays_what_it_is(tmp_path: Path) -> None:
+    for text in ["", "hello", "a.png", "/etc/passwd", "/nowhere/a.png", "it's", "x" * 10_000]:
+        assert name_dropped(text) == "", text
+        assert name_dropped(f"{tmp_path}/notes.txt") == "", text
+        assert name_dropped(f'{tmp_path}/od"d.png') == "", text
 
 
 @pytest.mark.usefixtures("processes")

@@ -18,14 +18,16 @@ from channels.message import Action, Address, Outbound, Reply
 from channels.wecom import WeComSettings
 from channels.wecom.reading import as_it_stands, converted
 from channels.wecom.wecom import WeCom
+from tests.channels.clock import quick_sleep
 from tests.fakes.fake_bot import FakeBot
-from tests.fakes.wecom_server import BOT_ID, PATIENCE, SECRET, WeComRefusal, WeComServer
+from tests.fakes.wecom_server import BOT_ID, SECRET, WeComServer
+from tests.waiting import until
 
 GROUP = "wrkSFfCgAAxxxx"
 
 
 @dataclass
-class Company:
+class WeComTestBot:
     """A bot that runs with this channel before the fake."""
 
     wecom: WeComServer
@@ -35,34 +37,22 @@ class Company:
 
     async def heard(self, count: int) -> None:
         """Until the bot has so many messages."""
-        async with asyncio.timeout(PATIENCE):
-            while len(self.bot.submitted) < count:  # noqa: ASYNC110 - WeCom is told of nothing
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.bot.submitted) >= count)
 
 
 def _echo(text: str) -> Sequence[Activity]:
     return [Delta(f"You said: {text}")]
 
 
-async def _no_wait(seconds: float) -> None:
-    await asyncio.sleep(min(seconds, 0.01))
-
-
-async def _until_it_is(channel: Messenger, state: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while channel.health.state != state:  # noqa: ASYNC110 - nobody is told
-            await asyncio.sleep(0.005)
-
-
 @asynccontextmanager
-async def company() -> AsyncIterator[Company]:
+async def at_wecom() -> AsyncIterator[WeComTestBot]:
     async with WeComServer() as wecom:
         platform = WeCom(WeComSettings(bot_id=BOT_ID, url=wecom.url), SECRET, pause=0.01)
-        channel, bot = Messenger(platform, _no_wait), FakeBot(_echo)
+        channel, bot = Messenger(platform, quick_sleep), FakeBot(_echo)
         serving = asyncio.create_task(bot.serve(channel))
         try:
-            await _until_it_is(channel, "up")
-            yield Company(wecom, bot, platform, channel)
+            await until(lambda: channel.health.state == "up")
+            yield WeComTestBot(wecom, bot, platform, channel)
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -70,7 +60,7 @@ async def company() -> AsyncIterator[Company]:
 
 
 async def test_a_message_is_answered_as_what_it_is() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         asked = await ann.says("Hello")
         answer = await ours.wecom.shown("You said: Hello")
@@ -79,7 +69,7 @@ async def test_a_message_is_answered_as_what_it_is() -> None:
 
 
 async def test_a_draft_streams_until_it_is_finished() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         asked = await ann.says("Hello")
         await ours.wecom.shown("You said: Hello")
@@ -94,7 +84,7 @@ async def test_a_draft_streams_until_it_is_finished() -> None:
 
 
 async def test_an_answer_that_comes_too_late_is_a_message_by_itself() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         asked = await ann.says("Hello")
         await ours.wecom.shown("You said: Hello")
@@ -104,7 +94,7 @@ async def test_an_answer_that_comes_too_late_is_a_message_by_itself() -> None:
 
 
 async def test_what_answers_nothing_is_pushed() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ours.wecom.person("ann")
         await _send(ours, Reply("Take your pills", actions=(Action("Done", "/done"),)))
         assert (await ours.wecom.shown("Take your pills")).kind == "markdown"
@@ -112,7 +102,7 @@ async def test_what_answers_nothing_is_pushed() -> None:
 
 
 async def test_a_group_hears_the_bot_that_it_calls() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann", GROUP)
         await ann.says("@Parley what is it?", quoting="The password is swordfish")
         answer = await ours.wecom.shown("what is it?")
@@ -123,7 +113,7 @@ async def test_a_group_hears_the_bot_that_it_calls() -> None:
 
 
 async def test_buttons_and_files_both_ways() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         place = Place("ann")
         buttons = (Button("Clear", "?/context clear"), Button("Details", "/context detail"))
@@ -146,7 +136,7 @@ async def test_buttons_and_files_both_ways() -> None:
 
 
 async def test_voice_comes_as_words_and_a_film_is_declined() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         await ann.sends(ann.body("voice", {"content": "Hello by voice"}))
         await ours.wecom.shown("You said: Hello by voice")
@@ -155,7 +145,7 @@ async def test_voice_comes_as_words_and_a_film_is_declined() -> None:
 
 
 async def test_what_can_not_be_read_holds_nothing_up() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         for body in (
             {},
@@ -168,31 +158,28 @@ async def test_what_can_not_be_read_holds_nothing_up() -> None:
         assert [one.text for one in ours.bot.submitted] == ["Hello"]
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        "no JSON",
-        "[]",
-        "null",
-        '{"headers": null, "errcode": 0}',
-        '{"headers": {"req_id": []}}',
-        '{"cmd": "aibot_event_callback", "headers": null, "body": {"event": null}}',
-        '{"cmd": "aibot_event_callback", "body": "text"}',
-        '{"cmd": "aibot_msg_callback", "headers": null, "body": {"from": null}}',
-    ],
-)
-async def test_no_frame_ends_the_connection(frame: str) -> None:
-    async with company() as ours:
+async def test_no_frame_ends_the_connection() -> None:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
-        assert ours.wecom._wire is not None
-        await ours.wecom._wire.send_str(frame)
-        await ann.says("Hello")
-        await ours.wecom.shown("You said: Hello")
-        assert ours.wecom.connections == 1
+        for frame in [
+            "no JSON",
+            "[]",
+            "null",
+            '{"headers": null, "errcode": 0}',
+            '{"headers": {"req_id": []}}',
+            '{"cmd": "aibot_event_callback", "headers": null, "body": {"event": null}}',
+            '{"cmd": "aibot_event_callback", "body": "text"}',
+            '{"cmd": "aibot_msg_callback", "headers": null, "body": {"from": null}}',
+        ]:
+            assert ours.wecom._wire is not None
+            await ours.wecom._wire.send_str(frame)
+            await ann.says(f"Hello after {frame}")
+            await ours.wecom.shown(f"You said: Hello after {frame}")
+            assert ours.wecom.connections == 1, frame
 
 
 async def test_what_came_before_a_cut_is_answered_after_it() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         film = ann.body("video", ours.wecom.keep_file("a.mp4", b"film"))
         ours.wecom.drops = 1  # nobody says whether the answer has arrived
@@ -203,24 +190,14 @@ async def test_what_came_before_a_cut_is_answered_after_it() -> None:
         assert ours.wecom.connections == 2
 
 
-async def test_a_connection_that_is_cut_is_made_again() -> None:
-    async with company() as ours:
-        ann = ours.wecom.person("ann")
-        await ours.wecom.cut()
-        await ours.wecom.until(lambda: ours.wecom.connections == 2)
-        await _until_it_is(ours.channel, "up")
-        await ann.says("Hello again")
-        await ours.wecom.shown("You said: Hello again")
-
-
 async def test_another_program_that_connects_as_the_bot_is_told_of() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         other = WeCom(WeComSettings(bot_id=BOT_ID, url=ours.wecom.url), SECRET, pause=60)
-        another = Messenger(other, _no_wait)
+        another = Messenger(other, quick_sleep)
         listening = asyncio.create_task(another.listen(FakeBot(_echo)))
         await ours.wecom.until(lambda: ours.wecom.connections == 3)  # ours has come back
-        await _until_it_is(another, "troubled")
+        await until(lambda: another.health.state == "troubled")
         assert "another program" in another.health.reason
         await ann.says("Hello")
         await ours.wecom.shown("You said: Hello")
@@ -229,16 +206,8 @@ async def test_another_program_that_connects_as_the_bot_is_told_of() -> None:
         await another.close()
 
 
-async def test_a_limit_is_waited_out() -> None:
-    async with company() as ours:
-        ours.wecom.person("ann")
-        ours.wecom.failures += [WeComRefusal(45009, "api freq out of limit")] * 2
-        await _send(ours, Reply("After a while"))
-        assert len(ours.wecom.messages) == 1
-
-
 async def test_who_is_not_there_any_more_holds_nothing_up() -> None:
-    async with company() as ours:
+    async with at_wecom() as ours:
         await _send(ours, Reply("Hello?"))
         assert not ours.wecom.messages
 
@@ -260,5 +229,5 @@ def test_no_text_mentions_anybody_or_passes_for_a_thought(text: str) -> None:
         assert text.replace("\u200b", "") in shown.replace("\u200b", "")
 
 
-async def _send(ours: Company, reply: Reply) -> None:
+async def _send(ours: WeComTestBot, reply: Reply) -> None:
     await ours.channel.send(Outbound(1, Address("wecom", "ann", user="ann"), reply, ""))

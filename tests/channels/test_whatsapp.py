@@ -16,6 +16,7 @@ from channels.kit.platform import Button, Media, Place, Post
 from channels.message import Action, Address, Outbound, Reply
 from channels.whatsapp import WhatsAppSettings
 from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
+from tests.channels.clock import quick_sleep
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.whatsapp_server import (
@@ -34,7 +35,7 @@ GROUP = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"
 
 
 @dataclass
-class Line:
+class WhatsAppTestBot:
     """A bot that runs with this channel before the fake."""
 
     meta: WhatsAppServer
@@ -51,22 +52,18 @@ def _echo(text: str) -> Sequence[Activity]:
     return [Delta(f"You said: {text}")]
 
 
-async def _no_wait(seconds: float) -> None:
-    await asyncio.sleep(min(seconds, 0.01))
-
-
 @asynccontextmanager
-async def line(template: str = "", token: str = TOKEN) -> AsyncIterator[Line]:
+async def at_whatsapp(template: str = "", token: str = TOKEN) -> AsyncIterator[WhatsAppTestBot]:
     async with WhatsAppServer() as meta:
         settings = WhatsAppSettings(phone_id=PHONE_ID, template=template, base_url=meta.base_url)
         platform = WhatsApp(settings, MetaSecrets(token, APP_SECRET, VERIFY_TOKEN), check=0.05)
-        channel, bot = Messenger(platform, _no_wait), FakeBot(_echo)
+        channel, bot = Messenger(platform, quick_sleep), FakeBot(_echo)
         async with webhooks(bot, channel) as address:
             meta.webhook_url = f"{address}/webhooks/whatsapp"
             serving = asyncio.create_task(bot.serve(channel))
             await channel.call(bot, WebhookCall("GET", {}, {}, b""))  # it is open then
             try:
-                yield Line(meta, bot, platform, channel)
+                yield WhatsAppTestBot(meta, bot, platform, channel)
             finally:
                 serving.cancel()
                 await asyncio.gather(serving, return_exceptions=True)
@@ -74,7 +71,7 @@ async def line(template: str = "", token: str = TOKEN) -> AsyncIterator[Line]:
 
 
 async def test_a_message_is_answered_below_it_and_is_shown_as_read_meanwhile() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         asked = await ann.says("Hello")
         answer = await ours.meta.shown("You said: Hello")
@@ -83,50 +80,53 @@ async def test_a_message_is_answered_below_it_and_is_shown_as_read_meanwhile() -
 
 
 async def test_the_webhook_proves_itself_only_with_the_word_that_was_agreed() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         assert await ours.meta.prove() == (200, "1158201444")
         assert (await ours.meta.prove("guessed"))[0] == 401
 
 
-@pytest.mark.parametrize("signature", ["", "sha256=", "sha256=00", "sha1=abc", "é"])
-async def test_a_forged_call_is_refused_and_brings_nothing(signature: str) -> None:
-    async with line() as ours:
-        ann = ours.meta.person("Ann")
-        message = ann.message("text", {"body": "/forget all"})
-        body = ours.meta.payload({"messages": [message], "contacts": [ann.contact]})
-        assert (
-            await ours.meta.call(body, signature=signature.encode("latin-1").decode("latin-1"))
-            == 401
-        )
-        assert await ours.meta.call(body, secret="another app's") == 401
-        assert not ours.bot.submitted
+async def test_a_forged_call_is_refused_and_brings_nothing() -> None:
+    async with at_whatsapp() as ours:
+        for signature in ["", "sha256=", "sha256=00", "sha1=abc", "é"]:
+            ann = ours.meta.person("Ann")
+            message = ann.message("text", {"body": "/forget all"})
+            body = ours.meta.payload({"messages": [message], "contacts": [ann.contact]})
+            assert (
+                await ours.meta.call(body, signature=signature.encode("latin-1").decode("latin-1"))
+                == 401
+            ), signature
+            assert await ours.meta.call(body, secret="another app's") == 401, signature
+            assert not ours.bot.submitted, signature
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"statuses": None},
-        {"statuses": [None, {"status": "failed"}, {"status": "failed", "id": "x", "errors": None}]},
-        {"statuses": [{"status": "failed", "id": "x", "errors": [{"code": None}, 5]}]},
-        {"statuses": [{"status": "failed", "id": "x", "errors": [{"error_data": None}]}]},
-        {"messages": [None, {"id": "x", "timestamp": "9" * 30, "type": "text", "from": "1"}]},
-    ],
-)
-async def test_what_is_strange_in_a_call_holds_up_nothing_that_is_beside_it(
-    value: dict[str, Any],
-) -> None:
-    async with line() as ours:
+async def test_what_is_strange_in_a_call_holds_up_nothing_that_is_beside_it() -> None:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
-        said = {"messages": [ann.message("text", {"body": "Hi"})], "contacts": [ann.contact]}
-        body = ours.meta.payload(value)
-        body["entry"] += [{"changes": None}, {"changes": [{"value": None}]}]
-        body["entry"] += ours.meta.payload(said)["entry"]
-        assert await ours.meta.call(body) == 200
-        assert [one.text for one in ours.bot.submitted] == ["Hi"]
+        cases: list[Any] = [
+            {"statuses": None},
+            {
+                "statuses": [
+                    None,
+                    {"status": "failed"},
+                    {"status": "failed", "id": "x", "errors": None},
+                ]
+            },
+            {"statuses": [{"status": "failed", "id": "x", "errors": [{"code": None}, 5]}]},
+            {"statuses": [{"status": "failed", "id": "x", "errors": [{"error_data": None}]}]},
+            {"messages": [None, {"id": "x", "timestamp": "9" * 30, "type": "text", "from": "1"}]},
+        ]
+        for value in cases:
+            said = {"messages": [ann.message("text", {"body": "Hi"})], "contacts": [ann.contact]}
+            body = ours.meta.payload(value)
+            body["entry"] += [{"changes": None}, {"changes": [{"value": None}]}]
+            body["entry"] += ours.meta.payload(said)["entry"]
+            assert await ours.meta.call(body) == 200, value
+            assert [one.text for one in ours.bot.submitted] == ["Hi"], value
+            ours.bot.submitted.clear()
 
 
 async def test_what_is_for_another_number_of_the_same_app_is_left_to_its_own_bot() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         value = {"messages": [ann.message("text", {"body": "Hi"})], "contacts": [ann.contact]}
         assert await ours.meta.call(ours.meta.payload(value, phone_id="999")) == 200
@@ -134,7 +134,7 @@ async def test_what_is_for_another_number_of_the_same_app_is_left_to_its_own_bot
 
 
 async def test_one_call_may_bring_what_several_people_said() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann, ben = ours.meta.person("Ann"), ours.meta.person("Ben")
         messages = [one.message("text", {"body": f"I am {one.name}"}) for one in (ann, ben)]
         for one in (ann, ben):
@@ -148,7 +148,7 @@ async def test_one_call_may_bring_what_several_people_said() -> None:
 
 
 async def test_nobody_is_taken_for_another_whom_a_call_names() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann, eve = ours.meta.person("Ann"), ours.meta.person("Eve")
         message = eve.message("text", {"body": "I am Ann"})
         del message["from_user_id"]  # as before Meta had such ids
@@ -161,7 +161,7 @@ async def test_nobody_is_taken_for_another_whom_a_call_names() -> None:
 
 
 async def test_a_message_after_the_window_waits_until_its_person_writes() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ann.says("Hello")
         await ours.meta.shown("You said: Hello")
@@ -176,7 +176,7 @@ async def test_a_message_after_the_window_waits_until_its_person_writes() -> Non
 
 
 async def test_a_template_asks_once_for_a_person_to_write() -> None:
-    async with line(template="news") as ours:
+    async with at_whatsapp(template="news") as ours:
         ann = ours.meta.person("Ann")
         for text in ("One", "Two"):
             await ours.send(ann.id, Reply(text))
@@ -187,7 +187,7 @@ async def test_a_template_asks_once_for_a_person_to_write() -> None:
 
 
 async def test_a_template_that_there_is_not_loses_nothing() -> None:
-    async with line(template="unknown") as ours:
+    async with at_whatsapp(template="unknown") as ours:
         ann = ours.meta.person("Ann")
         await ours.send(ann.id, Reply("One"))
         await ann.says("What is it?")
@@ -195,7 +195,7 @@ async def test_a_template_that_there_is_not_loses_nothing() -> None:
 
 
 async def test_a_group_has_a_window_too_and_no_buttons_in_it() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann", group=GROUP)
         place = Place(GROUP, is_group=True)
         await ours.platform.post(place, Post("Sure?", (Button("Yes", "/yes"),)))
@@ -206,7 +206,7 @@ async def test_a_group_has_a_window_too_and_no_buttons_in_it() -> None:
 
 
 async def test_what_can_not_be_read_holds_nothing_up() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         nobody = {**ann.message("text", {"body": "/forget"}), "from": "", "from_user_id": ""}
         odd = [{"id": "wamid.x", "type": "text"}, {"type": "interactive"}, {}, 7]
@@ -221,7 +221,7 @@ async def test_what_can_not_be_read_holds_nothing_up() -> None:
 
 
 async def test_a_message_that_meta_did_not_deliver_after_all_waits_too() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ann.says("Hello")
         await ours.meta.shown("You said: Hello")
@@ -232,18 +232,18 @@ async def test_a_message_that_meta_did_not_deliver_after_all_waits_too() -> None
         await ours.meta.shown("Take your pills.")
 
 
-@pytest.mark.parametrize("skew", [-3 * DAY, 3 * DAY])
-async def test_the_window_is_measured_by_metas_clock(skew: float) -> None:
-    async with line() as ours:
-        ours.meta.skew = skew
-        await ours.platform._look()
-        ann = ours.meta.person("Ann")
-        await ann.says("Hello")
-        await ours.meta.shown("You said: Hello")
+async def test_the_window_is_measured_by_metas_clock() -> None:
+    for skew in [-3 * DAY, 3 * DAY]:
+        async with at_whatsapp() as ours:
+            ours.meta.skew = skew
+            await ours.platform._look()
+            ann = ours.meta.person("Ann")
+            await ann.says("Hello")
+            await ours.meta.shown("You said: Hello")
 
 
 async def test_what_waits_is_kept_over_a_restart() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ours.send(ann.id, Reply("Take your pills."))
         again = WhatsApp(ours.platform._settings, ours.platform._keys)
@@ -256,7 +256,7 @@ async def test_what_waits_is_kept_over_a_restart() -> None:
 
 
 async def test_a_picture_that_is_to_be_shown_after_the_window_waits_as_well() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ours.platform.upload(
             Place(ann.id), Media("picture", "a.png", b"png", "Look", "image/png")
@@ -265,24 +265,25 @@ async def test_a_picture_that_is_to_be_shown_after_the_window_waits_as_well() ->
         assert (await ours.meta.shown("Look")).file == b"png"
 
 
-@pytest.mark.parametrize("count", [1, 3, 4, 10])
-async def test_every_choice_can_be_pressed_however_many_there_are(count: int) -> None:
-    async with line() as ours:
+async def test_every_choice_can_be_pressed_however_many_there_are() -> None:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ann.says("Hello")
         await ours.meta.shown("You said: Hello")
-        labels = [f"The choice with the number {n}" if n % 2 else f"{n}" for n in range(count)]
-        buttons = tuple(Button(label, f"/do {n}") for n, label in enumerate(labels))
-        await ours.platform.post(Place(ann.id), Post("Which one?", buttons))
-        offered = [label for one in ours.meta.messages for label in one.buttons]
-        assert offered == labels
-        last = ours.meta.messages[-1]
-        await ann.presses(last, labels[-1])
-        assert ours.bot.submitted[-1].text == f"/do {count - 1}"
+        for count in (1, 3, 4, 10):
+            ours.meta.messages.clear()
+            labels = [f"The choice with the number {n}" if n % 2 else f"{n}" for n in range(count)]
+            buttons = tuple(Button(label, f"/do {n}") for n, label in enumerate(labels))
+            await ours.platform.post(Place(ann.id), Post("Which one?", buttons))
+            offered = [label for one in ours.meta.messages for label in one.buttons]
+            assert offered == labels, count
+            last = ours.meta.messages[-1]
+            await ann.presses(last, labels[-1])
+            assert ours.bot.submitted[-1].text == f"/do {count - 1}", count
 
 
 async def test_a_long_text_with_choices_goes_as_one_message() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ann.says("Hello")
         await ours.meta.shown("You said: Hello")
@@ -291,7 +292,7 @@ async def test_a_long_text_with_choices_goes_as_one_message() -> None:
 
 
 async def test_in_a_group_it_answers_who_mentions_it_replies_to_it_or_commands() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann", group=GROUP)
         await ann.says("Who is here?")
         await ann.says(f"@{NUMBER} hello")
@@ -306,7 +307,7 @@ async def test_in_a_group_it_answers_who_mentions_it_replies_to_it_or_commands()
 
 
 async def test_files_come_and_go() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ann.sends_file("a.pdf", b"%PDF", "application/pdf", "Read this")
         await ann.sends_file("v.ogg", b"OggS", "audio/ogg; codecs=opus")
@@ -326,7 +327,7 @@ async def test_files_come_and_go() -> None:
 
 
 async def test_edits_reactions_and_deletions_by_the_person() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         asked = await ann.says("Helo")
         answer = await ours.meta.shown("You said: Helo")
@@ -343,7 +344,7 @@ async def test_edits_reactions_and_deletions_by_the_person() -> None:
 
 
 async def test_a_limit_is_waited_out_and_a_refused_token_ends_the_channel() -> None:
-    async with line() as ours:
+    async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ann.says("Hello")
         await ours.meta.shown("You said: Hello")
@@ -363,7 +364,7 @@ async def test_a_wrong_token_or_number_says_what_to_correct() -> None:
                 await WhatsApp(settings, MetaSecrets(token, APP_SECRET, VERIFY_TOKEN)).open()
 
 
-def _grow_old(ours: Line) -> None:
+def _grow_old(ours: WhatsAppTestBot) -> None:
     """A day passes, for both sides."""
     ours.meta.let_pass(2 * DAY)
     ours.platform._last.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from collections import Counter
@@ -15,10 +14,27 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg
+import pytest
 
-from bot.cluster.slices import SLICES
+from bot.cluster import slices
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.process import MAIN, PATIENCE, BotProcess, talking
+from tests.waiting import until
+from tests.whole.process import MAIN, BotProcess, talking
+
+SLICES = 8
+_CHANGED = f"""
+from bot.cluster import rabbit, slices
+slices.SLICES = {SLICES}
+rabbit.CONNECTING = 60
+"""
+"""What makes a process have few slices, each of which is a queue on the broker's disk."""
+
+HASTY = """
+from bot.cluster import rabbit, worker
+rabbit.HEARTBEAT = 3
+worker.DEAF = 8.0
+"""
+"""A change: a worker that is missed sooner, and gives up sooner, than others."""
 
 
 @dataclass
@@ -39,18 +55,16 @@ class Processes:
     async def add_gateway(self) -> BotProcess:
         return await self.start("--role", "gateway", "--jsonl")
 
-    async def start(self, *arguments: str, **others: Any) -> BotProcess:
-        """A process; `others` are what `talking` is told of it besides."""
-        starting = talking(self.folder, self.endpoint, self.settings, arguments=arguments, **others)
-        return await self.stack.enter_async_context(starting)
-
-    async def start_changed(self, program: str, *arguments: str, **others: Any) -> BotProcess:
-        """A process in which this is carried out before the bot begins."""
+    async def start(self, *arguments: str, change: str = "", **others: Any) -> BotProcess:
+        """A process in which `change` is carried out before the bot begins; `others` are what
+        `talking` is told of it besides."""
         file = self.folder / f"changed-{uuid4().hex}.py"
-        file.write_text(f"{program}\nimport sys, main\nsys.exit(main.main())\n")
+        file.write_text(f"{_CHANGED}{change}\nimport sys, main\nsys.exit(main.main())\n")
         path = f"PYTHONPATH={MAIN.parent}"
         shell = f'python=$1; shift 2; {path} exec "$python" {file} "$@"'
-        return await self.start(*arguments, shell=shell, **others)
+        told = {"arguments": arguments, "shell": shell, **others}
+        starting = talking(self.folder, self.endpoint, self.settings, **told)
+        return await self.stack.enter_async_context(starting)
 
 
 def send_signal(process: BotProcess, number: signal.Signals) -> None:
@@ -72,10 +86,10 @@ async def cluster_of(
         yield processes
 
 
-def answered(gateway: BotProcess, chats: Mapping[str, int]) -> dict[str, list[str]]:
-    """The replies in each chat, in the order in which they came, those marked as resent once."""
+def answered(chats: Mapping[str, int], *gateways: BotProcess) -> dict[str, list[str]]:
+    """Return the replies in each chat in their order, those marked as resent once."""
     found: dict[str, list[str]] = {chat: [] for chat in chats}
-    for line in gateway.replies:
+    for line in (line for gateway in gateways for line in gateway.replies):
         text = line["text"]
         if not (line.get("resent") and text in found[line["chat"]]):
             found[line["chat"]].append(text)
@@ -91,31 +105,54 @@ async def says_all(gateway: BotProcess, chats: Mapping[str, int]) -> None:
         await asyncio.sleep(0)
 
 
-def dump(lines: list[Any]) -> str:
-    return "\n".join(json.dumps(line) for line in lines)
+def slice_of(chat: str) -> str:
+    """Return the name of the slice of a chat on the pipe, in a cluster of so few SLICES."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "SLICES", SLICES)
+        return slices.name_of_slice(slices.slice_of(f"pipe/{chat}"))
+
+
+async def until_owned_by(url: str, name: str, *processes: BotProcess) -> BotProcess:
+    """Return the first of these processes that owns this, once there is one."""
+    query = f"SELECT process FROM owner WHERE name = '{name}'"
+
+    async def find() -> BotProcess | None:
+        names = [row[0] for row in await asyncio.to_thread(read, url, query)]
+        owning = (p for p in processes if any(f"-{p.process.pid}-" in one for one in names))
+        return next(owning, None)
+
+    owner = await until(find)
+    assert owner is not None
+    return owner
 
 
 def read(url: str, query: str) -> list[tuple[Any, ...]]:
-    """What a query finds in the record."""
+    """Return what a query finds in the record."""
     with psycopg.connect(url) as connection:
         return connection.execute(query.encode()).fetchall()
 
 
 async def until_joined(url: str, count: int) -> None:
-    """Until so many processes stand in the record."""
-    async with asyncio.timeout(PATIENCE):
-        while len(await asyncio.to_thread(read, url, "SELECT id FROM process")) < count:
-            pass  # what happens in other processes tells nobody
+    """Wait until so many processes stand in the record."""
+
+    async def have_joined() -> bool:
+        return len(await asyncio.to_thread(read, url, "SELECT id FROM process")) >= count
+
+    await until(have_joined)
 
 
 async def until_shared(url: str, workers: int) -> dict[str, int]:
-    """Until so many workers have even shares of the slices; the process id of each one's owner."""
+    """Wait until so many workers have even shares of the slices; return the process id of each
+    one's owner."""
     query = "SELECT name, process FROM owner WHERE name LIKE 'slice.%' AND process != ''"
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            rows = await asyncio.to_thread(read, url, query)
-            owners = {name: int(process.split("-")[-2]) for name, process in rows}
-            shares = Counter(owners.values())
-            is_even = len(shares) == workers and max(shares.values()) - min(shares.values()) <= 1
-            if len(owners) == SLICES and is_even:
-                return owners
+
+    async def find() -> dict[str, int] | None:
+        rows = await asyncio.to_thread(read, url, query)
+        owners = {name: int(process.split("-")[-2]) for name, process in rows}
+        shares = Counter(owners.values())
+        is_even = len(shares) == workers and max(shares.values()) - min(shares.values()) <= 1
+        return owners if len(owners) == SLICES and is_even else None
+
+    owners = await until(find)
+    assert owners is not None
+    return owners

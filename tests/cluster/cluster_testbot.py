@@ -1,4 +1,6 @@
-"""A cluster in the hands of a test: a gateway and workers in this process, over a real broker.
+"""A cluster for a test: a gateway and workers in this process, over a real broker.
+
+It has few slices, which move quickly, and waits long for a busy machine.
 
 async with clustered(tmp_path, broker, endpoint, workers=2) as cluster:
     assert (await cluster.bot.says("Hi")).text == "Hello!"
@@ -9,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.app import App
 from bot.assembly import assemble
+from bot.cluster import census, gateway, node, ownership, rabbit, slices, worker
 from bot.cluster.face import Face
 from bot.cluster.gateway import Gateway
 from bot.cluster.node import ClusterSender, Node, name_process
@@ -27,7 +32,26 @@ from channels.base import Channel
 from memory.tasks import cancel_and_wait
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.testbot import PATIENCE, TestChannel
+from tests.waiting import PATIENCE, until
+from tests.whole.testbot import TestChannel
+
+SLICES = 8
+
+
+@contextmanager
+def small_and_quick() -> Iterator[None]:
+    """Let a cluster have so few SLICES, each of which is a queue on the broker's disk; let shares
+    be worked out often, and no connection count for dead because the machine is busy."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (census, gateway, slices, worker):
+            patch.setattr(module, "SLICES", SLICES)
+        patch.setattr(census, "SLICE_NAMES", census.SLICE_NAMES[:SLICES])
+        for module in (node, ownership, worker):
+            patch.setattr(module, "BEAT", 0.2)
+        patch.setattr(ownership, "SILENCE", PATIENCE)
+        for name in ("HEARTBEAT", "CONNECTING", "PATIENCE"):
+            patch.setattr(rabbit, name, int(PATIENCE))
+        yield
 
 
 @dataclass
@@ -74,12 +98,12 @@ class Cluster:
         """Until every worker has its share of the slices."""
 
         def is_shared() -> bool:
+            for one in self.workers:
+                assert not one.task.done() or one.task.result(), "it takes part no more"
             held = [len(one.node.ownerships[GROUP].held) for one in self.workers]
-            return sum(held) == 64 and max(held) - min(held) <= 1
+            return sum(held) == SLICES and max(held) - min(held) <= 1
 
-        async with asyncio.timeout(PATIENCE):
-            while not is_shared():  # noqa: ASYNC110 - it is asked of several processes
-                await asyncio.sleep(0.02)
+        await until(is_shared)
 
     async def kill_all(self) -> None:
         """Nothing more is kept or sent by any of them."""
@@ -113,7 +137,9 @@ async def clustered(
     # One that lives on the same folder later is the same bot.
     kin = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
     cluster = Cluster(folder, broker, environ, kin)
+    broker.kins.add(kin)
     async with AsyncExitStack() as stack:
+        stack.enter_context(small_and_quick())
         stack.push_async_callback(_stop, cluster)
         for _ in range(workers):
             await cluster.add_worker()

@@ -7,23 +7,33 @@ with RabbitMQServer(tmp_path) as broker:
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
+
+import aio_pika
+
+from bot.cluster.slices import SLICES
+from tests.waiting import wait_until
 
 HOST = "127.0.0.1"
 BINARIES = Path("/usr/lib/rabbitmq/bin")
 IS_INSTALLED = (BINARIES / "rabbitmq-server").exists()
 PATIENCE = 120.0
 """Seconds after which a server that has not started fails the test."""
+_ATTEMPTS = 3  # to start it, each on ports of its own
+_UNUSED = range(10_000, 32_000)  # ports that systems give to nobody who asks for any port
+_CHANNELS = ("pipe", "afar", "telegram", "letters")  # those that a gateway of a test owns
 
 _CONFIG = """\
 listeners.tcp.1 = {host}:{port}
@@ -40,9 +50,11 @@ class RabbitMQServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.port, self._dist, self._mapper_port = (free_port() for _ in range(3))
+        self.port = self._dist = self._mapper_port = 0
         self._mapper: subprocess.Popen[bytes] | None = None
         self._node: subprocess.Popen[bytes] | None = None
+        self.kins = {"parley"}
+        """What stands before the names of queues that `empty` deletes."""
 
     @property
     def url(self) -> str:
@@ -50,6 +62,20 @@ class RabbitMQServer:
 
     def __enter__(self) -> RabbitMQServer:
         self._folder.mkdir(parents=True, exist_ok=True)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._begin()
+                return self
+            except BaseException as error:
+                self.__exit__(None, None, None)
+                if not left or not isinstance(error, RuntimeError):
+                    raise
+        raise AssertionError("the last attempt raises")
+
+    def _begin(self) -> None:
+        """Start the port mapper and the node on ports that are free now. Raises RuntimeError where
+        others took one of them meanwhile."""
+        self.port, self._dist, self._mapper_port = (free_port() for _ in range(3))
         config = self._folder / "rabbitmq.conf"
         config.write_text(_CONFIG.format(host=HOST, port=self.port))
         (self._folder / "enabled_plugins").write_text("[].\n")
@@ -60,12 +86,9 @@ class RabbitMQServer:
             env=self._surroundings,
             start_new_session=True,
         )
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+        self.start()
+        if self._mapper.poll() is not None:
+            raise RuntimeError("another program has the port of the mapper")
 
     def __exit__(
         self,
@@ -89,11 +112,13 @@ class RabbitMQServer:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        end = time.monotonic() + PATIENCE
-        while not self._answers():
-            if self._node.poll() is not None or time.monotonic() > end:
-                raise RuntimeError((self._folder / "out").read_text()[-2_000:])
-            time.sleep(0.1)  # it says to nobody but a service manager when it is ready
+        node = self._node
+        wait_until(
+            lambda: node.poll() is not None or self._answers(),
+            lambda: (self._folder / "out").read_text()[-2_000:],
+        )
+        if node.poll() is not None:
+            raise RuntimeError((self._folder / "out").read_text()[-2_000:])
 
     def kill(self) -> None:
         """kill -9, as a power cut would."""
@@ -104,6 +129,21 @@ class RabbitMQServer:
     def restart(self) -> None:
         self.kill()
         self.start()
+
+    def empty(self) -> None:
+        """Delete the queues of all `kins`, so that none of a test reaches the next one, and the
+        broker does not grow."""
+        with ThreadPoolExecutor(1) as thread:  # a loop of its own, beside that of the tests
+            thread.submit(asyncio.run, self._empty()).result()
+        self.kins = {"parley"}
+
+    async def _empty(self) -> None:
+        async with await aio_pika.connect(self.url, timeout=PATIENCE) as connection:
+            channel = await connection.channel()
+            for kin in self.kins:
+                slices = (f"slice.{number}" for number in range(SLICES))
+                for name in (*slices, *(f"channel.{one}" for one in _CHANNELS)):
+                    await channel.queue_delete(f"{kin}.{name}")
 
     def set_policy(self, name: str, pattern: str, definition: Mapping[str, object]) -> None:
         """Let this hold for all queues whose names match."""
@@ -145,10 +185,12 @@ class RabbitMQServer:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with closing(socket.socket()) as one:
-        one.bind((HOST, 0))
-        return int(one.getsockname()[1])
+    """A port that nobody listens on now, nor gets who asks for any port."""
+    while True:
+        port = random.SystemRandom().choice(_UNUSED)
+        with suppress(OSError), closing(socket.socket()) as one:
+            one.bind((HOST, port))
+            return port
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -16,8 +16,8 @@ from plugins.builtin import shell as plugin
 from tests.cluster.cluster_testbot import clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_cluster_link import chats_of_two_owners
-from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import Call, OpenAIServer, Say
+from tests.waiting import until
 from tests.whole.testbot import TestChannel
 
 OWNERS = {"owners": [f"afar/c{number}" for number in range(200)]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from bot.cluster import gateway, wire
-from bot.cluster.node import topic_of
 from bot.cluster.rabbit import UNANSWERED
+from bot.cluster.slices import allot
 from bot.sending import dump_reply
-from channels.base import Delta, KeyHolder
+from channels.base import Bot, Delta, KeyHolder
 from channels.message import (
     Address,
     Attachment,
@@ -24,15 +24,14 @@ from channels.message import (
     CompletionRequest,
     Given,
     NotCompleted,
-    Outbound,
     Reply,
 )
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
-from tests.cluster.cluster_testbot import Cluster, clustered
+from tests.cluster.cluster_testbot import Cluster, Member, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
-from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import Fail, OpenAIServer, Say, Script
+from tests.waiting import until
 from tests.whole.testbot import TestChannel
 
 _UNTOLD = dump_reply(Reply("Untold."))
@@ -83,17 +82,46 @@ async def test_any_other_channel_runs_on_one_gateway_and_another_takes_it_over(
         assert [out.reply_to for out in (*first.sent, *second.sent)] == ["m1", "m7"]
 
 
-async def test_what_is_told_twice_is_sent_once(tmp_path: Path, broker: RabbitMQServer) -> None:
-    async with run_bot(tmp_path, broker, [Say("Hello!"), Say("Again.")]) as cluster:
-        bot = TestChannel("pipe")
-        gateway = await cluster.add_gateway(bot)
-        await bot.says("Hi")
-        again: Outbound = bot.sent[0]
-        for _ in range(3):
-            topic = topic_of("pipe")
-            await gateway.node.broker.tell(topic, wire.dump({"outbound": again}))
-        assert (await bot.says("Hi again")).text == "Again."
-        assert [out.reply.text for out in bot.sent] == ["Hello!", "Again."]
+class Returning(TestChannel):
+    """A channel that a gateway may serve more than once."""
+
+    is_served = False
+
+    async def listen(self, bot: Bot) -> None:
+        if self._bot.done():
+            self._bot = asyncio.get_running_loop().create_future()
+        self.is_served = True
+        try:
+            await super().listen(bot)
+        finally:
+            self.is_served = False
+
+
+async def test_a_gateway_that_hands_a_channel_over_stays_and_takes_it_back(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with run_bot(tmp_path, broker, [Say("One."), Say("Two.")]) as cluster:
+        channels = [Returning("pipe")]
+        first = await cluster.add_gateway(channels[0])
+        await channels[0].api()
+        while _owner_of_pipe(cluster.gateways) == first.node.me:  # by their names, which are random
+            channels.append(Returning("pipe"))
+            await cluster.add_gateway(channels[-1])
+        await until(lambda: not channels[0].is_served and any(one.is_served for one in channels))
+        (second,) = [one for one in channels if one.is_served]
+        await second.writes("one", id="m1")
+        assert (await second.reply_to("m1")).reply.text == "One."
+        assert not first.task.done()
+        for gateway in cluster.gateways[1:]:
+            await cluster.stop(gateway)
+        await until(lambda: channels[0].is_served)
+        await channels[0].writes("two", id="m2")
+        assert (await channels[0].reply_to("m2")).reply.text == "Two."
+
+
+def _owner_of_pipe(gateways: Sequence[Member]) -> str:
+    """Return the gateway that should have the channel."""
+    return allot(["channel.pipe"], [one.node.me for one in gateways])["channel.pipe"].owner
 
 
 async def test_a_reply_that_nobody_was_told_of_goes_before_the_next_in_its_chat(
@@ -164,33 +192,22 @@ async def test_broken_unicode_reaches_the_owner_mended(
         assert "half?" in found.text
 
 
-async def test_a_file_that_came_to_a_gateway_reaches_the_worker_and_leaves_no_trace_on_its_way(
-    tmp_path: Path, broker: RabbitMQServer
-) -> None:
-    async with run_bot(tmp_path, broker, [Say("A nice file.")]) as cluster:
-        bot = TestChannel("pipe")
-        await cluster.add_gateway(bot)
-        file = Attachment("notes.txt", "text/plain", b"what a file says")
-        reply = await bot.says("Look", files=(file,))
-        assert reply.text == "A nice file."
-        kept = [path for path in (tmp_path / "data" / "audiences").rglob("*") if path.is_file()]
-        assert b"what a file says" in {path.read_bytes() for path in kept}
-        assert not [*(tmp_path / "data" / wire.SPOOL).iterdir()]
-
-
-async def test_files_that_a_killed_gateway_left_on_their_way_are_deleted_after_a_day(
+async def test_a_file_reaches_the_worker_and_what_a_killed_gateway_left_is_deleted_after_a_day(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
     spool = tmp_path / "data" / wire.SPOOL
-    async with run_bot(tmp_path, broker, []) as cluster:
+    async with run_bot(tmp_path, broker, [Say("A nice file.")]) as cluster:
         spool.mkdir(parents=True)
         for name, age in (("old", wire.STALE + 60), ("new", wire.STALE - 600)):
             (spool / name).write_bytes(b"a file")
             os.utime(spool / name, (time.time() - age,) * 2)
         bot = TestChannel("pipe")
         await cluster.add_gateway(bot)
-        await bot.api()
-        assert [file.name for file in spool.iterdir()] == ["new"]
+        file = Attachment("notes.txt", "text/plain", b"what a file says")
+        assert (await bot.says("Look", files=(file,))).text == "A nice file."
+        kept = [path for path in (tmp_path / "data" / "audiences").rglob("*") if path.is_file()]
+        assert b"what a file says" in {path.read_bytes() for path in kept}
+        assert [file.name for file in spool.iterdir()] == ["new"], "nothing else is on its way"
 
 
 async def test_without_a_worker_a_message_waits_and_is_refused_with_a_sentence_in_the_end(

@@ -11,8 +11,8 @@ from channels.base import Activity, TurnStarted
 from tests.cluster.cluster_testbot import Cluster, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_cluster_gateways import Everywhere
-from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.waiting import until
 from tests.whole.testbot import TestChannel
 
 CODE = re.compile(r"`/link ([A-Z2-9]{4}-[A-Z2-9]{4})`")

@@ -9,7 +9,7 @@ from channels.message import Attachment
 from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.whole.mcp_testbot import calls_in, notes, script, with_servers
 
 

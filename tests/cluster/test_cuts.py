@@ -16,23 +16,23 @@ import psycopg
 import pytest
 from aiohttp import web
 
-from bot.cluster.slices import slice_of
-from tests.cluster import payments
-from tests.cluster.cluster_processes import Processes, answered, cluster_of, until_shared
-from tests.cluster.payments import PayingModel
+from tests.cluster.cluster_processes import (
+    HASTY,
+    Processes,
+    answered,
+    cluster_of,
+    slice_of,
+    until_shared,
+)
 from tests.cluster.rabbitmq_server import RabbitMQServer
-from tests.fakes import openai_server
+from tests.fakes import openai_server, payments
 from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.fakes.payments import PayingModel
 from tests.servers.link import Link
 from tests.servers.postgresql import PostgresqlServer
-from tests.whole.process import PATIENCE, BotProcess
+from tests.waiting import PATIENCE, until
+from tests.whole.process import BotProcess
 
-HASTY = """
-from bot.cluster import rabbit, worker
-rabbit.HEARTBEAT = 3
-worker.DEAF = 8.0
-"""
-"""A worker that is missed sooner, and sooner gives up, than others: the tests wait for that."""
 EACH, CHATS = 4, 4
 """Messages in each chat, and chats of each worker."""
 
@@ -75,7 +75,7 @@ class Cut:
         assert await self.gateway.ended() == 0, self.gateway.errors
         chats = dict.fromkeys((*self.mine, *self.theirs), EACH)
         expected = {chat: [f"re: {chat}-{n}" for n in range(EACH)] for chat in chats}
-        assert answered(self.gateway, chats) == expected
+        assert answered(chats, self.gateway) == expected
         paid = Counter(payments.made(self.processes.folder))
         assert set(paid.values()) == {1}, paid
         for process in self.processes.workers:
@@ -105,14 +105,14 @@ async def run_bot(
             "DATABASE_URL": f"postgresql://parley@127.0.0.1:{to_database.port}/{database}"
             "?sslmode=disable",
         }
-        victim = await processes.start_changed(HASTY, "--role", "worker", environ=urls)
+        victim = await processes.start("--role", "worker", change=HASTY, environ=urls)
         processes.workers.append(victim)
         gateway = await processes.add_gateway()
         owners = await until_shared(postgresql, 2)
         mine, theirs = list[str](), list[str]()
         for number in itertools.count():
             chat = f"chat{number}"
-            is_mine = owners[f"slice.{slice_of(f'pipe/{chat}')}"] == victim.process.pid
+            is_mine = owners[slice_of(chat)] == victim.process.pid
             (mine if is_mine else theirs).append(chat)
             if min(len(mine), len(theirs)) == CHATS:
                 break
@@ -193,10 +193,8 @@ async def test_a_worker_that_must_begin_anew_waits_until_it_reaches_the_broker_a
         with psycopg.connect(postgresql) as connection:
             connection.execute("UPDATE process SET is_fenced = 1 WHERE role = 'worker'")
         endpoint.go_on.set()
-        async with asyncio.timeout(PATIENCE):
-            while "can't begin anew yet" not in worker.errors:
-                assert not worker.is_over, worker.errors
-                await asyncio.sleep(0.05)  # what another process writes tells nobody
+        await until(lambda: worker.is_over or "can't begin anew yet" in worker.errors)
+        assert not worker.is_over, worker.errors
         link.mend()
         assert (await gateway.reply_to("m1"))["text"] == "Here I am."
         assert "Traceback" not in worker.errors

@@ -15,15 +15,18 @@ from memory.record import cluster as record
 from memory.record.database import Database, StoreError
 from tests.cluster.cluster_testbot import Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
-from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.waiting import until
 
-SLICE = f"slice.{slice_of('pipe/main')}"
+
+def main_slice() -> str:
+    """The slice of the chat, in this cluster."""
+    return f"slice.{slice_of('pipe/main')}"
 
 
 def owner(cluster: Cluster) -> Member:
     """The worker that has the chat."""
-    return next(one for one in cluster.workers if SLICE in one.node.ownerships[GROUP].held)
+    return next(one for one in cluster.workers if main_slice() in one.node.ownerships[GROUP].held)
 
 
 async def test_what_is_taken_in_while_its_conversation_moves_is_answered_once(
@@ -45,7 +48,7 @@ async def test_what_is_taken_in_while_its_conversation_moves_is_answered_once(
             saying = asyncio.create_task(bot.writes("And now?", id="now"))
             await until(lambda: leaving.app.turns._coming)
             ownership = leaving.node.ownerships[GROUP]
-            one = ownership._owned[SLICE]
+            one = ownership._owned[main_slice()]
             moving = asyncio.create_task(ownership._release(one))
             await until(one.changing.locked)
             database.rollback()
@@ -72,7 +75,7 @@ async def test_who_joins_takes_nothing_from_a_worker_that_finishes_what_it_does(
         await endpoint.reached.acquire()
         leaving = owner(cluster)
         stopping = asyncio.create_task(cluster.stop(leaving))
-        await until(lambda: leaving.node.ownerships[GROUP]._owned[SLICE].changing.locked())
+        await until(lambda: leaving.node.ownerships[GROUP]._owned[main_slice()].changing.locked())
         newcomer = await cluster.add_worker()
         await until(lambda: newcomer.node.ownerships[GROUP].held)
         gate.set()

@@ -8,26 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.cluster_processes import cluster_of, read, until_shared
-from tests.cluster.test_ownership import until
-from tests.cluster.test_telegram_failover import Echo
+from tests.cluster.cluster_processes import cluster_of, read, until_owned_by, until_shared
 from tests.docs.test_channels import set_up, until_written
-from tests.whole.process import BotProcess
+from tests.fakes.payments import Echo
 
-SERVING = "SELECT process FROM owner WHERE name = 'channel.letters' AND process != ''"
-
-
-async def until_served_by(url: str, *gateways: BotProcess) -> BotProcess:
-    """The gateway that has the channel, once one of these has."""
-    found: list[BotProcess] = []
-
-    def is_served() -> bool:
-        names = [row[0] for row in read(url, SERVING)]
-        found[:] = [g for g in gateways if any(f"-{g.process.pid}-" in name for name in names)]
-        return bool(found)
-
-    await until(is_served)
-    return found[0]
+SERVING = "channel.letters"
 
 
 async def test_when_the_gateway_of_a_messenger_is_killed_another_goes_on_where_it_was(
@@ -47,7 +32,7 @@ async def test_when_the_gateway_of_a_messenger_is_killed_another_goes_on_where_i
     ):
         gateways = [await processes.start("--role", "gateway", "--serve") for _ in range(2)]
         await until_shared(postgresql, 1)
-        active = await until_served_by(postgresql, *gateways)
+        active = await until_owned_by(postgresql, SERVING, *gateways)
         writes("one")
         await until_written(answers, "re: one")
         writes("two")
@@ -56,7 +41,7 @@ async def test_when_the_gateway_of_a_messenger_is_killed_another_goes_on_where_i
         await active.kill()
         writes("three")
         (other,) = [gateway for gateway in gateways if gateway is not active]
-        assert await until_served_by(postgresql, other) is other
+        assert await until_owned_by(postgresql, SERVING, other) is other
         text = await until_written(answers, "re: three")
     told_of = re.findall(r"re: (\w+)", text)
     assert list(dict.fromkeys(told_of)) == ["one", "two", "three"], "in order, none lost"

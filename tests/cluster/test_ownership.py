@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
@@ -12,15 +12,17 @@ from uuid import uuid4
 import aio_pika
 import pytest
 
+from bot.cluster import ownership
 from bot.cluster.base import BrokerError, OwnerCall
 from bot.cluster.ownership import Ownership
 from bot.cluster.rabbit import RabbitMQ
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
+from tests.cluster.cluster_testbot import small_and_quick
 from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.waiting import PATIENCE, until
 
 NAMES = [f"slice.{number}" for number in range(8)]
-PATIENCE = 60.0
 
 
 class Process:
@@ -38,6 +40,7 @@ class Process:
         self.fails_to_lose, self.puts_tokens = False, True
         self.patience, self.attempts = PATIENCE, Counter[str]()
         self._beating: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
 
     def _hear(self, topic: str, body: bytes) -> None:
         if topic == "beat":
@@ -53,7 +56,8 @@ class Process:
         while True:
             with suppress(BrokerError):
                 await self.broker.tell("beat", self.broker.me.encode())
-            await asyncio.sleep(0.2)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), ownership.BEAT)
 
     async def stop(self) -> None:
         """In good order."""
@@ -121,10 +125,24 @@ class Cluster:
         await one.start()
         return one
 
+    async def add_caller(self) -> Process:
+        """A process that owns nothing, and never will."""
+        caller = Process(self.url, "caller", self.kin, self.log)
+        await caller.broker.start()
+        self._stack.push_async_callback(caller.broker.close)
+        return caller
+
     async def _end(self, me: str) -> None:
         if one := self.alive.pop(me, None):
             one.hold.set()
             await one.stop()
+
+    async def stop(self, me: str) -> None:
+        """Let one end in good order, which says farewell to the others."""
+        stopping = self.alive.pop(me)
+        for one in self.alive.values():
+            one.ownership.unsee(me)
+        await stopping.stop()
 
     async def kill(self, me: str) -> None:
         await self.alive.pop(me).die()
@@ -138,19 +156,13 @@ class Cluster:
         await until(are_so, lambda: str({m: o.ownership.held for m, o in self.alive.items()}))
 
 
-async def until(is_so: Callable[[], object], describe: Callable[[], str] = str) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not is_so():  # noqa: ASYNC110 - what happens in other processes tells nobody
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(describe()) from None
-
-
 @asynccontextmanager
 async def run_bot(server: RabbitMQServer) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
-        yield Cluster(server.url, stack)
+        stack.enter_context(small_and_quick())
+        cluster = Cluster(server.url, stack)
+        server.kins.add(cluster.kin)
+        yield cluster
 
 
 @pytest.fixture
@@ -172,8 +184,16 @@ async def test_what_is_owned_is_shared_evenly_as_processes_come_and_go(cluster: 
     await cluster.shares(4, 4)
     await cluster.add("three")
     await cluster.shares(3, 3, 2)
-    await cluster.alive.pop("one").stop()
+    await cluster.stop("one")
     await cluster.shares(4, 4)
+    owner: dict[str, str] = {}
+    for line in cluster.log:
+        me, what, name = line.split()
+        if what == "gains":
+            assert name not in owner, "nothing is owned by two"
+            owner[name] = me
+        else:
+            assert owner.pop(name) == me
     await cluster.kill("three")
     await cluster.shares(8)
     gained = [line for line in cluster.log if "gains" in line]
@@ -188,28 +208,12 @@ async def test_the_last_one_says_farewell_and_hears_it_itself(cluster: Cluster) 
     assert len(one.ownership.held) == 8
 
 
-async def test_nothing_is_owned_by_two(cluster: Cluster) -> None:
-    for me in ("one", "two", "three"):
-        await cluster.add(me)
-    await cluster.shares(3, 3, 2)
-    await cluster.alive.pop("two").stop()
-    await cluster.shares(4, 4)
-    owner: dict[str, str] = {}
-    for line in cluster.log:
-        me, what, name = line.split()
-        if what == "gains":
-            assert name not in owner, cluster.log
-            owner[name] = me
-        else:
-            assert owner.pop(name) == me
-
-
 async def test_a_call_that_a_dead_process_began_with_reaches_the_next_owner(
     cluster: Cluster,
 ) -> None:
     one = await cluster.add("one")
     await cluster.shares(8)
-    caller = await cluster.add("caller", is_unable=True)
+    caller = await cluster.add_caller()
     one.hold.clear()
     asking = asyncio.create_task(caller.asks("slice.0", "hello"))
     await until(lambda: any(owned.running for owned in one.ownership._owned.values()))
@@ -274,7 +278,7 @@ async def test_what_is_under_way_is_over_before_another_process_owns_it(cluster:
     """What it puts on disk is there when the next owner looks."""
     one = await cluster.add("one")
     await cluster.shares(8)
-    caller = await cluster.add("caller", is_unable=True)
+    caller = await cluster.add_caller()
     one.hold.clear()
     one.patience = 0.1
     asking = asyncio.create_task(caller.asks("slice.0", "hello"))
@@ -319,7 +323,7 @@ async def test_a_call_that_is_in_hand_twice_is_settled_twice(cluster: Cluster) -
     one = await cluster.add("one")
     await cluster.shares(8)
     one.hold.clear()
-    caller = await cluster.add("caller", is_unable=True)
+    caller = await cluster.add_caller()
     message = aio_pika.Message(b"hello", type="call", correlation_id="the same")
     for _ in range(2):
         await caller.broker._publish("slice.0", message, PATIENCE)

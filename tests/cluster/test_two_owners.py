@@ -11,7 +11,7 @@ import pytest
 
 from bot.cluster import wire
 from bot.cluster.node import topic_of
-from bot.cluster.slices import SLICES, name_of_slice, slice_of
+from bot.cluster.slices import name_of_slice, slice_of
 from bot.cluster.worker import GROUP
 from bot.sending import dump_reply
 from channels.base import Activity, Delta
@@ -19,11 +19,11 @@ from channels.message import Address, Inbound, Outbound, Reply
 from memory.record import cluster as record_of_owners
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
-from tests.cluster.cluster_testbot import Cluster, Member, channel, clustered
+from tests.cluster.cluster_testbot import SLICES, Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
-from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.servers.link import Link
+from tests.waiting import until
 from tests.whole.testbot import PATIENCE
 
 MAIN = AddressColumns("pipe", "main", "", "")

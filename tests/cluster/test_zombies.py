@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.cluster_processes import cluster_of, send_signal, until_shared
-from tests.cluster.test_ownership import until
+from tests.cluster.cluster_processes import HASTY, cluster_of, send_signal, until_shared
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.waiting import until
 from tests.whole.process import BotProcess
 
 STOPS = """
@@ -68,7 +68,7 @@ async def test_a_zombie_does_not_overwrite_the_file_that_its_successor_wrote(
         OpenAIServer(answer) as endpoint,
         cluster_of(tmp_path, endpoint, servers, workers=0) as processes,
     ):
-        zombie = await processes.start_changed(STOPS, "--role", "worker")
+        zombie = await processes.start("--role", "worker", change=HASTY + STOPS)
         await until_shared(postgresql, 1)
         gateway = await processes.add_gateway()
         await gateway.tell("Write it down", id="m1")
@@ -100,7 +100,7 @@ async def test_a_zombie_does_not_tell_the_daily_memory_what_its_successor_has_to
         OpenAIServer(repeat) as endpoint,
         cluster_of(tmp_path, endpoint, settings, workers=0) as processes,
     ):
-        zombie = await processes.start_changed(STOPS_AT_ITS_MEMORY, "--role", "worker")
+        zombie = await processes.start("--role", "worker", change=HASTY + STOPS_AT_ITS_MEMORY)
         await until_shared(postgresql, 1)
         gateway = await processes.add_gateway()
         stopping = asyncio.create_task(until_stopped(zombie))

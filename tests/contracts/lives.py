@@ -1,8 +1,5 @@
-"""What the promises of delivery are stated about: a bot that lives, dies, and lives again.
-
-Another implementation (workers behind a broker, say) is a function like `parley` in
-`IMPLEMENTATIONS`; nothing in the suite knows more of it than stands here.
-"""
+"""A bot that lives, dies, and lives again: in one process (`parley`), or in several
+(`clustered_over`); the tests of delivery know no more of either than stands here."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import pytest
 from aiohttp import web
 
 from channels.message import Outbound
@@ -155,9 +151,3 @@ def clustered_over(broker: RabbitMQServer) -> Lives:
                 yield _ClusterLife(platform, cluster)
 
     return parley_in_parts
-
-
-IMPLEMENTATIONS: dict[str, Callable[[pytest.FixtureRequest], Lives]] = {
-    "parley": lambda request: parley,
-    "cluster": lambda request: clustered_over(request.getfixturevalue("broker")),
-}

@@ -1,4 +1,5 @@
-"""What sessions and delivery promise, whoever keeps the promise (`lives.IMPLEMENTATIONS`)."""
+"""What sessions and delivery promise, here in one process; `test_cluster` runs the same tests in
+several."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.lives import IMPLEMENTATIONS, Heard, Life, Lives
+from tests.contracts.lives import Heard, Life, Lives, parley
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.databases
 
@@ -21,7 +23,7 @@ MANY = 5_000
 
 @dataclass
 class World:
-    """What is outside of the bot: who thinks, and the platform; both in the hands of a test.
+    """What is outside of the bot, for a test to steer: who thinks, and the platform.
 
     Texts in `slow` are thought about until the test lets them go on, chats in `slow` take no reply
     until then, and those in `broken` refuse all.
@@ -69,7 +71,7 @@ class World:
 
     async def until_thought_of(self, text: str) -> None:
         async with self.moved:
-            await asyncio.wait_for(self.moved.wait_for(lambda: text in self.thoughts), 30)
+            await asyncio.wait_for(self.moved.wait_for(lambda: text in self.thoughts), PATIENCE)
 
     async def until_offered(self, chat: str) -> None:
         """Until the platform is offered a reply in this chat."""
@@ -78,7 +80,7 @@ class World:
             return any(heard.chat == chat for heard in self.taken)
 
         async with self.moved:
-            await asyncio.wait_for(self.moved.wait_for(is_offered), 30)
+            await asyncio.wait_for(self.moved.wait_for(is_offered), PATIENCE)
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[Life]:
@@ -92,9 +94,14 @@ def _open_gate() -> asyncio.Event:
     return gate
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    return World(tmp_path, IMPLEMENTATIONS[request.param](request))
+@pytest.fixture
+def lives() -> Lives:
+    return parley
+
+
+@pytest.fixture
+async def world(lives: Lives, tmp_path: Path) -> World:
+    return World(tmp_path, lives)
 
 
 # Sessions

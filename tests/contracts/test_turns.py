@@ -1,5 +1,5 @@
-"""What holds while a turn runs, in one process and in several: commands, `/stop`, `when_busy`,
-permissions, and tools that run once."""
+"""What holds while a turn runs: commands, `/stop`, `when_busy`, permissions, and tools that run
+once; here in one process, and in several in `test_cluster`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.cluster import payments
-from tests.cluster.cluster_testbot import clustered
-from tests.cluster.test_ownership import until
-from tests.fakes import openai_server
+from tests.fakes import openai_server, payments
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.waiting import until
 from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
 
 pytestmark = pytest.mark.databases
@@ -92,8 +90,8 @@ class Living:
 Live = Callable[..., AbstractAsyncContextManager[Living]]
 
 
-@pytest.fixture(params=["parley", "cluster"])
-def live(request: pytest.FixtureRequest, tmp_path: Path) -> Live:
+@pytest.fixture
+def live(tmp_path: Path) -> Live:
     """Lets the bot live, again and again on the same folder."""
 
     @asynccontextmanager
@@ -111,22 +109,10 @@ def live(request: pytest.FixtureRequest, tmp_path: Path) -> Live:
             async with running(tmp_path, bot, settings, environ):
                 yield Living(bot, endpoint, die)
 
-    @asynccontextmanager
-    async def in_parts(**settings: Any) -> AsyncIterator[Living]:
-        broker = request.getfixturevalue("broker")
-        async with Gated() as endpoint, clustered(tmp_path, broker, endpoint, settings) as cluster:
-            channel = TestChannel()
-            await cluster.add_gateway(channel)
-            await channel.api()
-            yield Living(channel, endpoint, cluster.kill_all)
-
-    if request.param == "cluster":
-        request.getfixturevalue("broker")
-        return in_parts
     return alone
 
 
-async def test_commands_are_answered_while_a_turn_runs(live: Live) -> None:
+async def test_commands_are_answered_while_a_turn_runs_and_stop_ends_one(live: Live) -> None:
     async with live() as run_bot:
         gate = run_bot.endpoint.close_gate("think")
         await run_bot.channel.writes("think", id="q")
@@ -137,14 +123,11 @@ async def test_commands_are_answered_while_a_turn_runs(live: Live) -> None:
         gate.set()
         assert (await run_bot.channel.reply_to("q")).reply.text == "re: think"
 
-
-async def test_stop_ends_the_turn_that_runs_and_the_next_message_is_answered(live: Live) -> None:
-    async with live() as run_bot:
-        run_bot.endpoint.close_gate("think")
-        await run_bot.channel.writes("think", id="q")
-        await run_bot.endpoint.until_asked(1)
+        run_bot.endpoint.close_gate("think again")
+        await run_bot.channel.writes("think again", id="again")
+        await run_bot.endpoint.until_asked(2)
         await run_bot.channel.says("/stop")
-        assert "Stopped, as you asked." in (await run_bot.channel.reply_to("q")).reply.text
+        assert "Stopped, as you asked." in (await run_bot.channel.reply_to("again")).reply.text
         assert (await run_bot.channel.says("go on")).text == "re: go on"
 
 
@@ -156,15 +139,6 @@ async def _say_while_busy(run_bot: Living, first: str) -> None:
     for number in (1, 2):
         assert await run_bot.channel.writes(f"more {number}", id=f"q{number}")
     gate.set()
-
-
-async def test_queue_gives_each_message_a_turn_of_its_own_in_order(live: Live) -> None:
-    async with live(when_busy="queue") as run_bot:
-        await _say_while_busy(run_bot, "first")
-        await run_bot.channel.reply_to("q2")
-        replies = [(out.reply_to, out.reply.text) for out in run_bot.channel.sent]
-        assert replies == [("q0", "re: first"), ("q1", "re: more 1"), ("q2", "re: more 2")]
-        assert [said[-1] for said in run_bot.endpoint.asked] == ["first", "more 1", "more 2"]
 
 
 async def test_collect_joins_what_came_to_one_turn(live: Live) -> None:

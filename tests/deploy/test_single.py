@@ -1,5 +1,5 @@
-"""`deploy/single/`: the container's files fit together, and what is copied into the image is a bot
-that lives in a namespace like the container's: read-only, no root, nothing but its own files."""
+"""`deploy/single/`: what is copied into the image is a bot that lives in a namespace like the
+container's: read-only, no root, nothing but its own files."""
 
 from __future__ import annotations
 
@@ -11,83 +11,25 @@ import sqlite3
 import subprocess
 import sys
 import sysconfig
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from bot.app import VERSION
 from bot.data_folder import lock_data_folder
 from bot.restore import restore
-from bot.settings import load_layers
-from bot.settings.book import SettingsStore
-from main import make_parser
 from memory.record.rehearsal import NEWEST
+from tests.bot.test_deploy_files import ROOT, SINGLE, copied
 from tests.cluster.rabbitmq_server import free_port
 from tests.upgrades.record import HERE as RELEASES
+from tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
-SINGLE = ROOT / "deploy" / "single"
-DOCKERFILE = (SINGLE / "Dockerfile").read_text()
 TOKEN = "a-token-of-more-than-16-letters"
+pytestmark = pytest.mark.usefixtures("processes")
 needs_box = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
-
-
-def service() -> dict[str, Any]:
-    """The one service of compose.yaml."""
-    (one,) = yaml.safe_load((SINGLE / "compose.yaml").read_text())["services"].values()
-    return dict(one)
-
-
-def copied() -> list[tuple[str, str]]:
-    """What the image takes from the project's folder, and where to."""
-    lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.M)
-    return [(source, target) for *sources, target in map(str.split, lines) for source in sources]
-
-
-def test_the_image_is_made_of_files_that_are_there_and_let_through() -> None:
-    names = [source for source, _ in copied()]
-    assert {"main.py", "bot", "memory", "requirements.txt"} <= {*names}
-    ignore = (SINGLE / "Dockerfile.dockerignore").read_text()
-    for name in names:
-        assert (ROOT / name).exists(), name
-        assert any(f"!{part}\n" in ignore for part in (name, name.split("/")[0])), name
-    assert "**/.env\n" in ignore
-
-
-def test_the_image_runs_as_nobody_special_and_says_how_it_is() -> None:
-    stages = re.split(r"^FROM ", DOCKERFILE, flags=re.M)
-    assert len(stages) == 3, "what compiles and downloads is not in the image"
-    assert "USER 10001:10001" in stages[2]
-    assert "HEALTHCHECK" in stages[2]
-    assert "libgomp1" in stages[2], "the embedded model needs it"
-    assert "platform" not in stages[1] + stages[2].lower(), "one file for all kinds of machine"
-    found = re.search(r"^ENTRYPOINT (\[.*\])$", DOCKERFILE, re.M)
-    command = json.loads(found[1]) if found else []
-    place = command.index("main.py")
-    options = make_parser().parse_args([*command[place + 1 :], "--web"])
-    assert (str(options.config), str(options.data)) == ("/parley/config.json", "/data")
-
-
-def test_compose_takes_from_the_container_what_it_does_not_need() -> None:
-    one = service()
-    assert one["read_only"] is True
-    assert one["cap_drop"] == ["ALL"]
-    assert "no-new-privileges:true" in one["security_opt"]
-    assert one["ports"] == ["127.0.0.1:8080:8080"]
-    assert not any("privileged" in key or key == "cap_add" for key in one)
-    volumes = [volume.split(":")[:2] for volume in one["volumes"]]
-    assert ["data", "/data"] in volumes
-    assert all((SINGLE / source).exists() for source, _ in volumes if source.startswith("."))
-    settings = SettingsStore(load_layers(SINGLE / "config.json", {})).effective()
-    assert (settings.web.host, settings.web.port) == ("0.0.0.0", 8080)
-    assert int(one["stop_grace_period"].removesuffix("s")) > settings.shutdown_timeout
-    assert "PARLEY_WEB_TOKEN=\n" in (SINGLE / ".env.example").read_text()
 
 
 def make_image(folder: Path, port: int) -> None:
@@ -171,10 +113,8 @@ def test_the_files_of_the_image_are_a_bot_that_is_well_where_nothing_can_be_writ
     address = f"http://127.0.0.1:{port}/ready"
     assert ask_health(image, data, address) == 1
     with contained(image, data, "--web") as process:
-        patience = time.monotonic() + 60
-        while ask_health(image, data, address) and time.monotonic() < patience:
-            assert process.poll() is None, process.stdout and process.stdout.read().decode()
-        assert ask_health(image, data, address) == 0
+        wait_until(lambda: process.poll() is not None or ask_health(image, data, address) == 0)
+        assert process.poll() is None, process.stdout and process.stdout.read().decode()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=60) as told:
             assert json.load(told)["info"]["version"] == VERSION
     assert ask_health(image, data, address) == 1
@@ -184,12 +124,15 @@ def test_the_files_of_the_image_are_a_bot_that_is_well_where_nothing_can_be_writ
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system lists no locks")
 def test_a_bot_without_the_page_is_well_while_it_holds_its_data(tmp_path: Path) -> None:
-    def ask() -> int:
-        environ = {"PARLEY_HEALTH": "", "PARLEY_DATA": str(tmp_path)}
+    def ask(folder: Path = tmp_path) -> int:
+        environ = {"PARLEY_HEALTH": "", "PARLEY_DATA": str(folder)}
         command = [sys.executable, "-I", str(SINGLE / "health.py")]
-        return subprocess.run(command, env=environ, check=False, timeout=60).returncode
+        done = subprocess.run(command, env=environ, check=False, timeout=60, stderr=subprocess.PIPE)
+        assert done.stderr == b""
+        return done.returncode
 
     assert ask() == 1
+    assert ask(tmp_path / "none") == 1
     with lock_data_folder(tmp_path):
         assert ask() == 0
     assert ask() == 1
@@ -228,14 +171,3 @@ def test_an_upgrade_in_the_container_has_its_way_back(tmp_path: Path) -> None:
     run("backup", "/backups/after.tar.gz")
     restore(tmp_path / "backups" / "after.tar.gz", tmp_path / "other", lambda contents: True)
     assert not [*(tmp_path / "other").glob("before-restore-*")], "it was saved once more"
-
-
-def test_the_health_check_of_a_folder_that_is_not_there_says_no(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", str(SINGLE / "health.py")],
-        env={"PARLEY_HEALTH": "", "PARLEY_DATA": str(tmp_path / "none")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (1, "")

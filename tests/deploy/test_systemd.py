@@ -1,5 +1,5 @@
 """The units for systemd: what it is told by a bot that runs, and what `service` does with it. Its
-programs are played by a strict stand-in, which knows no other calls."""
+programs are played by a strict fake, which knows no other calls."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import main
 from main import make_parser
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.process import MAIN, talking
 
+pytestmark = pytest.mark.usefixtures("processes")
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "systemd" / "parley.service"
-STAND_IN = """#!{python}
+FAKE = """#!{python}
 import os, pathlib, sys
 folder = pathlib.Path({folder!r})
 call = [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]
@@ -59,24 +63,40 @@ def machine(tmp_path: Path) -> Path:
     (tmp_path / "bin").mkdir()
     for name in ("systemctl", "loginctl", "journalctl"):
         program = tmp_path / "bin" / name
-        program.write_text(STAND_IN.format(python=sys.executable, folder=str(tmp_path)))
+        program.write_text(FAKE.format(python=sys.executable, folder=str(tmp_path)))
         program.chmod(0o755)
     (tmp_path / "a bot").mkdir()
     (tmp_path / "a bot" / "config.json").write_text('{"model": "gpt-4o-mini"}')
     return tmp_path
 
 
-def run(machine: Path, *arguments: str, path: str = "bin") -> subprocess.CompletedProcess[str]:
-    """`main.py service` on that machine."""
-    config, data = machine / "a bot" / "config.json", machine / "a bot" / "da%ta"
-    return subprocess.run(
-        [sys.executable, MAIN, "--config", config, "--data", data, *arguments],
-        env={"PATH": str(machine / path), "HOME": str(machine), "USER": "ann"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`main.py` on that machine."""
+    monkeypatch.setattr(sys, "argv", [str(MAIN)])
+    monkeypatch.setenv("HOME", str(machine))
+    monkeypatch.setenv("USER", "ann")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+
+    def carry_out(*arguments: str, path: str = "bin") -> Done:
+        monkeypatch.setenv("PATH", str(machine / path))
+        config, data = machine / "a bot" / "config.json", machine / "a bot" / "da%ta"
+        code = main.main(["--config", str(config), "--data", str(data), *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return carry_out
 
 
 def unit_of(machine: Path) -> Path:
@@ -90,8 +110,8 @@ def command_of(unit: str) -> list[str]:
     return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(found[1])]
 
 
-def test_a_service_is_installed_looked_at_and_taken_away(machine: Path) -> None:
-    done = run(machine, "service", "install")
+def test_a_service_is_installed_looked_at_and_taken_away(machine: Path, run: Run) -> None:
+    done = run("service", "install")
     assert done.returncode == 0, done.stderr
     assert "The bot runs, and starts with the machine." in done.stdout
     unit = unit_of(machine).read_text()
@@ -103,60 +123,60 @@ def test_a_service_is_installed_looked_at_and_taken_away(machine: Path) -> None:
     assert options.data == machine / "a bot" / "da%ta"
     assert options.config == machine / "a bot" / "config.json"
 
-    status = run(machine, "service", "status")
+    status = run("service", "status")
     assert status.returncode == 0
     assert "active, enabled" in status.stdout
     assert "sudo loginctl enable-linger ann" in status.stdout
 
     (machine / "a bot" / "da%ta").mkdir()
-    assert run(machine, "service", "uninstall").returncode == 0
+    assert run("service", "uninstall").returncode == 0
     assert not unit_of(machine).exists()
     assert (machine / "a bot" / "da%ta").exists()
     assert (machine / "active").read_text() == "inactive"
-    assert run(machine, "service", "status").returncode == 1
-    assert "no service 'parley'" in run(machine, "service", "uninstall").stderr
+    assert run("service", "status").returncode == 1
+    assert "no service 'parley'" in run("service", "uninstall").stderr
 
 
-def test_a_service_has_the_channels_that_were_asked_for(machine: Path) -> None:
-    assert run(machine, "--telegram", "service", "install").returncode == 0
+def test_a_service_has_the_channels_that_were_asked_for(machine: Path, run: Run) -> None:
+    assert run("--telegram", "service", "install").returncode == 0
     assert command_of(unit_of(machine).read_text())[-1] == "--telegram"
-    assert run(machine, "--serve", "service", "install").returncode == 0
+    assert run("--serve", "service", "install").returncode == 0
     assert command_of(unit_of(machine).read_text())[-1] == "--serve"
 
 
-def test_where_systemd_is_not_to_be_had_a_sentence_says_what_to_do(machine: Path) -> None:
+def test_where_systemd_is_not_to_be_had_a_sentence_says_what_to_do(machine: Path, run: Run) -> None:
     (machine / "broken").write_text("list-units")
-    done = run(machine, "service", "install")
+    done = run("service", "install")
     assert done.returncode == 1
     assert "no systemd for your user here" in done.stderr
     assert not unit_of(machine).exists()
     (machine / "empty").mkdir()
-    assert "this system has no systemd" in run(machine, "service", "install", path="empty").stderr
+    assert "this system has no systemd" in run("service", "install", path="empty").stderr
 
 
-def test_a_bot_that_does_not_start_is_shown_with_what_it_said(machine: Path) -> None:
+def test_a_bot_that_does_not_start_is_shown_with_what_it_said(machine: Path, run: Run) -> None:
     (machine / "broken").write_text("restart")
-    done = run(machine, "service", "install")
+    done = run("service", "install")
     assert done.returncode == 1
     assert "The bot did not start:\nIt said this." in done.stderr
     (machine / "broken").write_text("enable-linger")
-    done = run(machine, "service", "install")
+    done = run("service", "install")
     assert done.returncode == 0
     assert "only while you are logged in" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["../evil", "a b", "", "-x", "a/b", "\u00e9", "a\nb"])
-def test_a_name_that_leads_elsewhere_is_none_for_a_service(machine: Path, name: str) -> None:
-    for action in ("install", "status", "uninstall"):
-        done = run(machine, "service", action, f"--name={name}")
-        assert done.returncode == 1
-        assert "can't be the name of a service" in done.stderr
+def test_a_name_that_leads_elsewhere_is_none_for_a_service(machine: Path, run: Run) -> None:
+    for name in ("../evil", "a b", "", "-x", "a/b", "\u00e9", "a\nb"):
+        for action in ("install", "status", "uninstall"):
+            done = run("service", action, f"--name={name}")
+            assert done.returncode == 1
+            assert "can't be the name of a service" in done.stderr
     assert not [*machine.rglob("*.service")]
 
 
-def test_a_wrong_configuration_is_no_service(machine: Path) -> None:
+def test_a_wrong_configuration_is_no_service(machine: Path, run: Run) -> None:
     (machine / "a bot" / "config.json").write_text('{"model": 3}')
-    assert run(machine, "service", "install").returncode == 2
+    assert run("service", "install").returncode == 2
     assert not unit_of(machine).exists()
 
 
@@ -180,9 +200,9 @@ async def test_systemd_is_told_when_the_bot_is_ready_lives_and_ends(tmp_path: Pa
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_systemd_understands_the_units_and_finds_them_little_exposed(
-    machine: Path, tmp_path: Path
+    machine: Path, tmp_path: Path, run: Run
 ) -> None:
-    assert run(machine, "service", "install").returncode == 0
+    assert run("service", "install").returncode == 0
     program = f"ExecStart={sys.executable} "
     for text, most in (
         (UNIT.read_text(), 3.5),
@@ -193,7 +213,11 @@ def test_systemd_understands_the_units_and_finds_them_little_exposed(
         unit.write_text(re.sub(r"^ExecStart=\S+ ", lambda found: program, text, flags=re.M))
         analyze = ["systemd-analyze", "--offline=true", "security", str(unit)]
         told = subprocess.run(
-            analyze, capture_output=True, text=True, check=True, env={**os.environ, "LANG": "C"}
+            analyze,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PATH": os.defpath, "LANG": "C"},
         )
         score = re.search(r"exposure level for parley.service: ([\d.]+)", told.stdout)
         assert score, told.stdout

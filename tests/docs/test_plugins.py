@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.points.wire import answered
+from tests.whole.requests import answered
 from tests.whole.testbot import run_bot
 
 DICE = example("plugins.md", "python")

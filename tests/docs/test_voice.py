@@ -10,7 +10,7 @@ import yaml
 from channels.message import Attachment
 from tests.docs.pages import example
 from tests.fakes.openai_server import Say
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot
 

@@ -108,7 +108,7 @@ class TelegramServer:
         self._received: set[tuple[int, int]] = set()
         self._queries: set[str] = set()
         self._numbers = itertools.count(1)
-        self._polls = 0
+        self._polls, self._is_held = 0, False
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -238,6 +238,11 @@ class TelegramServer:
         self.webhook = parameters
         return True
 
+    def end_poll(self) -> None:
+        """Answer the request that waits for news, as at the end of its time."""
+        self._is_held = False
+        self._notice()
+
     async def _get_updates(self, parameters: Json) -> list[Json]:
         if self.webhook:
             raise Refused("Conflict: can't use getUpdates method while webhook is active", 409)
@@ -250,12 +255,15 @@ class TelegramServer:
             return [u for u in new if not allowed or set(u) & set(allowed)][:100]
 
         self._polls += 1
-        poll = self._polls
+        poll, self._is_held = self._polls, True
         self._notice()
         with suppress(TimeoutError):
             async with self._changed:
                 await asyncio.wait_for(
-                    self._changed.wait_for(lambda: waiting() or self._polls != poll), seconds
+                    self._changed.wait_for(
+                        lambda: waiting() or self._polls != poll or not self._is_held
+                    ),
+                    seconds,
                 )
         if self._polls != poll:
             raise Refused("Conflict: terminated by other getUpdates request", 409)

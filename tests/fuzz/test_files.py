@@ -115,8 +115,10 @@ def _import(bot: Lasting) -> str:
     return reply.text
 
 
-@pytest.mark.parametrize("turn", ["t0", "x", "t-1", "t1 t2", "t99999999999999999999"])
-@pytest.mark.parametrize("tool", ["read[", "(a+)+$", "*", "\\", "%_"])
+@pytest.mark.parametrize(
+    ("turn", "tool"),
+    [("t0", "read["), ("x", "(a+)+$"), ("t-1", "*"), ("t1 t2", "\\"), ("t" + "9" * 20, "%_")],
+)
 def test_turns_and_tools_may_have_any_names(
     importing: tuple[Lasting, Path, Any], turn: str, tool: str
 ) -> None:
@@ -144,8 +146,9 @@ MATTER = st.one_of(
 )
 
 
+@FEW
 @given(MATTER)
-@example("[" * 4_000)
+@example("[" * 1_000)
 @example("a: 0o9999999999999999\nb: 9999-99-99")
 def test_whatever_a_skill_begins_with_it_is_read_or_left_out(matter: str) -> None:
     with suppress(SkillError):

@@ -1,6 +1,7 @@
-"""CPU time of a parser over hostile texts, in a child process that may die of them.
+"""CPU time of parsers over hostile texts, in a child process that may die of them.
 
-`python -m tests.hostile.measure PARSER SIZE` prints a line of JSON for each text.
+`python -m tests.hostile.measure SIZE` reads pairs of a parser and a text from stdin, as JSON, and
+prints a line of JSON for each of them.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.hostile.texts import TEXTS
 
-SMALL, LARGE = 10_000, 100_000
-"""Characters."""
+LARGE = 100_000
+"""Characters; the small text has a tenth of them."""
 SHORTER = 5
 """By how many times a text is shorter that is drawn."""
 MOST = 15
 """How many times the CPU of the small text the large one may take, which is ten times as long."""
 FLOOR = 0.02
-"""Seconds of CPU that count as nothing: a small text takes so much at least."""
+"""Seconds of CPU that count as nothing: a small text takes so much at least, if the large one has
+LARGE characters."""
 _MEMORY = 1 << 30
 _PATIENCE = 10
 """Seconds of CPU after which a text's process is ended."""
@@ -33,17 +35,19 @@ _PATIENCE = 10
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of CPU that a text takes small and large; None where it did not end."""
+    """Seconds of CPU that a parser takes for a text, small and large; None where it did not end."""
 
+    parser: str
     text: str
     small: float | None = None
     large: float | None = None
+    size: int = LARGE
 
     @property
     def is_linear(self) -> bool:
         if self.small is None or self.large is None:
             return False
-        return self.large <= MOST * max(self.small, FLOOR)
+        return self.large <= _limit(self.small, self.size)
 
     def __str__(self) -> str:
         if self.small is None or self.large is None:
@@ -51,54 +55,76 @@ class Cost:
         return f"{self.text}: {self.small:.3f} s, {self.large:.3f} s"
 
 
-def costs(parser: str, texts: Iterable[str] = tuple(TEXTS)) -> Iterator[Cost]:
-    """What each of these texts costs this parser."""
-    waiting = list(texts)
+def _limit(small: float, size: int) -> float:
+    return MOST * max(small, FLOOR * size / LARGE)
+
+
+def costs(parser: str) -> Iterator[Cost]:
+    """Return the cost of each text for this parser."""
+    return measured([(parser, text) for text in TEXTS])
+
+
+def measured(cases: Iterable[tuple[str, str]], size: int = LARGE) -> Iterator[Cost]:
+    """Return the cost of each pair of a parser and a text; the large texts have this size."""
+    waiting = list(cases)
     while waiting:
         ended = subprocess.run(
-            [sys.executable, "-m", "tests.hostile.measure", parser, *waiting],
+            [sys.executable, "-m", "tests.hostile.measure", str(size)],
             cwd=Path(__file__).parents[2],
+            input=json.dumps(waiting),
             capture_output=True,
             text=True,
             check=False,
         )
         lines = [json.loads(line) for line in ended.stdout.splitlines()]
-        yield from (Cost(*line) for line in lines)
         if ended.returncode > 0 and not lines:
             raise AssertionError(ended.stderr)
         done = len(lines)
+        for case, (small, large) in zip(waiting, lines, strict=False):
+            yield Cost(*case, small, large, size)
         if done < len(waiting):
-            yield Cost(waiting[done])
+            yield Cost(*waiting[done])
         waiting = waiting[done + 1 :]
 
 
-def _main(parser: str, names: list[str]) -> None:
+def _main(size: int, cases: list[tuple[str, str]]) -> None:
     from tests.hostile.parsers import DRAWN, PARSERS  # noqa: PLC0415 - all of the bot, in the child alone
 
-    parse = (PARSERS | DRAWN)[parser]
-    share = SHORTER if parser in DRAWN else 1
-    short, long = SMALL // share, LARGE // share
+    parsers = PARSERS | DRAWN
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGE * 100, LARGE * 100))
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-    parse("**Hello**, `world`.\n\n```py\n1\n```")  # what is loaded at first use
+    for parser in {parser for parser, _ in cases}:
+        parsers[parser]("**Hello**, `world`.\n\n```py\n1\n```")  # load what it needs at first
     gc.freeze()  # or each collection looks through all of the bot
-
-    def cpu(text: str) -> float:
-        begin = time.process_time()
-        parse(text)
-        return time.process_time() - begin
-
-    for name in names:
+    for parser, text in cases:
         signal.setitimer(signal.ITIMER_PROF, _PATIENCE)  # SIGPROF ends what holds the interpreter
         gc.collect()
-        small = min(cpu(TEXTS[name](short)), cpu(TEXTS[name](short + 1)))
-        large = cpu(TEXTS[name](long))
-        if large > MOST * max(small, FLOOR):
-            large = min(large, cpu(TEXTS[name](long + 1)))
+        seconds = _seconds(parsers[parser], TEXTS[text], size, size // SHORTER ** (parser in DRAWN))
         signal.setitimer(signal.ITIMER_PROF, 0)
-        print(json.dumps([name, small, large]), flush=True)  # noqa: T201 - for the parent
+        print(json.dumps(seconds), flush=True)  # noqa: T201 - for the parent
+
+
+def _seconds(
+    parse: Callable[[str], object], text: Callable[[int], str], size: int, length: int
+) -> tuple[float, float]:
+    """Return the CPU of the small and of the large text. What costs next to nothing when it is
+    large is not measured small; what seems too slow is measured again."""
+
+    def cpu(count: int) -> float:
+        made = text(count)
+        begin = time.process_time()
+        parse(made)
+        return time.process_time() - begin
+
+    large = cpu(length)
+    if large <= _limit(0, size):
+        return 0.0, large
+    small = min(cpu(length // 10), cpu(length // 10 + 1))
+    if large > _limit(small, size):
+        large = min(large, cpu(length + 1))
+    return small, large
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], sys.argv[2:])
+    _main(int(sys.argv[1]), json.load(sys.stdin))

@@ -12,6 +12,7 @@ from agent.tools.page import text_of
 from bot.attachments import safe_name
 from bot.logs import make_masker
 from bot.received import command_line
+from bot.speaking import to_spoken
 from channels.kit.delivery import pieces
 from channels.settings import TelegramSettings
 from channels.splitting import split
@@ -95,6 +96,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "the search's words": _searched,
     "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
+    "a voice": to_spoken,
     "wording": lambda text: (literal(text), clip(text)),
 }
 DRAWN: dict[str, Callable[[str], object]] = {

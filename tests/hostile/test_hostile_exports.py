@@ -17,6 +17,8 @@ import pytest
 
 from tests.fakes.other_programs import gpt_conversation, gpt_message, write_cow_database
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ROOT = Path(__file__).parents[2]
 GIGABYTE = 1_000_000_000
 READ = """

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from memory.keys import ConversationKey, file_name
-from memory.messages import Image, Message
+from memory.messages import Image, Message, ToolCall
 from memory.record import offload, summaries
 from memory.record.offload import LocalWorkspace
 from memory.turns import Entry
@@ -107,7 +107,7 @@ async def test_a_line_that_a_crash_cut_off_is_mended(tmp_path: Path) -> None:
     said = entries(Message("user", "one"), Message("assistant", "two"))
     file = tmp_path / await workspace.offload_context("s", said)
     whole = file.read_bytes()
-    for size in range(len(whole)):
+    for size in range(0, len(whole), 7):
         file.write_bytes(whole[:size])
         await workspace.offload_context("s", said)
         assert file.read_bytes() == whole
@@ -309,6 +309,22 @@ async def test_what_is_cleared_is_not_offloaded(lodge: Lodge, tmp_path: Path) ->
     assert not context(tmp_path).exists()
 
 
+@pytest.mark.parametrize("snips", [True, False])
+async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_file(
+    lodge: Lodge, snips: bool
+) -> None:
+    """Whatever `snip_oversized` says, the model can still find the whole output."""
+    lodge.limit(tool_result_limit=4_000, snip_oversized=snips)
+    turn = await (await lodge.conversation()).turns.open("Look.")
+    await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))
+    await turn.record(Message("tool", LONG, call_id="c", tool="look"))
+    before = await turn.fit(lodge.frame)
+    assert await turn.make_room(before, lodge.frame, 3_000)
+    (was, seen) = (texts(view)[-1] for view in (before, await turn.fit(lodge.frame)))
+    assert len(seen) < len(was)
+    assert seen.endswith(MARKER.format(WHERE.format(f"{SESSION}/tool_result-c.txt")))
+
+
 # --- forgetting ---
 
 
@@ -360,10 +376,38 @@ async def test_retention_deletes_pictures_and_offloaded_files(lodge: Lodge, tmp_
     assert not context(tmp_path).parent.exists()
 
 
-async def test_an_offloader_that_hangs_is_left(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def fails(error: BaseException) -> str:
+    raise error
+
+
+async def returns(reference: Any) -> Any:
+    return reference
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: fails(RuntimeError("full")),
+        lambda: fails(SystemExit(1)),
+        lambda: fails(asyncio.CancelledError()),
+        lambda: asyncio.Event().wait(),
+        lambda: returns(7),
+        lambda: returns("a\nb"),
+        lambda: returns("</system-reminder>"),
+        lambda: returns("x" * 501),
+    ],
+)
+async def test_an_offloader_that_fails_hangs_or_returns_no_reference_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, work: Any
 ) -> None:
     monkeypatch.setattr(offload, "PATIENCE", 0.01)
-    hanging: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    assert await offload.attempt(lambda: hanging) == ""
+    assert await offload.attempt(work) == ""
     assert "could not be offloaded" in caplog.text
+
+
+async def test_a_reference_is_taken_and_an_empty_one_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert await offload.attempt(lambda: returns(" " + "x" * 499)) == "x" * 499
+    assert await offload.attempt(lambda: returns("")) == ""
+    assert not caplog.records

@@ -439,14 +439,14 @@ async def everything_is_there(conversation: Conversation, said: list[str]) -> No
 
 
 # Shrinking a conversation takes minutes; the steps of a failing one are short enough to read.
-@settings(max_examples=120, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=40, phases=(Phase.explicit, Phase.generate))
 @given(CONVERSATION)
 def test_no_request_is_broken_and_nothing_is_lost(steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(live(Path(folder), steps))
 
 
-@settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=12, phases=(Phase.explicit, Phase.generate))
 @given(SUMMARISED, st.sampled_from(["trim", "slim", "summarize"]))
 def test_a_summary_in_the_conversation_is_of_what_it_would_be_of_apart(
     steps: list[tuple[Any, ...]], strategy: str
@@ -455,7 +455,7 @@ def test_a_summary_in_the_conversation_is_of_what_it_would_be_of_apart(
         asyncio.run(live(Path(folder), MANY_CUTS + steps, strategy, cached=50))
 
 
-@settings(max_examples=80, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=16, phases=(Phase.explicit, Phase.generate))
 @given(BRANCHES, st.sampled_from(sorted(STRATEGIES)))
 def test_no_branch_changes_what_another_one_sends(
     steps: list[tuple[Any, ...]], strategy: str

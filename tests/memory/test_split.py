@@ -134,14 +134,6 @@ async def test_the_system_note_tells_of_tools_and_the_last_five_calls(lodge: Lod
     assert text.count("- look({})") == 5
 
 
-async def test_the_note_is_replayed_after_a_restart_byte_for_byte(lodge: Lodge) -> None:
-    conversation = await filled(lodge)
-    await compacted(lodge)
-    before = sent(conversation.context.view())
-    await lodge.restart()
-    assert sent((await lodge.conversation()).context.view()) == before
-
-
 async def test_models_that_allow_one_system_message_get_one(lodge: Lodge) -> None:
     lodge.limit(merge_system=True)
     conversation = await filled(lodge)
@@ -258,9 +250,9 @@ def entry(seq: int, role: str) -> Entry:
 # --- as a turn begins ------------------------------------------------------------------------
 
 
-async def full_talk(lodge: Lodge) -> Conversation:
+async def full_talk(lodge: Lodge, **limits: Any) -> Conversation:
     """A conversation that fills more than three quarters of its window."""
-    lodge.limit(strategy="truncate", window=4_000, output_reserved=0)
+    lodge.limit(**{"strategy": "truncate", "window": 4_000, "output_reserved": 0, **limits})
     for number in range(10):
         await lodge.says(f"Question {number}: " + "word " * 330)
     talk = await lodge.conversation()
@@ -294,26 +286,25 @@ async def test_it_obeys_its_cooldown_of_thirty_seconds(lodge: Lodge) -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"auto_compact": False}, {"compression_trigger": 0.99}], ids=str
+    "limits",
+    [{"auto_compact": False}, {"compression_trigger": 0.99}, {"strategy": "full"}],
+    ids=str,
 )
-async def test_it_does_nothing_where_it_is_turned_off_or_below_the_trigger(
+async def test_it_does_nothing_where_it_is_turned_off_or_below_the_trigger_or_not_in_force(
     lodge: Lodge, limits: dict[str, Any]
 ) -> None:
-    talk = await full_talk(lodge)
-    lodge.limit(**limits)
+    talk = await full_talk(lodge, **limits)
     await talk.compactor.at_turn_start()
     assert not await talk.context.history()
 
 
-@pytest.mark.parametrize("strategy", ["trim", "full"])
-async def test_other_strategies_do_nothing_as_a_turn_begins(lodge: Lodge, strategy: str) -> None:
-    lodge.limit(strategy=strategy, window=4_000, output_reserved=0)
-    for number in range(10):
-        await lodge.says(f"Question {number}: " + "word " * 330)
+async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(lodge: Lodge) -> None:
+    lodge.limit(strategy="truncate", compression_trigger=0.0, keep_recent=4)
+    for number in range(4):
+        await lodge.says(f"Question {number}: " + "word " * 60)
     talk = await lodge.conversation()
     await talk.compactor.at_turn_start()
-    assert talk.context.pressure > 0.75
-    assert not await talk.context.history()
+    assert [event.kind for event in await talk.context.history()] == ["compact"]
 
 
 async def test_a_squeezed_turn_whose_question_leaves_by_a_split_strands_no_call(

@@ -67,35 +67,45 @@ async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> No
     assert event.reason.endswith("at or over 0.8 of the window of 10,000")
 
 
-async def test_below_the_trigger_nothing_is_cut(lodge: Lodge) -> None:
-    view = await until(lodge, lambda view: view.tokens > 7_800)
-    assert not (await (await lodge.conversation()).context.history())
-    assert view.tokens < 8_000
-
-
 async def test_in_a_small_window_it_fires_before_the_emergency_does(lodge: Lodge) -> None:
     lodge.limit(output_reserved=4_096)
     await cut(lodge)
     (event,) = await (await lodge.conversation()).context.history()
     assert event.actor == "strategy"
-    assert event.tokens_before >= lodge.limits.ceiling == 7_500
+    assert 8_000 > event.tokens_before >= lodge.limits.ceiling == 7_500
+    assert "7,500" in event.reason, "the ceiling, and not the trigger"
+    assert "0.8 of the window" not in event.reason
+
+
+async def test_where_all_fits_the_reserve_the_reserve_is_lowered_and_it_compacts(
+    lodge: Lodge,
+) -> None:
+    lodge.limit(window=4_000, output_reserved=200, reserve_ratio=0.5)
+    await cut(lodge)
+    (event,) = await (await lodge.conversation()).context.history()
+    assert event.actor == "strategy"
+
+
+async def test_where_the_template_shows_nothing_of_the_answer_its_fields_are_named(
+    lodge: Lodge,
+) -> None:
+    lodge.limit(summary_template="The task: {task_overview}")
+    lodge.summarizer.answer = lambda request: '{"next_steps": "Count on."}'
+    shown = sent(await cut(lodge))[1]["content"]
+    assert "Count on." in shown
 
 
 async def test_the_summary_is_asked_for_in_five_fields_and_stands_after_the_prompt(
     lodge: Lodge,
 ) -> None:
-    wire = sent(await cut(lodge))
+    wire = sent(view := await cut(lodge))
+    assert view.preface is not None, "in the very request of the cut"
     request = lodge.summarizer.requests[-1]
     assert request.schema is not None
     assert list(request.schema["properties"]) == list(FIELDS)
     assert [message["role"] for message in wire[:2]] == ["system", "system"]
     assert "# Task overview\nBuild a shed." in wire[1]["content"]
     assert "# Context to preserve\nThe person is called Ann." in wire[1]["content"]
-
-
-async def test_the_step_waits_for_its_summary(lodge: Lodge) -> None:
-    view = await cut(lodge)
-    assert view.preface is not None, "in the very request of the cut"
 
 
 async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lodge) -> None:
@@ -125,13 +135,10 @@ async def test_an_answer_in_other_words_than_json_stands_as_it_is(
 @pytest.mark.parametrize(
     "answer",
     [
-        "{half",
-        "[]",
         "{}",
         "{" * 5_000,
         '```json\n{"task_overview": "Bui',
-        '{"task_overview": null, "next_steps": []}',
-        '{"task_overview": [" "]}',
+        '{"task_overview": null, "next_steps": [], "current_state": [" "]}',
     ],
     ids=lambda text: text[:10],
 )
@@ -169,16 +176,11 @@ def test_a_schema_without_a_template_shows_its_fields_by_name() -> None:
     assert shown == "# gist\n- a\n- b\n\n# n\n3"
 
 
-async def test_compress_context_does_nothing_below_the_threshold(lodge: Lodge) -> None:
-    for _ in range(8):
-        await lodge.says(LONG)
-    assert await (await lodge.conversation()).compactor.compress_context() is None
-
-
 async def test_compress_context_takes_a_one_off_config(lodge: Lodge) -> None:
     """The document's own numbers: trigger_ratio 0.5, reserve_ratio 0.1."""
     await until(lodge, lambda view: view.tokens > 5_000)
     conversation = await lodge.conversation()
+    assert await conversation.compactor.compress_context() is None, "below the threshold"
     done = await conversation.compactor.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
     assert done is not None
     event = done.event
@@ -261,8 +263,8 @@ def test_a_field_that_a_template_names_often_is_bounded() -> None:
     )
 
 
-@pytest.mark.parametrize("depth", [300, 900, 50_000])
-def test_fields_that_are_nested_deeply_are_no_error(depth: int) -> None:
+def test_fields_that_are_nested_deeply_are_no_error() -> None:
+    depth = 900
     answer = '{"a": ' + "[" * depth + "]" * depth + "}"
     assert "[" not in summary.check_answer("structured", answer, Limits())
 

@@ -267,7 +267,6 @@ async def test_a_request_over_the_ceiling_is_saved_by_stubs_before_any_turn_leav
 FIRST = {
     "trim": {"max_tokens": 2_000},
     "slim": {"full_turns": 3, "fold_turns": 3},
-    "truncate": {"window": 4_000, "keep_recent": 6},
     "summarize": {"window": 4_000, "keep_recent": 6},
     "structured": {"window": 4_000},
 }

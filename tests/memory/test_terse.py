@@ -20,35 +20,24 @@ def test_the_documents_own_example() -> None:
     ("text", "shown", "line"),
     [
         ("No tag at all.", "No tag at all.", ""),
-        ("Done.\n<TERSE>did it</Terse>", "Done.", "did it"),
-        ("Done. <terse>one\n  two</terse>", "Done.", "one two"),
+        ("Done.\n<TERSE>did\n  it</Terse>", "Done.", "did it"),
         ("A <terse>first</terse> B\n<terse>second</terse>", "A  B", "second"),
         ("<terse>only a tag</terse>", "only a tag", "only a tag"),
-        ("Done.\n<terse>cut off by the leng", "Done.", "cut off by the leng"),
         ("Done.\n<terse>cut off</ter", "Done.", "cut off"),
         ("<terse>never closed", "never closed", ""),
         ("Yes. <terse>lost\n\nA second paragraph.", "Yes. lost\n\nA second paragraph.", ""),
         ("Done. <terse></terse>", "Done. ", ""),
-        ("Done.</terse> More.", "Done. More.", ""),
         ("Done. <terse>a <terse>b</terse>", "Done.", "a b"),
         ("```\n<terse>x</terse>\n```", "```\n<terse>x</terse>\n```", ""),
-        ("~~~xml <terse>\nx", "~~~xml <terse>\nx", ""),
         ("```\ncode\n```\n<terse>wrote code</terse>", "```\ncode\n```", "wrote code"),
-        ("The tag is `<terse>`, it says", "The tag is `<terse>`, it says", ""),
         ("a < b and <b>bold</b>, 1 <", "a < b and <b>bold</b>, 1 <", ""),
-        ("", "", ""),
         ("Done.<terse/> And this.", "Done. And this.", ""),
-        ("Done.\n<terse />", "Done.\n", ""),
-        ('Done.\n<terse lang="en">did it</terse>', "Done.", "did it"),
         ('Done.\n<terse lang="en"/>\n<terse>did it</terse >', "Done.", "did it"),
         ("A <terse-mode> is <tersely> put", "A <terse-mode> is <tersely> put", ""),
         ("Say `x <terse>y</terse>`.\n<terse>z</terse>", "Say `x <terse>y</terse>`.", "z"),
         ("Say ``a ` <terse>`` now", "Say ``a ` <terse>`` now", ""),
-        ("It`s done. <terse>did it</terse>", "It`s done.", "did it"),
         ("It`s done. <terse>did it</terse>\nand `more`", "It`s done. \nand `more`", "did it"),
-        ("`a` and `b`. <terse>did it</terse>", "`a` and `b`.", "did it"),
         ("```<terse>x</terse>```\n<terse>y</terse>", "```<terse>x</terse>```", "y"),
-        ("Done. <terse>did it</terse>\n\n", "Done.", "did it"),
         ("Done.\n<terse", "Done.\n", ""),
     ],
 )
@@ -56,18 +45,10 @@ def test_what_a_person_sees_and_the_line(text: str, shown: str, line: str) -> No
     assert extract(text) == (shown, line)
 
 
-def test_a_tag_of_any_length_is_hidden() -> None:
-    assert extract(f"Done.\n<terse>{'word ' * 40_000}</terse>") == (
-        "Done.",
-        ("word " * 40_000).strip(),
-    )
-
-
-def test_a_tag_that_never_ends_hides_nothing() -> None:
-    long = "word " * 2_000
-    shown, line = extract(f"Before. <terse>{long}")
-    assert line == ""
-    assert shown == f"Before. {long}"
+def test_a_tag_of_any_length_is_hidden_but_one_that_never_ends_hides_nothing() -> None:
+    long = "word " * 40_000
+    assert extract(f"Done.\n<terse>{long}</terse>") == ("Done.", long.strip())
+    assert extract(f"Before. <terse>{long}") == (f"Before. {long}", "")
 
 
 PIECES = st.sampled_from(

@@ -58,10 +58,19 @@ def mail(mail_servers: PostOffice) -> PostOffice:
 
 
 @pytest.fixture(scope="session")
-def broker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQServer]:
-    """A message broker. Each test uses names of its own in it (`kin`)."""
+def broker_server(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RabbitMQServer]:
+    """A message broker."""
     module = importlib.import_module("tests.cluster.rabbitmq_server")
     if not module.IS_INSTALLED:
         pytest.skip("RabbitMQ is not installed (apt-get install rabbitmq-server)")
     with module.RabbitMQServer(tmp_path_factory.mktemp("rabbitmq")) as server:
         yield server
+
+
+@pytest.fixture
+def broker(broker_server: RabbitMQServer) -> Iterator[RabbitMQServer]:
+    """The message broker, with no queue of another test."""
+    yield broker_server
+    broker_server.empty()

@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,9 +23,13 @@ import psycopg
 import pytest
 
 from memory.record.engines.postgresql import PostgresqlEngine
+from tests.waiting import wait_until
 
 _TEMPLATE = "parley_template"
-_QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200")
+_QUICK = (
+    *("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200"),
+    "deadlock_timeout=50ms",
+)
 _numbers = count(1)
 # The kernel ends a server with the thread that started it (--pdeathsig): not with one of a test's.
 _starter = ThreadPoolExecutor(1)
@@ -81,22 +84,23 @@ class PostgresqlServer:
 
     def wait(self) -> None:
         """Return when it takes connections."""
-        deadline = time.monotonic() + 30
-        while True:
+
+        def takes_connections() -> bool:
             try:
                 psycopg.connect(self.url("postgres"), connect_timeout=5).close()
-                return
             except psycopg.OperationalError:
-                is_over = self.process is None or self.process.poll() is not None
-                if is_over or time.monotonic() > deadline:
+                if self.process is None or self.process.poll() is not None:
                     raise
-                time.sleep(0.02)
+                return False
+            return True
+
+        wait_until(takes_connections)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT closes all connections and tidies up, SIGQUIT does not tidy up."""
         if self.process is not None and self.process.poll() is None:
             os.kill(self._postmaster(), how)
-            self.process.wait(30)
+            self.process.wait(60)
         self.process = None
 
     def _postmaster(self) -> int:

@@ -14,11 +14,11 @@ import main
 from bot.data_folder import lock_data_folder
 from bot.restore import restore
 from bot.wording import count
-from memory.record.engines.sqlite import SqliteEngine, in_memory
+from memory.record.engines.sqlite import in_memory
 from memory.record.rehearsal import NEWEST
-from tests.fakes.openai_server import OpenAIServer, Say
+from tests.fakes.openai_server import Say
 from tests.upgrades.record import HERE, UNANSWERED
-from tests.whole.process import talking
+from tests.whole.testbot import run_bot
 
 RELEASES = sorted(HERE.glob("schema-*.tar.gz"))
 SCHEMAS = [int(re.sub(r"\D", "", path.name.split(".")[0])) for path in RELEASES]
@@ -77,42 +77,28 @@ def backups(folder: Path) -> list[Path]:
     return sorted(folder.glob("data-before-*.tar.gz"))
 
 
-def test_the_schemas_of_the_releases_are_as_their_names_say(release: Path) -> None:
-    assert f"schema-{query(release, 'PRAGMA user_version')[0][0]}.tar.gz" in {
-        path.name for path in RELEASES
-    }
-
-
 async def test_a_release_goes_on_in_this_version_with_all_that_was_said(release: Path) -> None:
     said = query(release, "SELECT seq, role, text FROM message ORDER BY id")
     set_in_chat = query(release, "SELECT scope, key, value FROM override")
     assert len(said) > 25
-    async with (
-        OpenAIServer(lambda request: Say("It is answered.")) as endpoint,
-        talking(release, endpoint) as bot,
-    ):
-        reply = await bot.reply_to("last")
-        assert reply["text"].endswith("It is answered.")
-        assert any(UNANSWERED in str(one.body["messages"][-1]) for one in endpoint.requests)
-        assert "lake at **Prien**" in (await bot.says("/context search Prien"))["text"]
-        assert (
-            "is **8** turns (from: /config"
-            in (await bot.says("/config agent_max_context_turns"))["text"]
-        )
-        assert (await bot.says("And now?"))["text"] == "It is answered."
-        last = str(endpoint.requests[-1].body["messages"])
-        assert "My dog is called Rufus." in last, "t1 is pinned"
-        assert "Taken back" in (await bot.says("/undo", id="a new one"))["text"]
-        assert (await bot.says("/memory"))["text"]
-        assert await bot.ended() == 0
+    async with run_bot(release, lambda request: Say("It is answered.")) as bot:
+        bot.count = 1000  # what is said now is new
+        reply = (await bot.reply_to('"last"')).reply
+        assert reply.text.endswith("It is answered.")
+        assert any(UNANSWERED in str(one.body["messages"][-1]) for one in bot.server.requests)
+        assert "lake at **Prien**" in (await bot.says("/context search Prien")).text
+        turns = await bot.says("/config agent_max_context_turns")
+        assert "is **8** turns (from: /config" in turns.text
+        assert (await bot.says("And now?")).text == "It is answered."
+        asked = [one.body["messages"] for one in bot.server.requests]
+        (last,) = [messages for messages in asked if "And now?" in str(messages[-1])]
+        assert "My dog is called Rufus." in str(last), "t1 is pinned"
+        assert "Taken back" in (await bot.says("/undo")).text
+        assert (await bot.says("/memory")).text
     now = query(release, "SELECT seq, role, text FROM message ORDER BY id")
     assert now[: len(said)] == said
     assert query(release, "SELECT scope, key, value FROM override") == set_in_chat
     assert query(release, "PRAGMA user_version") == [(NEWEST,)]
-
-
-def test_what_migrations_make_of_a_release_has_the_shape_of_a_new_record(release: Path) -> None:
-    SqliteEngine(release / "data" / "parley.db").prepare()
     with (
         closing(sqlite3.connect(release / "data" / "parley.db")) as migrated,
         closing(in_memory()) as fresh,
@@ -120,10 +106,13 @@ def test_what_migrations_make_of_a_release_has_the_shape_of_a_new_record(release
         assert shape(migrated) == shape(fresh.connection())
 
 
-def test_a_check_says_what_would_change_and_changes_nothing(
+def test_a_release_is_sound_and_a_check_says_what_would_change_and_changes_nothing(
     release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, schema = dump(release), query(release, "PRAGMA user_version")[0][0]
+    assert schema in SCHEMAS
+    run(release, "doctor")
+    assert "ok   database: The database is sound." in capsys.readouterr().out
     assert run(release, "upgrade", "--check") == 0
     told = capsys.readouterr().out
     assert dump(release) == before
@@ -223,10 +212,3 @@ def test_the_doctor_says_what_the_start_says_of_the_database(
     told = capsys.readouterr().out
     assert f"BAD  database: {start.strip()}\n" in told
     assert not database.exists() or query(oldest, "PRAGMA user_version") == [(999,)]
-
-
-def test_the_doctor_finds_nothing_wrong_with_an_older_release(
-    release: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(release, "doctor")
-    assert "ok   database: The database is sound." in capsys.readouterr().out

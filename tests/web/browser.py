@@ -14,11 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, Error, Page, expect
+from playwright.async_api import Browser, Error, Page, ViewportSize, expect
 
 CHROMIUM = Path("/usr/bin/chromium")
-expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy
-DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+LONGEST = 60_000  # milliseconds; the machine may be busy
+expect.set_options(timeout=LONGEST)
+DESK: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 needs_chromium = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="needs Chromium at /usr/bin/chromium: apt install chromium"
@@ -96,9 +98,17 @@ class Tab:
 async def browsing(
     browser: Browser, does_bot_stop: bool = False, **options: Any
 ) -> AsyncIterator[Tab]:
-    """A tab; nothing may have gone wrong in it when it is closed."""
-    options = {"viewport": DESK, "reduced_motion": "reduce", "locale": "en-GB", **options}
+    """A tab; nothing may have gone wrong in it when it is closed. The page's worker, which would
+    load all of its files again, is only there where an option allows it."""
+    options = {
+        "viewport": DESK,
+        "reduced_motion": "reduce",
+        "locale": "en-GB",
+        "service_workers": "block",
+        **options,
+    }
     context = await browser.new_context(**options)
+    context.set_default_timeout(LONGEST)
     try:
         tab = Tab(await context.new_page(), does_bot_stop)
         yield tab

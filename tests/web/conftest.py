@@ -1,19 +1,111 @@
-"""The browser of the tests of the page."""
+"""The browser of the tests of the page, and a bot with a tab that the tests of a file share."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+import argon2
+import openai._base_client
+import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
-from tests.web.browser import CHROMIUM
+from bot import logins
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.web.browser import CHROMIUM, DESK, Tab, browsing
+from tests.web.site import Site, serving
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(processes: None) -> AsyncIterator[Browser]:
-    """One Chromium for a module's tests; each has a profile of its own in it."""
+    """One Chromium for all tests; each context has a profile of its own in it."""
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield launched
         await launched.close()
+
+
+@dataclass
+class Model:
+    """A model that answers by a script, which each test may replace."""
+
+    script: Sequence[Answer] | Callable[[Received], Answer]
+
+    def __call__(self, request: Received) -> Answer:
+        if callable(self.script):
+            return self.script(request)
+        answer, *self.script = self.script
+        return answer
+
+
+def repeat(request: Received) -> Answer:
+    return Say(f"**re:** {request.body['messages'][-1]['content']}")
+
+
+@dataclass
+class Shared:
+    """A bot and a tab that the tests of a file share."""
+
+    site: Site
+    model: Model
+    tab: Tab
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Shared]:
+    model = Model(repeat)
+    folder = tmp_path_factory.mktemp("shared")
+    async with serving(folder, model) as site, browsing(browser) as tab:
+        yield Shared(site, model, tab)
+
+
+@pytest.fixture
+def site(shared: Shared) -> Site:
+    """The bot of this file; what is said and commanded is so in a new session.
+
+    A test that changes more than its session (settings for all, the memory, what is known of a
+    model that refused a request) starts a bot of its own.
+    """
+    return replace(shared.site, session=f"s{next(shared.numbers)}")
+
+
+@pytest.fixture
+def model(shared: Shared) -> Iterator[Model]:
+    """The model of this file's bot; it repeats what is said unless it gets another script."""
+    yield shared.model
+    left, shared.model.script = shared.model.script, repeat
+    assert callable(left) or not left, f"never asked for: {left}"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(shared: Shared, site: Site) -> AsyncIterator[Tab]:
+    """The tab of this file, loaded anew with the new session of this test."""
+    tab = shared.tab
+    await tab.page.set_viewport_size(DESK)
+    await tab.page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    await tab.opens(site.url, site.session)
+    yield tab
+    await tab.page.unroute_all()
+    faults = tab.faults.copy()
+    tab.faults.clear()
+    tab.hosts.clear()
+    if tab.page.url.startswith(site.url):
+        await tab.page.evaluate("localStorage.clear()")
+    await tab.page.goto("about:blank")
+    assert not faults, faults
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have OpenAI's SDK ask again without a pause, and passwords hashed with little work."""
+    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.0)
+    monkeypatch.setattr(openai._base_client, "MAX_RETRY_DELAY", 0.0)
+    light = partial(argon2.PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
+    monkeypatch.setattr(argon2, "PasswordHasher", light)
+    monkeypatch.setattr(logins, "_NOBODYS", light().hash("nobody's"))

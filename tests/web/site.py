@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from bot.app import App
 from bot.assembly import assemble
 from bot.settings import load_layers
-from channels.base import Channel
+from channels.base import Bot, Channel
 from channels.web import Web, WebConfig
 from tests.fakes.openai_server import OpenAIServer, Script
 
@@ -48,6 +48,12 @@ class Site:
     app: App
     server: OpenAIServer
     http: aiohttp.ClientSession
+    session: str = "main"
+
+    @property
+    def path(self) -> str:
+        """The path of its session."""
+        return f"/api/sessions/{self.session}"
 
     async def get(self, path: str, **options: Any) -> tuple[int, Any]:
         async with self.http.get(f"{self.url}{path}", **options) as response:
@@ -60,18 +66,19 @@ class Site:
         async with self.http.post(url, data=content, headers=headers, **options) as response:
             return response.status, await response.json(content_type=None)
 
-    async def says(self, text: str, session: str = "main", **fields: Any) -> Json:
+    async def says(self, text: str, session: str = "", **fields: Any) -> Json:
         """Say something and wait for the answer."""
         status, answer = await self.post(
-            f"/api/sessions/{session}/messages", {"text": text, **fields}
+            f"/api/sessions/{session or self.session}/messages", {"text": text, **fields}
         )
         assert status == 200, answer
         return dict(answer)
 
-    async def commands(self, line: str, session: str = "main") -> Json:
+    async def commands(self, line: str, session: str = "") -> Json:
         """Carry out a command, written as in the chat."""
         name, _, text = line.removeprefix("/").partition(" ")
-        status, reply = await self.post(f"/api/sessions/{session}/commands/{name}", {"text": text})
+        path = f"/api/sessions/{session or self.session}/commands/{name}"
+        status, reply = await self.post(path, {"text": text})
         assert status == 200, reply
         return dict(reply)
 
@@ -126,6 +133,30 @@ async def asked_raw(url: str, request: bytes) -> bytes:
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
+def client_session(**options: Any) -> aiohttp.ClientSession:
+    """An HTTP client that closes idle connections before the server does (after 5 s): a request on
+    a connection that the server is just closing is reset, and a POST is not sent again."""
+    connector = aiohttp.TCPConnector(keepalive_timeout=1)
+    timeout = aiohttp.ClientTimeout(PATIENCE)
+    return aiohttp.ClientSession(connector=connector, timeout=timeout, **options)
+
+
+class _Web(Web):
+    """The web channel; `listening` is the task that serves."""
+
+    def __init__(self, config: WebConfig) -> None:
+        super().__init__(config)
+        self.listening: asyncio.Future[asyncio.Task[Any]] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    async def listen(self, bot: Bot) -> None:
+        task = asyncio.current_task()
+        assert task
+        self.listening.set_result(task)
+        await super().listen(bot)
+
+
 @asynccontextmanager
 async def serving(
     folder: Path,
@@ -141,13 +172,13 @@ async def serving(
     config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
     async with OpenAIServer(script) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        channel = Web(replace(WebConfig("127.0.0.1", 0, token, 1_000_000, "test"), **web))
-        app = await assemble(load_layers(config, environ), folder / "data", [channel, *others])
+        layers = load_layers(config, environ)
+        channel = _Web(replace(WebConfig("127.0.0.1", 0, token, 1_000_000, "test"), **web))
+        app = await assemble(layers, folder / "data", [channel, *others])
         running = asyncio.create_task(app.run())
         try:
-            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as http:
+            async with client_session() as http:
                 yield Site(channel.url, app, endpoint, http)
         finally:
-            (listener,) = (t for t in asyncio.all_tasks() if t.get_name() == "listen web")
-            listener.cancel()
+            (await channel.listening).cancel()
             await asyncio.wait_for(running, PATIENCE)

@@ -18,7 +18,7 @@ from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import Json, Site, serving
 from tests.whole.testbot import TestChannel
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OWNERS = {"owners": ["telegram/42"]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,6 @@ from tests.web.site import serving
 from tests.whole.distilling import write
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
-pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
-
 LONG = "and so on " * 60
 TELEGRAM, PAGE = Address("telegram", "42", user="42"), Address("web", "main")
 _CLEAR = "\x15\x7f" * 20  # a line each
@@ -48,6 +46,9 @@ def model(request: Received) -> Answer:
     if "tools" not in request.body:
         return Say("They spoke of Lisbon.")
     return Say(f"re: {str(messages[-1]['content'])[:9].strip()}")
+
+
+Being = Callable[..., AbstractAsyncContextManager["Place"]]
 
 
 class Place(Protocol):
@@ -121,6 +122,7 @@ class AtTelegram:
 @dataclass
 class OnPage:
     tab: Tab
+    url: str
     address: Address = PAGE
 
     async def _until_more(self, words: str, before: int) -> None:
@@ -167,7 +169,7 @@ async def at_terminal(folder: Path, settings: Mapping[str, Any]) -> AsyncIterato
                 yield AtTerminal(glass, keyboard)
             finally:
                 keyboard.send_text("\x04")
-                await asyncio.wait_for(running, 30)
+                await asyncio.wait_for(running, 60)
 
 
 @asynccontextmanager
@@ -179,25 +181,19 @@ async def in_telegram(folder: Path, settings: Mapping[str, Any]) -> AsyncIterato
 @asynccontextmanager
 async def on_page(
     folder: Path, settings: Mapping[str, Any], browser: Browser
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[OnPage]:
     async with serving(folder, model, settings) as site, browsing(browser) as tab:
         await tab.opens(site.url)
-        yield OnPage(tab)
+        yield OnPage(tab, site.url)
 
 
-@pytest.fixture(params=["terminal", "telegram", "page"])
-def channel(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+AT = {"terminal": at_terminal, "telegram": in_telegram}
 
 
-def being(
-    channel: str, folder: Path, browser: Browser, settings: Mapping[str, Any] | None = None
-) -> AbstractAsyncContextManager[Place]:
-    if channel == "terminal":
-        return at_terminal(folder, settings or {})
-    if channel == "telegram":
-        return in_telegram(folder, settings or {})
-    return on_page(folder, settings or {}, browser)
+@pytest.fixture(params=list(AT))
+def being(request: pytest.FixtureRequest) -> Being:
+    """What opens a channel in this process."""
+    return AT[request.param]
 
 
 async def talk(place: Place, turns: int = 4) -> None:
@@ -205,74 +201,60 @@ async def talk(place: Place, turns: int = 4) -> None:
         await place.says(f"{number}. word {LONG}", f"re: {number}. word")
 
 
-async def test_any_turns_are_summarised_opened_dropped_pinned_and_freed(
-    tmp_path: Path, browser: Browser, channel: str
-) -> None:
-    async with being(channel, tmp_path, browser) as place:
-        await talk(place)
-        await place.says("/context compact t1-t2", "Compacted t1 to t2")
-        await place.says("/context summaries", "in place")
-        await place.presses("Expand", "/context expand s1", "Opened s1: t1 to t2 are back")
-        await place.presses("Undo", "/context undo", "Undone: the opening of a summary")
-        await place.says("/context undo", "Undone: the compaction")
-        await place.says("/context drop t1", "Dropped: t1")
-        await place.presses("Undo", "/context undo", "Undone: the drop")
-        await place.presses("Redo", "/context redo", "Redone: the drop")
-        await place.says("/context pin t2", "Pinned: t2")
-        await place.presses("Unpin", "/context unpin t2", "Unpinned: t2")
-        await place.says("/context free t2-t3", "t2 to t3 left the context")
-        await place.presses("Undo", "/context undo", "t2 to t3 are back in play")
-        await place.says("/context history", "undone")
+async def steer(place: Place) -> None:
+    await talk(place)
+    await place.says("/context compact t1-t2", "Compacted t1 to t2")
+    await place.says("/context summaries", "in place")
+    await place.presses("Expand", "/context expand s1", "Opened s1: t1 to t2 are back")
+    await place.presses("Undo", "/context undo", "Undone: the opening of a summary")
+    await place.says("/context undo", "Undone: the compaction")
+    await place.says("/context drop t1", "Dropped: t1")
+    await place.presses("Undo", "/context undo", "Undone: the drop")
+    await place.presses("Redo", "/context redo", "Redone: the drop")
+    await place.says("/context pin t2", "Pinned: t2")
+    await place.presses("Unpin", "/context unpin t2", "Unpinned: t2")
+    await place.says("/context free t2-t3", "t2 to t3 left the context")
+    await place.presses("Undo", "/context undo", "t2 to t3 are back in play")
+    await place.says("/context history", "undone")
 
 
-async def test_a_summary_is_shown_edited_taken_back_and_added_to(
-    tmp_path: Path, browser: Browser, channel: str
-) -> None:
-    async with being(channel, tmp_path, browser) as place:
-        await talk(place)
-        await place.says("/context compact", "They spoke of Lisbon.")
-        await place.says("/context summary", "s1 stands for t1 to t3")
-        await place.presses("Edit", "/context summary edit s1", "Write what should stand in its")
-        await place.fills("The hotel is the Yeatman.", "s2 stands in the place of s1")
-        await place.says("/context summary", "The hotel is the Yeatman.")
-        await place.says("/context undo", "Undone: the edit of the summary")
-        await place.says("/context keep 4711", "s3 stands in the place of s1")
-        await place.presses("Undo", "/context undo", "Undone: the edit of the summary")
+async def edit_a_summary(place: Place) -> None:
+    await talk(place)
+    await place.says("/context compact", "They spoke of Lisbon.")
+    await place.says("/context summary", "s1 stands for t1 to t3")
+    await place.presses("Edit", "/context summary edit s1", "Write what should stand in its")
+    await place.fills("The hotel is the Yeatman.", "s2 stands in the place of s1")
+    await place.says("/context summary", "The hotel is the Yeatman.")
+    await place.says("/context undo", "Undone: the edit of the summary")
+    await place.says("/context keep 4711", "s3 stands in the place of s1")
+    await place.presses("Undo", "/context undo", "Undone: the edit of the summary")
 
 
-async def test_a_chat_branches_and_is_asked_aside(
-    tmp_path: Path, browser: Browser, channel: str
-) -> None:
-    async with being(channel, tmp_path, browser) as place:
-        await talk(place, 2)
-        await place.says("/fork t1 Aside", "You are in branch 2, “Aside” now. It shares t1")
-        await place.presses("Go back", "/branches 1", "You are in branch 1, “1. word")
-        await place.says("/branches", "You are in branch 1. /branches N goes to another.")
-        await place.presses("2: Aside", "/branches 2", "You are in branch 2, “Aside” now; its")
-        await place.presses("All branches", "/branches", "You are in branch 2. /branches N goes")
-        await place.says("/btw why?", "re: why?")
-        await place.says("/btw", "re: why?")
-        await place.says("/context turns", "t1")
+async def branch(place: Place) -> None:
+    await talk(place, 2)
+    await place.says("/fork t1 Aside", "You are in branch 2, “Aside” now. It shares t1")
+    await place.presses("Go back", "/branches 1", "You are in branch 1, “1. word")
+    await place.says("/branches", "You are in branch 1. /branches N goes to another.")
+    await place.presses("2: Aside", "/branches 2", "You are in branch 2, “Aside” now; its")
+    await place.presses("All branches", "/branches", "You are in branch 2. /branches N goes")
+    await place.says("/btw why?", "re: why?")
+    await place.says("/btw", "re: why?")
+    await place.says("/context turns", "t1")
 
 
-async def test_what_was_sent_is_looked_at_and_compared(
-    tmp_path: Path, browser: Browser, channel: str
-) -> None:
-    async with being(channel, tmp_path, browser) as place:
-        await talk(place, 2)
-        await place.says("/context request", "Request r2, sent at")
-        await place.presses(
-            "What changed since r1", "/context diff r1 r2", "r1 is the beginning of r2"
-        )
-        await place.presses("r1", "/context request r1", "Request r1, sent at")
-        await place.says("/context diff", "r1 is the beginning of r2")
-        await place.says("/context advise", "there is nothing to change")
+async def look_at_requests(place: Place) -> None:
+    await talk(place, 2)
+    await place.says("/context request", "Request r2, sent at")
+    await place.presses("What changed since r1", "/context diff r1 r2", "r1 is the beginning of r2")
+    await place.presses("r1", "/context request r1", "Request r1, sent at")
+    await place.says("/context diff", "r1 is the beginning of r2")
+    await place.says("/context advise", "there is nothing to change")
 
 
 async def test_what_is_remembered_is_written_distilled_approved_and_taken_back(
-    tmp_path: Path, browser: Browser, channel: str
+    tmp_path: Path, being: Being
 ) -> None:
-    async with being(channel, tmp_path, browser) as place:
+    async with being(tmp_path, {}) as place:
         await place.says("/remember Ann sings.", "Remembered: Ann sings.")
         await place.presses("Show all", "/memory list", "Remembered for good")
         await place.says("/memory why 1", "Written ")
@@ -289,15 +271,37 @@ async def test_what_is_remembered_is_written_distilled_approved_and_taken_back(
         await place.says("/memory history", "in force")
 
 
-async def test_a_cut_is_asked_about_and_approved_or_not(
-    tmp_path: Path, browser: Browser, channel: str
+CUTS = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
+
+
+async def decline_a_cut(place: Place) -> None:
+    await talk(place, 3)
+    await place.says(f"4. word {LONG}", "May I make the context smaller?")
+    await place.presses("No", "/context decline s1", "Nothing is cut")
+
+
+async def test_a_cut_is_asked_about_and_approved_or_not(tmp_path: Path, being: Being) -> None:
+    async with being(tmp_path, CUTS) as place:
+        await decline_a_cut(place)
+        await place.presses("Approve", "/context approve s1", "No cut is waiting")
+
+
+@pytest.mark.parametrize("steps", [steer, edit_a_summary, branch])
+async def test_what_is_done_at_the_terminal_is_done_by_buttons_too(
+    tmp_path: Path, being: Being, steps: Callable[[Place], Awaitable[None]]
 ) -> None:
-    settings = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
-    async with being(channel, tmp_path, browser, settings) as place:
-        await talk(place, 3)
-        await place.says(f"4. word {LONG}", "May I make the context smaller?")
-        await place.presses("No", "/context decline s1", "Nothing is cut")
-        if channel == "page":  # where the buttons are gone with the answer
-            await place.says("/context approve s1", "No cut is waiting")
-        else:
-            await place.presses("Approve", "/context approve s1", "No cut is waiting")
+    async with being(tmp_path, {}) as place:
+        await steps(place)
+
+
+@needs_chromium
+@pytest.mark.asyncio(loop_scope="session")
+async def test_it_is_done_on_the_page_as_well(tmp_path: Path, browser: Browser) -> None:
+    async with on_page(tmp_path, CUTS, browser) as place:
+        await decline_a_cut(place)
+        await place.says("/context approve s1", "No cut is waiting")  # the buttons are gone
+        await place.says("/config agent_max_context_turns 20", "20")
+        for steps in (steer, edit_a_summary, look_at_requests):
+            await place.tab.opens(place.url, steps.__name__)
+            await place.tab.sees("#panel :text-is('Nothing has been said yet.')")
+            await steps(place)

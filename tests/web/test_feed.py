@@ -136,7 +136,7 @@ async def test_more_conversations_than_are_watched_are_all_answered_at_once(tmp_
         return {"messages": messages, "parley_conversation": f"c{number}"}
 
     script = [Say("Hello!")] * 12
-    async with serving(tmp_path, script, bounds=Bounds(feeds=2)) as site, asyncio.timeout(30):
+    async with serving(tmp_path, script, bounds=Bounds(feeds=2)) as site, asyncio.timeout(60):
         path = "/v1/chat/completions"
         answers = await asyncio.gather(*(site.post(path, asked(number)) for number in range(12)))
     assert [status for status, _ in answers] == [200] * 12

@@ -16,10 +16,11 @@ from playwright.async_api import Browser, FilePayload, expect
 
 from agent.tools.allowance import measure_usage
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.web.browser import PHONE, browsing, needs_chromium
+from tests.waiting import until
+from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -68,9 +69,9 @@ async def read(site: Site, address: str) -> tuple[int, bytes, dict[str, str]]:
         return response.status, await response.read(), dict(response.headers)
 
 
-async def files_of(site: Site, session: str = "main") -> list[dict[str, Any]]:
+async def files_of(site: Site, session: str = "") -> list[dict[str, Any]]:
     """The files of what was said last by a person."""
-    _, said = await site.get(f"/api/sessions/{session}/messages")
+    _, said = await site.get(f"/api/sessions/{session or site.session}/messages")
     found = [message for message in said["messages"] if message["role"] == "user"]
     return list(found[-1]["files"])
 
@@ -103,26 +104,25 @@ async def test_the_files_of_a_message_are_named_and_fetched_as_what_they_are(
         assert (await read(site, sound["address"]))[1] == b"\0\1\2"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        ".",
-        "files",
-        "data",
-        "memory/MEMORY.md",
-        "sessions/x",
-        "data/../memory/MEMORY.md",
-        "files/../memory/MEMORY.md",
-        "files/way-out",
-        "files/gone.txt",
-        "/etc/passwd",
-        "data/parley.db",
-        "files/\0",
-        "data/" + "a" * 64 + "/x",
-    ],
+ELSEWHERE = (
+    "",
+    ".",
+    "files",
+    "data",
+    "memory/MEMORY.md",
+    "sessions/x",
+    "data/../memory/MEMORY.md",
+    "files/../memory/MEMORY.md",
+    "files/way-out",
+    "files/gone.txt",
+    "/etc/passwd",
+    "data/parley.db",
+    "files/\0",
+    "data/" + "a" * 64 + "/x",
 )
-async def test_nothing_else_of_the_machine_can_be_fetched(tmp_path: Path, path: str) -> None:
+
+
+async def test_nothing_else_of_the_machine_can_be_fetched(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site:
         await site.says("Here", attachments=[upload("note.txt", b"milk")])
         folder = tmp_path / "data" / "audiences" / "web-main"
@@ -130,9 +130,10 @@ async def test_nothing_else_of_the_machine_can_be_fetched(tmp_path: Path, path: 
         (folder / "memory" / "MEMORY.md").write_text("a secret")
         (folder / "files" / "way-out").symlink_to(folder / "memory" / "MEMORY.md")
         url = f"{site.url}/api/sessions/main/file"
-        async with site.http.get(url, params={"path": path}) as response:
-            assert response.status == 404
-            assert "no such file" in (await response.json())["error"]["message"]
+        for path in ELSEWHERE:
+            async with site.http.get(url, params={"path": path}) as response:
+                assert response.status == 404, path
+                assert "no such file" in (await response.json())["error"]["message"]
 
 
 async def test_a_file_whose_name_is_no_text_leaves_the_others_to_be_listed(tmp_path: Path) -> None:
@@ -144,28 +145,23 @@ async def test_a_file_whose_name_is_no_text_leaves_the_others_to_be_listed(tmp_p
     assert (status, [file["name"] for file in listed["files"]]) == (200, ["note.txt"])
 
 
-@pytest.mark.parametrize(
-    ("data", "becomes"),
-    [
-        ("AAEC\r\nAwQ=\n", b"\0\1\2\3\4"),
-        ("*", None),
-        ("-_-_", None),
-        ("data:text/plain;base64,bWlsaw==", None),
-        ("bWls\u00e4", None),
-    ],
-)
-async def test_a_file_comes_as_it_was_or_not_at_all(
-    tmp_path: Path, data: str, becomes: bytes | None
-) -> None:
-    file = {"name": "a.bin", "media_type": "application/octet-stream", "data": data}
+async def test_a_file_comes_as_it_was_or_not_at_all(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site:
-        message = {"text": "Here", "attachments": [file]}
-        status, answer = await site.post("/api/sessions/main/messages", message)
-        if becomes is None:
-            assert (status, "base64" in answer["error"]["message"]) == (400, True)
-        else:
-            (kept,) = await files_of(site)
-            assert (await read(site, kept["address"]))[:2] == (200, becomes)
+        for data, becomes in (
+            ("AAEC\r\nAwQ=\n", b"\0\1\2\3\4"),
+            ("*", None),
+            ("-_-_", None),
+            ("data:text/plain;base64,bWlsaw==", None),
+            ("bWls\u00e4", None),
+        ):
+            file = {"name": "a.bin", "media_type": "application/octet-stream", "data": data}
+            message = {"text": "Here", "attachments": [file]}
+            status, answer = await site.post("/api/sessions/main/messages", message)
+            if becomes is None:
+                assert (status, "base64" in answer["error"]["message"]) == (400, True), data
+            else:
+                (kept,) = await files_of(site)
+                assert (await read(site, kept["address"]))[:2] == (200, becomes)
 
 
 async def test_a_file_belongs_to_its_own_session_and_goes_when_that_is_forgotten(
@@ -218,82 +214,69 @@ async def test_the_limit_that_is_told_is_the_one_that_holds(tmp_path: Path) -> N
 
 
 @needs_chromium
-async def test_pictures_and_documents_are_shown_when_sent_and_after_a_reload(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.page.set_input_files("#picker", [PICTURE, NOTE, SOUND])
-        await tab.sees("#files .thumbnail img")
-        await tab.writes("Look")
-        for _ in range(2):
-            await tab.sees(".turn[data-turn=t1] .question")
-            picture = tab.page.locator(".question .thumbnail img")
-            await expect(picture).to_have_count(1)
-            loaded = await picture.evaluate("i => i.decode().then(() => i.naturalWidth)")
-            assert loaded == 1
-            await expect(tab.page.locator(".question .file .name")).to_have_text(
-                ["note.txt1 kB", "hello.mp31 kB"]
-            )
-            assert "[file" not in await tab.page.inner_text(".question")
-            await tab.page.reload()
-        await tab.page.click(".question .thumbnail")
-        await tab.sees("dialog img")
-        await tab.presses("Close", "dialog")
-        await tab.presses("Preview note.txt", ".question")
-        await tab.sees("dialog pre:text-is('Remember the milk.')")
-        await tab.presses("Close", "dialog")
-        await tab.presses("Preview hello.mp3", ".question")
-        await tab.sees("dialog:has-text('no text that could be shown')")
+async def test_pictures_and_documents_are_shown_when_sent_and_after_a_reload(tab: Tab) -> None:
+    await tab.page.set_input_files("#picker", [PICTURE, NOTE, SOUND])
+    await tab.sees("#files .thumbnail img")
+    await tab.writes("Look")
+    for _ in range(2):
+        await tab.sees(".turn[data-turn=t1] .question")
+        picture = tab.page.locator(".question .thumbnail img")
+        await expect(picture).to_have_count(1)
+        loaded = await picture.evaluate("i => i.decode().then(() => i.naturalWidth)")
+        assert loaded == 1
+        await expect(tab.page.locator(".question .file .name")).to_have_text(
+            ["note.txt1 kB", "hello.mp31 kB"]
+        )
+        assert "[file" not in await tab.page.inner_text(".question")
+        await tab.page.reload()
+    await tab.page.click(".question .thumbnail")
+    await tab.sees("dialog img")
+    await tab.presses("Close", "dialog")
+    await tab.presses("Preview note.txt", ".question")
+    await tab.sees("dialog pre:text-is('Remember the milk.')")
+    await tab.presses("Close", "dialog")
+    await tab.presses("Preview hello.mp3", ".question")
+    await tab.sees("dialog:has-text('no text that could be shown')")
 
 
 @needs_chromium
-async def test_files_are_dropped_and_pasted(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        dropped = {"name": "list.txt", "type": "text/plain;charset=utf-8", "text": "milk"}
-        assert await tab.page.evaluate(DROP, dropped) is False  # the place to drop it was shown
-        await expect(tab.page.locator("#drop")).to_be_hidden()
-        await tab.page.evaluate(PASTE, list(PIXEL))
-        await expect(tab.page.locator("#files .chip .name")).to_have_text(["list.txt", "image.png"])
-        await tab.asks("Both", "re:")
-        assert len(await files_of(site)) == 2
+async def test_files_are_dropped_and_pasted(site: Site, tab: Tab) -> None:
+    dropped = {"name": "list.txt", "type": "text/plain;charset=utf-8", "text": "milk"}
+    assert await tab.page.evaluate(DROP, dropped) is False  # the place to drop it was shown
+    await expect(tab.page.locator("#drop")).to_be_hidden()
+    await tab.page.evaluate(PASTE, list(PIXEL))
+    await expect(tab.page.locator("#files .chip .name")).to_have_text(["list.txt", "image.png"])
+    await tab.asks("Both", "re:")
+    assert len(await files_of(site)) == 2
 
 
 @needs_chromium
-async def test_what_is_too_much_is_said_before_anything_is_sent(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def test_what_is_too_much_is_said_before_anything_is_sent(tab: Tab) -> None:
     large = FilePayload(name="large.bin", mimeType="text/plain", buffer=b"x" * 1_000_001)
     half = FilePayload(name="half.bin", mimeType="text/plain", buffer=b"x" * 600_000)
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await expect(tab.page.locator("#picker")).to_have_attribute(
-            "title", "Up to 10 files, 1 MB together"
-        )
-        await tab.page.fill("#text", "Keep me")
-        await tab.page.set_input_files("#picker", [large])
-        await tab.sees("#notice:has-text('large.bin has 1.1 MB; a file may have 1 MB')")
-        await tab.page.set_input_files("#picker", [half])
-        await tab.page.set_input_files("#picker", [half])
-        await tab.sees("#notice:has-text('may have 1 MB together; these have 1.2 MB')")
-        await tab.page.set_input_files("#picker", [NOTE] * 10)
-        await tab.sees("#notice:has-text('may bring 10 files; these would be 11')")
-        await expect(tab.page.locator("#files .chip")).to_have_count(1)
-        await expect(tab.page.locator("#text")).to_have_value("Keep me")
+    await expect(tab.page.locator("#picker")).to_have_attribute(
+        "title", "Up to 10 files, 1 MB together"
+    )
+    await tab.page.fill("#text", "Keep me")
+    await tab.page.set_input_files("#picker", [large])
+    await tab.sees("#notice:has-text('large.bin has 1.1 MB; a file may have 1 MB')")
+    await tab.page.set_input_files("#picker", [half])
+    await tab.page.set_input_files("#picker", [half])
+    await tab.sees("#notice:has-text('may have 1 MB together; these have 1.2 MB')")
+    await tab.page.set_input_files("#picker", [NOTE] * 10)
+    await tab.sees("#notice:has-text('may bring 10 files; these would be 11')")
+    await expect(tab.page.locator("#files .chip")).to_have_count(1)
+    await expect(tab.page.locator("#text")).to_have_value("Keep me")
 
 
 @needs_chromium
-@pytest.mark.parametrize("viewport", [None, PHONE], ids=["desk", "phone"])
 async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
-    tmp_path: Path, browser: Browser, viewport: dict[str, int] | None
+    tmp_path: Path, browser: Browser
 ) -> None:
-    options: dict[str, Any] = {"viewport": viewport} if viewport else {}
-    async with serving(tmp_path, writer) as site, browsing(browser, **options) as tab:
-        await tab.page.goto(f"{site.url}/#main")
+    async with serving(tmp_path, writer) as site, browsing(browser, viewport=PHONE) as tab:
+        await tab.opens_hidden(site.url)
         await tab.asks("Write it", "Written.")
-        if viewport:
-            await tab.page.click("#usage")
+        await tab.page.click("#usage")
         await tab.page.click("#workspace summary:has-text('Files (1)')")
         await tab.presses("Preview report.md", "#workspace")
         await tab.sees("dialog pre:has-text('<script>1</script>')")
@@ -308,8 +291,9 @@ async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
 
 
 MICROPHONE = """() => {
-  const sounds = new AudioContext();
+  const sounds = window.sounds = new AudioContext();
   navigator.mediaDevices.getUserMedia = async () => {
+    await sounds.resume();  // which it may once something was pressed
     const heard = sounds.createMediaStreamDestination();
     const tone = sounds.createOscillator();
     tone.connect(heard);
@@ -338,7 +322,7 @@ async def test_a_voice_message_is_recorded_and_can_be_listened_to(
         await tab.page.evaluate(MICROPHONE)
         await tab.page.click("#record")
         await tab.sees("#record.stops")
-        await tab.page.wait_for_timeout(300)  # so that there is something to hear
+        await until(lambda: tab.page.evaluate("sounds.currentTime > 0.2"))  # there is some sound
         await tab.page.click("#record")
         await tab.sees("#files .chip:has-text('voice.webm')")
         await tab.page.click("#send")
@@ -349,8 +333,6 @@ async def test_a_voice_message_is_recorded_and_can_be_listened_to(
 
 
 @needs_chromium
-async def test_without_a_microphone_it_says_so(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.page.click("#record")
-        await tab.sees("#notice:has-text('There is no microphone that this page may use')")
+async def test_without_a_microphone_it_says_so(tab: Tab) -> None:
+    await tab.page.click("#record")
+    await tab.sees("#notice:has-text('There is no microphone that this page may use')")

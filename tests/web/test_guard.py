@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import builtins
+import errno
+import io
 import logging
+import os
 import socket
-import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -17,40 +18,26 @@ from tests.web.site import Site, asked_raw, serving
 
 TOKEN = "a long random text"
 LIST = "/api/sessions"
-ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("header", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", "Bearer é"])
-async def test_without_the_token_nothing_is_told(tmp_path: Path, header: str) -> None:
+async def test_without_the_token_nothing_is_told(tmp_path: Path) -> None:
     async with serving(tmp_path, token=TOKEN) as site:
-        for path in (LIST, "/v1/models"):
-            status, body = await site.get(path, headers={"Authorization": header})
-            assert status == 401
-            said = body["error"]["type"], body["error"]["code"]
-            assert said == ("invalid_request_error", "invalid_api_key")  # as OpenAI has it
+        for header in ("", "Bearer", "Bearer wrong", f"Basic {TOKEN}", "Bearer é"):
+            for path in (LIST, "/v1/models"):
+                status, body = await site.get(path, headers={"Authorization": header})
+                assert status == 401
+                said = body["error"]["type"], body["error"]["code"]
+                assert said == ("invalid_request_error", "invalid_api_key")  # as OpenAI has it
+        assert (await site.get(LIST, headers={"Authorization": f"Bearer {TOKEN}"}))[0] == 200
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-async def test_a_token_may_have_letters_of_any_language(tmp_path: Path, encoding: str) -> None:
+async def test_a_token_may_have_letters_of_any_language(tmp_path: Path) -> None:
     token = "ein langer zufälliger Schlüssel"
     lines = f"GET {LIST} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
     async with serving(tmp_path, token=token) as site:
-        raw = f"{lines}Connection: close\r\n\r\n".encode(encoding)
-        assert (await asked_raw(site.url, raw)).startswith(b"HTTP/1.1 200 ")
-
-
-async def test_what_is_not_allowed_is_called_the_same_wherever_it_is_refused(
-    tmp_path: Path,
-) -> None:
-    async with serving(tmp_path) as site:
-        _, body = await site.get(LIST, headers={"Origin": "http://evil.example"})
-    assert body["error"]["type"] == "permission_error"
-
-
-async def test_with_the_token_all_is_open(tmp_path: Path) -> None:
-    async with serving(tmp_path, token=TOKEN) as site:
-        status, _ = await site.get(LIST, headers={"Authorization": f"Bearer {TOKEN}"})
-    assert status == 200
+        for encoding in ("utf-8", "latin-1"):
+            raw = f"{lines}Connection: close\r\n\r\n".encode(encoding)
+            assert (await asked_raw(site.url, raw)).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_the_page_is_opened_by_a_cookie_that_no_script_reads(tmp_path: Path) -> None:
@@ -68,30 +55,22 @@ async def test_the_page_is_opened_by_a_cookie_that_no_script_reads(tmp_path: Pat
         assert (await site.get(LIST, headers=elsewhere))[0] == 403
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Host": "evil.example"},
-        {"Host": "127.0.0.1.evil.example"},
-    ],
-)
-async def test_a_page_from_elsewhere_gets_nothing_and_does_nothing(
-    tmp_path: Path, headers: dict[str, str]
-) -> None:
+async def test_a_page_from_elsewhere_gets_nothing_and_does_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path) as site:
-        assert (await site.get(LIST, headers=headers))[0] == 403
-        said = await site.post("/api/sessions/main/messages", {"text": "Hi"}, headers=headers)
-        assert said[0] == 403
-        _, body = await site.get("/api/sessions/main/messages")
+        for headers in (
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Sec-Fetch-Site": "same-site"},
+            {"Host": "evil.example"},
+            {"Host": "127.0.0.1.evil.example"},
+        ):
+            status, refused = await site.get(LIST, headers=headers)
+            assert (status, refused["error"]["type"]) == (403, "permission_error")
+            path = "/api/sessions/main/messages"
+            assert (await site.post(path, {"text": "Hi"}, headers=headers))[0] == 403
+        _, body = await site.get(path)
         assert body["messages"] == []
-
-
-async def test_no_other_page_is_told_that_it_may_read(tmp_path: Path) -> None:
-    async with serving(tmp_path) as site:
         asking = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
         async with site.http.options(f"{site.url}{LIST}", headers=asking) as response:
             assert response.status == 403
@@ -108,50 +87,26 @@ async def test_every_answer_carries_a_strict_policy(tmp_path: Path) -> None:
                 assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
-@pytest.mark.usefixtures("processes")
-async def test_the_page_is_there_also_when_no_file_can_be_opened_any_more(tmp_path: Path) -> None:
-    script = tmp_path / "full.py"
-    script.write_text(WITH_NO_DESCRIPTOR_LEFT)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, script, str(tmp_path), cwd=ROOT, stdout=PIPE, stderr=PIPE
-    )
-    out, err = await process.communicate()
-    assert out.decode().splitlines() == ["200 text/html", "304", "200 text/css"], err.decode()
+async def test_the_page_is_there_also_when_no_file_can_be_opened_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with serving(tmp_path) as site, site.http.get(f"{site.url}/") as known:
+        for owner, name in ((builtins, "open"), (io, "open"), (os, "open")):
+            monkeypatch.setattr(owner, name, refuse)
+        found = []
+        for path, tag in (("/", ""), ("/", known.headers["ETag"]), ("/page/page.css", "")):
+            asked = {"If-None-Match": tag} if tag else {}
+            async with site.http.get(f"{site.url}{path}", headers=asked) as response:
+                found.append((response.status, response.content_type))
+        monkeypatch.undo()
+    assert [status for status, _ in found] == [200, 304, 200]
+    assert (found[0][1], found[2][1]) == ("text/html", "text/css")
 
 
-WITH_NO_DESCRIPTOR_LEFT = """
-import asyncio, os, resource, sys
-from pathlib import Path
-sys.path.insert(0, os.getcwd())
-from tests.web.site import serving
-
-async def main():
-    async with serving(Path(sys.argv[1])) as site:
-        async with site.http.get(f"{site.url}/") as response:  # its connection stays open
-            tag = response.headers["ETag"]
-        known = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, known[1]))
-        held = []
-        try:
-            while True:
-                held.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError:
-            pass
-        async with site.http.get(f"{site.url}/") as response:
-            print(response.status, response.content_type)
-        async with site.http.get(f"{site.url}/", headers={"If-None-Match": tag}) as response:
-            print(response.status)
-        async with site.http.get(f"{site.url}/page/page.css") as response:
-            print(response.status, response.content_type)
-        for one in held:
-            os.close(one)
-        resource.setrlimit(resource.RLIMIT_NOFILE, known)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.com"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.com"])
 def test_no_place_that_others_reach_is_opened_without_a_token(host: str) -> None:
     with pytest.raises(CannotListen, match="PARLEY_WEB_TOKEN"):
         Web(WebConfig(host, 0, "", 1))
@@ -164,44 +119,43 @@ def test_a_port_that_is_taken_is_said_to_be() -> None:
             Web(WebConfig("127.0.0.1", port, "", 1))
 
 
-@pytest.mark.parametrize("token", ["a", "short-one", " ", "  \t ", "a" * 40, f"{'x' * 15}   "])
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_token_that_could_be_guessed_opens_nothing(host: str, token: str) -> None:
-    with pytest.raises(CannotListen, match=r"at least 16 characters.*secrets\.token_urlsafe"):
-        Web(WebConfig(host, 0, token, 1))
+def test_a_token_that_could_be_guessed_opens_nothing(host: str) -> None:
+    for token in ("a", "short-one", " ", "  \t ", "a" * 40, f"{'x' * 15}   "):
+        with pytest.raises(CannotListen, match=r"at least 16 characters.*secrets\.token_urlsafe"):
+            Web(WebConfig(host, 0, token, 1))
 
 
 # Proxies
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "Forwarded: for=203.0.113.7",
-        "X-Forwarded-For: 203.0.113.7",
-        "X-Forwarded-Host: bot.example",
-        "X-Forwarded-Proto: https",
-        "X-Real-IP: 203.0.113.7",
-        "Via: 1.1 proxy",
-        "CF-Connecting-IP: 203.0.113.7",
-        "X-Azure-ClientIP: 203.0.113.7",
-        "WL-Proxy-Client-IP: 203.0.113.7",
-        "Remote-Addr: 203.0.113.7",
-        "X_Forwarded_For: 203.0.113.7",
-    ],
+PROXIED = (
+    "Forwarded: for=203.0.113.7",
+    "X-Forwarded-For: 203.0.113.7",
+    "X-Forwarded-Host: bot.example",
+    "X-Forwarded-Proto: https",
+    "X-Real-IP: 203.0.113.7",
+    "Via: 1.1 proxy",
+    "CF-Connecting-IP: 203.0.113.7",
+    "X-Azure-ClientIP: 203.0.113.7",
+    "WL-Proxy-Client-IP: 203.0.113.7",
+    "Remote-Addr: 203.0.113.7",
+    "X_Forwarded_For: 203.0.113.7",
 )
-async def test_without_a_token_nobody_gets_in_through_a_proxy(tmp_path: Path, header: str) -> None:
-    name, _, value = header.partition(": ")
-    for proxies in ((), ("127.0.0.1",)):
-        async with serving(tmp_path, trusted_proxies=proxies) as site:
+
+
+@pytest.mark.parametrize("proxies", [(), ("127.0.0.1",)])
+async def test_without_a_token_nobody_gets_in_through_a_proxy(
+    tmp_path: Path, proxies: tuple[str, ...]
+) -> None:
+    async with serving(tmp_path, trusted_proxies=proxies) as site:
+        for header in PROXIED:
+            name, _, value = header.partition(": ")
             for path in (LIST, "/v1/models"):
                 status, body = await site.get(path, headers={name: value})
-                assert status == 403
+                assert status == 403, header
                 assert "PARLEY_WEB_TOKEN=" in body["error"]["message"]
-
-
-async def test_a_proxy_that_says_nothing_is_known_by_its_old_http(tmp_path: Path) -> None:
-    async with serving(tmp_path) as site:
+        # One that says nothing is known by its old HTTP.
         asked = f"GET {LIST} HTTP/1.0\r\nHost: 127.0.0.1:8080\r\nConnection: close\r\n\r\n"
         said = await asked_raw(site.url, asked.encode())
     assert said.split()[1] == b"403"
@@ -254,9 +208,8 @@ async def test_a_live_session_is_not_ended_by_guesses_from_its_address(tmp_path:
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         site.http.cookie_jar.clear()
         assert (await site.get(LIST, headers=bearer))[0] == 200
-        while await guesses(site, "login", f"guess {id(object())} {TOKEN[::-1]}") != 429:
-            for n in range(TRIES):
-                await guesses(site, "login", f"guess {n}")
+        tried = [await guesses(site, "login", f"guess {n}") for n in range(TRIES)]
+        assert tried[-1] == 429
         assert (await site.get(LIST, headers=cookie))[0] == 200
         assert (await site.get(LIST, headers=bearer))[0] == 200
 
@@ -319,30 +272,26 @@ def test_any_number_of_guessers_is_remembered_in_bounded_memory() -> None:
 
 
 @pytest.mark.parametrize("token", ["", TOKEN])
-@pytest.mark.parametrize("path", [LIST, "/api/login", "/", "/nowhere", "/page", "/v1/models"])
-@pytest.mark.parametrize(
-    "headers",
-    [
+async def test_malformed_headers_are_refused(tmp_path: Path, token: str) -> None:
+    malformed = (
         b"Host: [",
         b"Host: a:b",
         b"Host: [::1",
         b"Host: localhost\r\nOrigin: http://[",
         b"Host: localhost\r\nOrigin: http://a:99999999",
-    ],
-)
-async def test_malformed_headers_are_refused(
-    tmp_path: Path, headers: bytes, path: str, token: str
-) -> None:
+    )
     async with serving(tmp_path, token=token) as site:
-        line = f"GET {path} HTTP/1.1\r\n".encode()
-        said = await asked_raw(site.url, line + headers + b"\r\nConnection: close\r\n\r\n")
-    assert said.split()[1] == b"400"
-    assert b"malformed" in said
+        for path in (LIST, "/api/login", "/", "/nowhere", "/page", "/v1/models"):
+            for headers in malformed:
+                line = f"GET {path} HTTP/1.1\r\n".encode()
+                said = await asked_raw(site.url, line + headers + b"\r\nConnection: close\r\n\r\n")
+                assert said.split()[1] == b"400", (path, headers)
+                assert b"malformed" in said
 
 
-@pytest.mark.parametrize("cookie", [b"parley=\xff\xfe", b"parley=\xc3\xa9; a=b", b'parley="\\377"'])
-async def test_a_cookie_with_raw_bytes_is_a_wrong_one(tmp_path: Path, cookie: bytes) -> None:
+async def test_a_cookie_with_raw_bytes_is_a_wrong_one(tmp_path: Path) -> None:
+    line = b"GET /api/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: "
     async with serving(tmp_path, token=TOKEN) as site:
-        line = b"GET /api/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: "
-        said = await asked_raw(site.url, line + cookie + b"\r\n\r\n")
-    assert said.split()[1] == b"401"
+        for cookie in (b"parley=\xff\xfe", b"parley=\xc3\xa9; a=b", b'parley="\\377"'):
+            said = await asked_raw(site.url, line + cookie + b"\r\n\r\n")
+            assert said.split()[1] == b"401"

@@ -140,7 +140,7 @@ async def test_a_signature_as_github_makes_it_opens_and_a_forged_one_does_not(
         assert (await calls(site, **signed))[0] == 202
 
 
-@pytest.mark.parametrize("secret", ["", "short", "a" * 40])
+@pytest.mark.parametrize("secret", ["", "a" * 40])
 async def test_without_a_good_secret_nothing_opens(tmp_path: Path, secret: str) -> None:
     async with calling(tmp_path, secret=secret) as site:
         made = (await site.commands(MAKE))["text"]

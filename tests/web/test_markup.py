@@ -22,32 +22,25 @@ def test_code_of_a_known_language_has_colours_and_any_other_stays_as_it_is() -> 
     assert "<span" not in html("```js\n" + "a" * 2_000 + "\n```")
 
 
-@pytest.mark.parametrize("text", ["a\n" * 4_000, "'\\" * 4_000, "<a\n" * 2_600, "{\n" * 4_000])
-@pytest.mark.parametrize("language", ["java", "csharp", "make", "typescript", "c++"])
-def test_all_of_the_code_is_there_also_where_colours_would_take_too_long(
-    language: str, text: str
-) -> None:
-    code = html(f"```{language}\n{text}```")
-    assert code.count("a") >= text.count("a")
-    assert code.count("\n") >= text.count("\n")
+@pytest.mark.parametrize("language", ["java", "make", "typescript"])
+def test_all_of_the_code_is_there_also_where_colours_would_take_too_long(language: str) -> None:
+    for text in ("a\n" * 2_000, "'\\" * 2_000, "<a\n" * 1_300, "{\n" * 2_000):
+        code = html(f"```{language}\n{text}```")
+        assert code.count("a") >= text.count("a")
+        assert code.count("\n") >= text.count("\n")
 
 
-@pytest.mark.parametrize("formula", ["$x^2$", "\\(x^2\\)", "$$x^2$$", "\\[x^2\\]", "$$\nx^2\n$$"])
-def test_formulas_are_mathml(formula: str) -> None:
-    assert "<msup><mi>x</mi><mn>2</mn></msup>" in html(formula)
+def test_formulas_are_mathml_and_money_is_none() -> None:
+    for formula in ("$x^2$", "\\(x^2\\)", "$$x^2$$", "\\[x^2\\]", "$$\nx^2\n$$"):
+        assert "<msup><mi>x</mi><mn>2</mn></msup>" in html(formula)
+    for text in ("$5 and $6", "it costs $5, or $6", "$ x $", "\\$x$", "$$", "`$x$`"):
+        assert "<math" not in html(text)
 
 
 def test_a_formula_of_several_lines_is_no_list() -> None:
     said = html("> $$\n> a\n> - b\n> = c\n> $$")
     assert "<li>" not in said
     assert said.count("<mi>") == 3
-
-
-@pytest.mark.parametrize(
-    "text", ["$5 and $6", "it costs $5, or $6", "$ x $", "\\$x$", "$$", "`$x$`"]
-)
-def test_money_is_no_formula(text: str) -> None:
-    assert "<math" not in html(text)
 
 
 @pytest.mark.parametrize("text", ["$\\frac{$", "$" + "{" * 1_900 + "$", "$$x_a_b$$"])

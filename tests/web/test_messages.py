@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Locator, expect
@@ -11,13 +12,15 @@ from playwright.async_api import Browser, Locator, expect
 from bot.received import key_of
 from channels.message import Address
 from memory.messages import Message
-from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
-from tests.web.browser import DESK, PHONE, Tab, browsing, needs_chromium
-from tests.web.site import serving
+from tests.fakes.openai_server import Answer, Fail, Received, Say
+from tests.web.browser import PHONE, Tab, browsing, needs_chromium
+from tests.web.conftest import Model
+from tests.web.site import Site, serving
 from tests.web.test_page import find_nothing
 
-pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 WELL_SET = """Some text[^1] and $x^2$.
 
 ```python
@@ -38,135 +41,110 @@ def echo(request: Received) -> Answer:
     return Say(f"**re:** {request.body['messages'][-1]['content']}")
 
 
-async def test_what_is_written_is_well_set(tmp_path: Path, browser: Browser) -> None:
+async def test_what_is_written_is_well_set(tab: Tab, model: Model) -> None:
     script = [Say(WELL_SET, reasoning="First <b>this</b>.")]
-    async with serving(tmp_path, script) as site, browsing(browser) as tab:
-        await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        await tab.opens(site.url)
-        await tab.asks("How?", "Some text")
-        colours = "e => getComputedStyle(e).color"
-        keyword = await tab.page.locator(".code .k").evaluate(colours)
-        assert keyword != await tab.page.locator(".code pre").evaluate(colours)
-        await expect(tab.page.locator(".code header")).to_contain_text("python")
-        await tab.sees("math msup")
-        cell = tab.page.locator("td:text-is('1')")
-        assert await cell.evaluate("e => getComputedStyle(e).textAlign") == "end"
-        await tab.sees("[aria-label=done]")
-        await expect(tab.page.locator(".thoughts > div")).to_be_hidden()
-        await tab.page.click(".thoughts summary")
-        await tab.sees(".thoughts > div:text-is('First <b>this</b>.')")
+    model.script = script
+    await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await tab.asks("How?", "Some text")
+    colours = "e => getComputedStyle(e).color"
+    keyword = await tab.page.locator(".code .k").evaluate(colours)
+    assert keyword != await tab.page.locator(".code pre").evaluate(colours)
+    await expect(tab.page.locator(".code header")).to_contain_text("python")
+    await tab.sees("math msup")
+    cell = tab.page.locator("td:text-is('1')")
+    assert await cell.evaluate("e => getComputedStyle(e).textAlign") == "end"
+    await tab.sees("[aria-label=done]")
+    await expect(tab.page.locator(".thoughts > div")).to_be_hidden()
+    await tab.page.click(".thoughts summary")
+    await tab.sees(".thoughts > div:text-is('First <b>this</b>.')")
 
 
 async def test_a_footnote_leads_there_and_back_in_its_own_text(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab, model: Model
 ) -> None:
-    script = [Say("One[^1].\n\n[^1]: First."), Say("Two[^1].\n\n[^1]: Second.")]
-    async with serving(tmp_path, script) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("a", "One")
-        await tab.asks("b", "Two")
-        await tab.page.click(".turn[data-turn=t2] sup a")
-        second = tab.page.locator(".turn[data-turn=t2] .footnotes a")
-        await expect(second).to_be_focused()
-        await second.click()
-        await expect(tab.page.locator(".turn[data-turn=t2] sup a")).to_be_focused()
-        assert tab.page.url.endswith("#main")
+    model.script = [Say("One[^1].\n\n[^1]: First."), Say("Two[^1].\n\n[^1]: Second.")]
+    await tab.asks("a", "One")
+    await tab.asks("b", "Two")
+    await tab.page.click(".turn[data-turn=t2] sup a")
+    second = tab.page.locator(".turn[data-turn=t2] .footnotes a")
+    await expect(second).to_be_focused()
+    await second.click()
+    await expect(tab.page.locator(".turn[data-turn=t2] sup a")).to_be_focused()
+    assert tab.page.url.endswith(f"#{site.session}")
 
 
-async def test_a_text_from_right_to_left_runs_so(tmp_path: Path, browser: Browser) -> None:
+async def test_a_text_from_right_to_left_runs_so(tab: Tab, model: Model) -> None:
     script = [Say("مرحبا بك\n\n- عنصر\n\nIn English.\n\n```py\n1\n```")]
-    async with serving(tmp_path, script) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("سلام", "English")
-        direction = "e => getComputedStyle(e).direction"
-        for selector, way in (
-            (".question", "rtl"),
-            (".text p:has-text('مرحبا')", "rtl"),
-            (".text ul", "rtl"),
-            (".text p:has-text('English')", "ltr"),
-            (".text pre", "ltr"),
-        ):
-            assert await tab.page.locator(selector).evaluate(direction) == way, selector
-        asked = await tab.page.locator(".question").bounding_box()
-        told = await tab.page.locator(".turn").bounding_box()
-        assert asked
-        assert told
-        assert asked["x"] + asked["width"] == told["x"] + told["width"], "at its own side still"
+    model.script = script
+    await tab.asks("سلام", "English")
+    direction = "e => getComputedStyle(e).direction"
+    for selector, way in (
+        (".question", "rtl"),
+        (".text p:has-text('مرحبا')", "rtl"),
+        (".text ul", "rtl"),
+        (".text p:has-text('English')", "ltr"),
+        (".text pre", "ltr"),
+    ):
+        assert await tab.page.locator(selector).evaluate(direction) == way, selector
+    asked = await tab.page.locator(".question").bounding_box()
+    told = await tab.page.locator(".turn").bounding_box()
+    assert asked
+    assert told
+    assert asked["x"] + asked["width"] == told["x"] + told["width"], "at its own side still"
 
 
 async def test_of_an_answer_that_grows_only_the_last_block_is_drawn_again(
-    tmp_path: Path, browser: Browser
+    tab: Tab, model: Model
 ) -> None:
     """What somebody has selected in the first paragraph stays selected."""
     paragraphs = [f"Paragraph {number}.\n\n" for number in range(300)]
     script = [Say("".join(paragraphs), pieces=300, gate=(rest := asyncio.Event()))]
-    async with serving(tmp_path, script) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.page.evaluate(
-            """() => {
-              window.drawn = [];
-              new MutationObserver(() => {
-                const first = document.querySelector(".writing p");
-                if (first && first !== window.drawn.at(-1)) window.drawn.push(first);
-              }).observe(document.querySelector("#log"), { childList: true, subtree: true });
-            }"""
-        )
-        asking = asyncio.create_task(tab.asks("Go on.", "Paragraph 299."))
-        await tab.sees(".writing p")
-        rest.set()
-        await asking
-        firsts = await tab.page.evaluate("window.drawn.map((p) => p.textContent)")
-        assert firsts.count("Paragraph 0.") == 1
-        assert len(firsts) <= 2  # the first may have been half a paragraph
-
-
-async def test_a_page_that_reloads_in_the_middle_of_an_answer_shows_all_of_it(
-    tmp_path: Path, browser: Browser
-) -> None:
-    paragraphs = "".join(f"Paragraph {number}.\n\n" for number in range(400))
-    async with (
-        serving(tmp_path, [Say(paragraphs, pieces=400, gate=(rest := asyncio.Event()))]) as site,
-        browsing(browser) as tab,
-    ):
-        await tab.opens(site.url)
-        asking = asyncio.create_task(site.says("Go on."))
-        await tab.sees(".writing p")
-        await tab.page.reload()
-        await tab.sees(".writing p")
-        rest.set()
-        await asking
-        await tab.sees(".turn[data-turn=t1] p:text-is('Paragraph 399.')")
-        await expect(tab.page.locator("#log p:text-is('Paragraph 0.')")).to_have_count(1)
+    model.script = script
+    await tab.page.evaluate(
+        """() => {
+          window.drawn = [];
+          new MutationObserver(() => {
+            const first = document.querySelector(".writing p");
+            if (first && first !== window.drawn.at(-1)) window.drawn.push(first);
+          }).observe(document.querySelector("#log"), { childList: true, subtree: true });
+        }"""
+    )
+    asking = asyncio.create_task(tab.asks("Go on.", "Paragraph 299."))
+    await tab.sees(".writing p")
+    rest.set()
+    await asking
+    firsts = await tab.page.evaluate("window.drawn.map((p) => p.textContent)")
+    assert firsts.count("Paragraph 0.") == 1
+    assert len(firsts) <= 2  # the first may have been half a paragraph
 
 
 async def test_what_a_model_thinks_grows_in_sight_and_is_folded_when_it_answers(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab, model: Model
 ) -> None:
     thinking, answering = asyncio.Event(), asyncio.Event()
     script = [
         Say("Four.", reasoning="Two and <b>two</b>. So it is four.", pieces=1, gate=thinking),
         Say("It is " + "so " * 40, reasoning="Once more.", pieces=40, gate=answering),
     ]
-    async with serving(tmp_path, script) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.writes("2+2?")
-        await tab.sees(".pending .thoughts[open] summary:text-is('Thinking…')")
-        await tab.sees(".pending .thoughts > div:has-text('Two and <b>two</b')")
-        await tab.page.reload()
-        await tab.sees(".pending .thoughts[open] > div:has-text('Two and <b>two</b')")
-        thinking.set()
-        await tab.sees(".turn[data-turn=t1] .thoughts:not([open]) summary")
-        await tab.page.click(".thoughts summary")
-        await tab.sees(".thoughts > div:text-is('Two and <b>two</b>. So it is four.')")
-        await tab.writes("Sure?")
-        await tab.sees(".pending .text:has-text('It is so')")
-        await tab.sees(".pending .thoughts:not([open]) summary:text-is('What it thought first')")
-        await tab.page.click(".pending .thoughts summary")
-        answering.set()
-        await tab.sees(".turn[data-turn=t2]")
-        sent = str(site.server.requests[1].body)
-        assert "So it is four" not in sent
-        assert "Four." in sent
+    model.script = script
+    await tab.writes("2+2?")
+    await tab.sees(".pending .thoughts[open] summary:text-is('Thinking…')")
+    await tab.sees(".pending .thoughts > div:has-text('Two and <b>two</b')")
+    await tab.page.reload()
+    await tab.sees(".pending .thoughts[open] > div:has-text('Two and <b>two</b')")
+    thinking.set()
+    await tab.sees(".turn[data-turn=t1] .thoughts:not([open]) summary")
+    await tab.page.click(".thoughts summary")
+    await tab.sees(".thoughts > div:text-is('Two and <b>two</b>. So it is four.')")
+    await tab.writes("Sure?")
+    await tab.sees(".pending .text:has-text('It is so')")
+    await tab.sees(".pending .thoughts:not([open]) summary:text-is('What it thought first')")
+    await tab.page.click(".pending .thoughts summary")
+    answering.set()
+    await tab.sees(".turn[data-turn=t2]")
+    sent = str(site.server.requests[-1].body)
+    assert "So it is four" not in sent
+    assert "Four." in sent
 
 
 async def test_the_end_of_a_long_chat_is_in_sight_at_once(tmp_path: Path, browser: Browser) -> None:
@@ -190,79 +168,72 @@ def row(tab: Tab, turn: str, name: str) -> Locator:
     return under.get_by_role("button", name=name, exact=True)
 
 
-async def test_under_an_answer_are_its_cost_and_what_can_be_done_with_it(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        await tab.opens(site.url)
-        await tab.asks("one", "one")
-        await tab.sees(".turn[data-turn=t1] .state:has-text('gpt-4o-mini')")
-        await expect(tab.page.locator(".turn .state")).to_contain_text("$0.000")
-        await row(tab, "t1", "Copy the answer").click()
-        assert await tab.page.evaluate("navigator.clipboard.readText()") == "**re:** one"
-        await row(tab, "t1", "Pin").click()
-        await tab.shows_state("t1", "pinned")
-        await expect(row(tab, "t1", "Pin")).to_have_attribute("aria-pressed", "true")
-        await row(tab, "t1", "Pin").click()
-        await tab.shows_state("t1", "in play")
-        await row(tab, "t1", "Quote").click()
-        await expect(tab.page.locator("#text")).to_have_value("> re: one\n\n")
-        await tab.page.fill("#text", "")
-        await row(tab, "t1", "Take it out of the context").click()
-        await tab.shows_state("t1", "dropped")
-        await expect(row(tab, "t1", "Pin")).to_be_hidden()
-        assert await tab.page.locator(".card").count() == 0
+async def test_under_an_answer_are_its_cost_and_what_can_be_done_with_it(tab: Tab) -> None:
+    await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await tab.asks("one", "one")
+    await tab.sees(".turn[data-turn=t1] .state:has-text('gpt-4o-mini')")
+    await expect(tab.page.locator(".turn .state")).to_contain_text("$0.000")
+    await row(tab, "t1", "Copy the answer").click()
+    assert await tab.page.evaluate("navigator.clipboard.readText()") == "**re:** one"
+    await row(tab, "t1", "Pin").click()
+    await tab.shows_state("t1", "pinned")
+    await expect(row(tab, "t1", "Pin")).to_have_attribute("aria-pressed", "true")
+    await row(tab, "t1", "Pin").click()
+    await tab.shows_state("t1", "in play")
+    await row(tab, "t1", "Quote").click()
+    await expect(tab.page.locator("#text")).to_have_value("> re: one\n\n")
+    await tab.page.fill("#text", "")
+    await row(tab, "t1", "Take it out of the context").click()
+    await tab.shows_state("t1", "dropped")
+    await expect(row(tab, "t1", "Pin")).to_be_hidden()
+    assert await tab.page.locator(".card").count() == 0
 
 
 async def test_a_question_is_asked_again_and_arrows_lead_from_answer_to_answer(
-    tmp_path: Path, browser: Browser
+    tab: Tab, model: Model
 ) -> None:
     answers = iter(range(1, 9))
 
-    def model(request: Received) -> Answer:
+    def answer(request: Received) -> Answer:
         return Say(f"Answer {next(answers)} of {request.body['model']}")
 
-    async with serving(tmp_path, model) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("one", "Answer 1")
-        await tab.asks("two", "Answer 2")
-        await row(tab, "t2", "Ask again").click()
-        await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 3')")
-        await expect(tab.page.locator("text=Answer 2")).to_have_count(0)
-        await tab.sees(".variants:has-text('2/2')")
-        await row(tab, "t2", "Ask another model").click()
-        await tab.page.fill("dialog input", "fake")
-        await tab.page.click("dialog .models button")
-        await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 4 of fake-model')")
-        await tab.sees(".variants:has-text('3/3')")
-        await row(tab, "t2", "The one before").click()
-        await row(tab, "t2", "The one before").click()
-        await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 2 of gpt-4o-mini')")
-        await tab.sees(".variants:has-text('1/3')")
-        await expect(row(tab, "t2", "The one before")).to_be_disabled()
-        await row(tab, "t2", "The next one").click()
-        await tab.sees("text=Answer 3")
-        await expect(tab.page.locator(".turn[data-turn]")).to_have_count(2)
+    model.script = answer
+    await tab.asks("one", "Answer 1")
+    await tab.asks("two", "Answer 2")
+    await row(tab, "t2", "Ask again").click()
+    await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 3')")
+    await expect(tab.page.locator("text=Answer 2")).to_have_count(0)
+    await tab.sees(".variants:has-text('2/2')")
+    await row(tab, "t2", "Ask another model").click()
+    await tab.page.fill("dialog input", "fake")
+    await tab.page.click("dialog .models button")
+    await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 4 of fake-model')")
+    await tab.sees(".variants:has-text('3/3')")
+    await row(tab, "t2", "The one before").click()
+    await row(tab, "t2", "The one before").click()
+    await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 2 of gpt-4o-mini')")
+    await tab.sees(".variants:has-text('1/3')")
+    await expect(row(tab, "t2", "The one before")).to_be_disabled()
+    await row(tab, "t2", "The next one").click()
+    await tab.sees("text=Answer 3")
+    await expect(tab.page.locator(".turn[data-turn]")).to_have_count(2)
 
 
-async def test_a_question_is_edited_where_it_stands(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("What about Lisbn?", "Lisbn")
-        await row(tab, "t1", "Edit the question").click()
-        field = tab.page.get_by_role("textbox", name="The question")
-        await expect(field).to_have_value("What about Lisbn?")
-        await tab.presses("Cancel", ".field")
-        await tab.sees(".question:has-text('Lisbn')")
-        await row(tab, "t1", "Edit the question").click()
-        await field.fill("What about Lisbon?")
-        await tab.presses("Ask", ".field")
-        await tab.sees(".turn[data-turn=t1] .text:has-text('Lisbon?')")
-        await expect(tab.page.locator("text=Lisbn")).to_have_count(0)
-        await tab.sees(".variants:has-text('2/2')")
-        await row(tab, "t1", "The one before").click()
-        await tab.sees(".question:has-text('Lisbn')")
+async def test_a_question_is_edited_where_it_stands(tab: Tab) -> None:
+    await tab.asks("What about Lisbn?", "Lisbn")
+    await row(tab, "t1", "Edit the question").click()
+    field = tab.page.get_by_role("textbox", name="The question")
+    await expect(field).to_have_value("What about Lisbn?")
+    await tab.presses("Cancel", ".field")
+    await tab.sees(".question:has-text('Lisbn')")
+    await row(tab, "t1", "Edit the question").click()
+    await field.fill("What about Lisbon?")
+    await tab.presses("Ask", ".field")
+    await tab.sees(".turn[data-turn=t1] .text:has-text('Lisbon?')")
+    await expect(tab.page.locator("text=Lisbn")).to_have_count(0)
+    await tab.sees(".variants:has-text('2/2')")
+    await row(tab, "t1", "The one before").click()
+    await tab.sees(".question:has-text('Lisbn')")
 
 
 async def test_what_failed_says_why_and_is_tried_again_in_its_place(
@@ -308,32 +279,31 @@ async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(
 
 
 async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab, model: Model
 ) -> None:
-    def model(request: Received) -> Answer:
+    def answer(request: Received) -> Answer:
         return echo(request) if "tools" in request.body else Say("They talked.")
 
-    async with serving(tmp_path, model) as site, browsing(browser) as tab:
-        for number in range(5):
-            await site.says(f"{number}: {'many words ' * 50}")
-        await tab.opens(site.url)
-        await site.commands("/context compact t1-t2")
-        await tab.sees(".cut:has-text('t1 to t2 are summarised')")
-        line = tab.page.locator(".turn[data-turn=t2] + .cut")
-        await line.get_by_role("button", name="Show").click()
-        await tab.sees(".cut .card:has-text('They talked.')")
-        await line.get_by_role("button", name="Edit").first.click()
-        field = tab.page.get_by_label("Text for /context summary edit s1")
-        await field.fill("They talked of Lisbon.")
-        await tab.presses("Save", ".cut")
-        await tab.sees(".card:has-text('stands in the place of s1')")
-        # The line's takes back the cut, and with it what was edited of it.
-        await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
-        await tab.shows_state("t1", "in play")
-        await expect(tab.page.locator(".cut")).to_have_count(0)
-        await site.commands("/context clear")
-        await tab.sees(".turn[data-turn=t5] + .cut:has-text('t1 to t5 are cleared')")
-        await expect(tab.page.locator(".cut")).not_to_contain_text("summarised")
+    model.script = answer
+    for number in range(5):
+        await site.says(f"{number}: {'many words ' * 50}")
+    await site.commands("/context compact t1-t2")
+    await tab.sees(".cut:has-text('t1 to t2 are summarised')")
+    line = tab.page.locator(".turn[data-turn=t2] + .cut")
+    await line.get_by_role("button", name="Show").click()
+    await tab.sees(".cut .card:has-text('They talked.')")
+    await line.get_by_role("button", name="Edit").first.click()
+    field = tab.page.get_by_label("Text for /context summary edit s1")
+    await field.fill("They talked of Lisbon.")
+    await tab.presses("Save", ".cut")
+    await tab.sees(".card:has-text('stands in the place of s1')")
+    # The line's takes back the cut, and with it what was edited of it.
+    await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
+    await tab.shows_state("t1", "in play")
+    await expect(tab.page.locator(".cut")).to_have_count(0)
+    await site.commands("/context clear")
+    await tab.sees(".turn[data-turn=t5] + .cut:has-text('t1 to t5 are cleared')")
+    await expect(tab.page.locator(".cut")).not_to_contain_text("summarised")
 
 
 async def test_the_states_of_all_turns_are_true_and_all_can_be_listed(
@@ -364,10 +334,10 @@ async def test_the_states_of_all_turns_are_true_and_all_can_be_listed(
 
 
 async def test_cards_are_put_away_notices_go_and_the_context_is_in_its_panel(
-    tmp_path: Path, browser: Browser
+    site: Site, browser: Browser
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
-        await tab.page.goto(f"{site.url}/#main")
+    async with browsing(browser, viewport=PHONE) as tab:
+        await tab.opens_hidden(site.url, site.session)
         await tab.asks("one", "one")
         await tab.writes("/version")
         await tab.sees(".card")
@@ -384,66 +354,38 @@ async def test_cards_are_put_away_notices_go_and_the_context_is_in_its_panel(
         await expect(tab.page.locator("#notice")).to_have_text("")
 
 
-async def test_a_long_card_is_read_from_its_beginning(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
-        await tab.opens_hidden(site.url)
-        await tab.writes("/help")
-        line = tab.page.locator(".card .line:text-is('/help')")
-        await expect(line).to_be_in_viewport()
-        assert await tab.page.evaluate(
-            """() => document.querySelector(".card").offsetHeight
-                > document.querySelector("#log").offsetHeight"""
-        )
+async def test_an_empty_conversation_offers_what_to_begin_with(tab: Tab) -> None:
+    await find_nothing(tab)
+    context = tab.page.get_by_role("button", name="Show the context", exact=True)
+    await expect(context).to_be_hidden()
+    await tab.page.set_viewport_size(PHONE)
+    await find_nothing(tab)
+    await context.click()
+    await tab.sees("#panel .headline")
+    await tab.page.keyboard.press("Escape")
+    await tab.presses("Choose a model", "#log")
+    await tab.sees("dialog .models")
+    await tab.page.keyboard.press("Escape")
+    await tab.presses("What can you do?", "#log")
+    await tab.sees(".card .line:text-is('/help')")
+    await expect(tab.page.locator(".greeting")).to_have_count(0)
+    # A long card is read from its beginning.
+    await expect(tab.page.locator(".card .line:text-is('/help')")).to_be_in_viewport()
+    heights = "['.card', '#log'].map(one => document.querySelector(one).offsetHeight)"
+    card, log = await tab.page.evaluate(heights)
+    assert card > log
 
 
-@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
-async def test_an_empty_conversation_offers_what_to_begin_with(
-    tmp_path: Path, browser: Browser, viewport: dict[str, int]
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser, viewport=viewport) as tab:
-        await tab.opens_hidden(site.url)
-        await find_nothing(tab)
-        context = tab.page.get_by_role("button", name="Show the context", exact=True)
-        if viewport == PHONE:
-            await context.click()
-            await tab.sees("#panel .headline")
-            await tab.page.keyboard.press("Escape")
-        else:
-            await expect(context).to_be_hidden()
-        await tab.presses("Choose a model", "#log")
-        await tab.sees("dialog .models")
-        await tab.page.keyboard.press("Escape")
-        await tab.presses("What can you do?", "#log")
-        await tab.sees(".card .line:text-is('/help')")
-        await expect(tab.page.locator(".greeting")).to_have_count(0)
-
-
-async def test_after_a_no_the_buttons_go_and_nothing_is_said_to_have_failed(
-    tmp_path: Path, browser: Browser
-) -> None:
-    fetch = Call("web_fetch", '{"url": "http://127.0.0.1:9/"}', "c")
-    script = [Say(calls=(fetch,)), Say("Then not.")]
-    settings = {"tools": {"web_fetch": True}}
-    async with serving(tmp_path, script, settings) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.writes("Read it")
-        await tab.presses("Deny")
-        await tab.sees(".turn[data-turn] .tool:has-text('was not allowed')")
-        await expect(tab.page.locator(".tool.failed")).to_have_count(0)
-        await expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
-        await expect(tab.page.locator(".card")).to_have_count(1)
-
-
-async def test_who_has_scrolled_up_gets_back_to_the_end(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        for number in range(3):
-            await site.says(f"{number} " + "many words\n\n" * 30)
-        await tab.opens(site.url)
-        await expect(tab.page.locator("#end")).to_be_hidden()
-        await tab.page.evaluate("document.querySelector('#log').scrollTop = 0")
-        await tab.presses("To the end")
-        await expect(tab.page.locator(".turn[data-turn=t3] footer")).to_be_in_viewport()
-        await expect(tab.page.locator("#end")).to_be_hidden()
+async def test_who_has_scrolled_up_gets_back_to_the_end(site: Site, tab: Tab) -> None:
+    for number in range(3):
+        await site.says(f"{number} " + "many words\n\n" * 30)
+    await tab.page.reload()
+    await tab.sees(".turn[data-turn=t3] footer")
+    await expect(tab.page.locator("#end")).to_be_hidden()
+    await tab.page.evaluate("document.querySelector('#log').scrollTop = 0")
+    await tab.presses("To the end")
+    await expect(tab.page.locator(".turn[data-turn=t3] footer")).to_be_in_viewport()
+    await expect(tab.page.locator("#end")).to_be_hidden()
 
 
 # --- what was done: requests, receipts, the memory ----------------------------------------------
@@ -471,42 +413,37 @@ async def test_a_cut_that_waits_has_its_summary_in_a_field_to_change_and_approve
         assert "They talked of Lisbon." in str(site.server.requests[-1].body["messages"])
 
 
-async def test_requests_are_a_timeline_with_their_differences(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("one", "one")
-        await tab.asks("two", "two")
-        await tab.page.click("#requests summary")
-        await expect(tab.page.locator(".requests li")).to_have_count(2)
-        await tab.presses("What changed in r2")
-        await tab.sees("dialog .code .added:has-text('t2 user')")
-        await tab.presses("Close", "dialog")
-        await tab.presses("Show r1")
-        await tab.sees("dialog .explored:has-text('byte for byte what was sent')")
-        await tab.presses("JSON", "dialog")
-        await tab.sees("dialog .code:has-text('stream_options')")
-        await tab.presses("Back", "dialog")
-        await tab.sees("dialog .explored:has-text('byte for byte what was sent')")
+async def test_requests_are_a_timeline_with_their_differences(tab: Tab) -> None:
+    await tab.asks("one", "one")
+    await tab.asks("two", "two")
+    await tab.page.click("#requests summary")
+    await expect(tab.page.locator(".requests li")).to_have_count(2)
+    await tab.presses("What changed in r2")
+    await tab.sees("dialog .code .added:has-text('t2 user')")
+    await tab.presses("Close", "dialog")
+    await tab.presses("Show r1")
+    await tab.sees("dialog .explored:has-text('byte for byte what was sent')")
+    await tab.presses("JSON", "dialog")
+    await tab.sees("dialog .code:has-text('stream_options')")
+    await tab.presses("Back", "dialog")
+    await tab.sees("dialog .explored:has-text('byte for byte what was sent')")
 
 
 async def test_a_receipt_names_what_is_missing_and_adds_it(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab, model: Model
 ) -> None:
-    def model(request: Received) -> Answer:
+    def answer(request: Received) -> Answer:
         return echo(request) if "tools" in request.body else Say("They talked of a code.")
 
-    async with serving(tmp_path, model) as site, browsing(browser) as tab:
-        for number in range(3):
-            await site.says(f"The code of locker {number} is 47{number}1. {'many words ' * 40}")
-        await tab.opens(site.url)
-        await tab.presses("Compact")
-        await tab.page.click(".receipt summary")
-        await site.commands("/context pin t3")  # and the panel is drawn anew
-        await tab.shows_state("t3", "pinned")
-        await tab.presses("Keep 4711", ".receipt")
-        await tab.sees("#preface:has-text('4711')")
+    model.script = answer
+    for number in range(3):
+        await site.says(f"The code of locker {number} is 47{number}1. {'many words ' * 40}")
+    await tab.presses("Compact")
+    await tab.page.click(".receipt summary")
+    await site.commands("/context pin t3")  # and the panel is drawn anew
+    await tab.shows_state("t3", "pinned")
+    await tab.presses("Keep 4711", ".receipt")
+    await tab.sees("#preface:has-text('4711')")
 
 
 async def test_the_memory_is_edited_and_its_versions_are_compared(
@@ -528,9 +465,8 @@ async def test_the_memory_is_edited_and_its_versions_are_compared(
         await tab.sees(".card .code .removed:has-text('Lisbon')")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing_in_what_stands_between_and_over_the_messages(
-    tmp_path: Path, browser: Browser, scheme: str
+    tmp_path: Path, browser: Browser
 ) -> None:
     def model(request: Received) -> Answer:
         if "tools" not in request.body:
@@ -538,22 +474,21 @@ async def test_axe_finds_nothing_in_what_stands_between_and_over_the_messages(
         is_wrong = "fail" in str(request.body["messages"][-1]["content"])
         return Fail(400, "no") if is_wrong else Say(WELL_SET, reasoning="Hm.")
 
-    async with (
-        serving(tmp_path, model) as site,
-        browsing(browser, color_scheme=scheme) as tab,
-    ):
+    async with serving(tmp_path, model) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
         for question in ("one", "two", "three", "fail"):
             await site.says(question)
         await site.commands("/context compact t1")
         await site.commands("/context drop t2")
-        await tab.opens(site.url)
         await tab.sees(".cut")
         await tab.presses("Show", ".cut")
         await tab.sees(".cut .card")
         await row(tab, "t3", "Edit the question").click()
         await tab.sees(".field")
         await tab.page.click("#requests summary")
-        await find_nothing(tab)
+        for scheme in SCHEMES:
+            await tab.page.emulate_media(color_scheme=scheme)
+            await find_nothing(tab)
         await tab.page.click("#model")
         await tab.sees("dialog .models li")
         await find_nothing(tab)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -16,10 +15,11 @@ from channels.message import Address
 from channels.web.feed import Bounds
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
-from tests.web.site import serving
+from tests.web.conftest import Model
+from tests.web.site import Site, serving
 from tests.whole.distilling import add, distilled_to, write
 
-pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 EVIL = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
 
@@ -44,38 +44,35 @@ def echo(request: Received) -> Answer:
 
 
 async def test_a_message_is_answered_in_markdown_with_code_to_copy(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab, model: Model
 ) -> None:
-    script = [Say("Use **this**:\n\n```python\nprint(1)\n```")]
-    async with serving(tmp_path, script) as site, browsing(browser) as tab:
-        await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        await tab.opens(site.url)
-        await tab.asks("How?", "Use this")
-        await tab.presses("Copy")
-        await tab.sees("button:text-is('Copied')")
-        assert await tab.page.evaluate("navigator.clipboard.readText()") == "print(1)\n"
-        await expect(tab.page.locator("#title")).to_have_text("How?")
+    model.script = [Say("Use **this**:\n\n```python\nprint(1)\n```")]
+    await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await tab.asks("How?", "Use this")
+    await tab.presses("Copy")
+    await tab.sees("button:text-is('Copied')")
+    assert await tab.page.evaluate("navigator.clipboard.readText()") == "print(1)\n"
+    await expect(tab.page.locator("#title")).to_have_text("How?")
     assert tab.hosts == {site.url.removeprefix("http://")}
 
 
 async def test_an_answer_streams_survives_a_reload_and_can_be_stopped(
-    tmp_path: Path, browser: Browser
+    tab: Tab, model: Model
 ) -> None:
-    async with serving(tmp_path, [Hang("Half an *answer*")]) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.writes("Tell me.")
-        await tab.sees(".pending em:text-is('answer')")
-        await tab.page.reload()
-        await tab.sees(".pending em:text-is('answer')")
-        await expect(tab.page.locator(".question")).to_have_count(1)
-        await tab.presses("Stop the answer")
-        await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
-        await expect(tab.page.locator("#send")).to_have_attribute("aria-label", "Send")
-        await expect(tab.page.locator(".pending")).to_have_count(0)
+    model.script = [Hang("Half an *answer*")]
+    await tab.writes("Tell me.")
+    await tab.sees(".pending em:text-is('answer')")
+    await tab.page.reload()
+    await tab.sees(".pending em:text-is('answer')")
+    await expect(tab.page.locator(".question")).to_have_count(1)
+    await tab.presses("Stop the answer")
+    await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
+    await expect(tab.page.locator("#send")).to_have_attribute("aria-label", "Send")
+    await expect(tab.page.locator(".pending")).to_have_count(0)
 
 
 async def test_an_answer_stays_in_sight_when_its_question_is_confirmed_after_a_reload(
-    tmp_path: Path, browser: Browser
+    tab: Tab, model: Model
 ) -> None:
     attempts = 0
 
@@ -89,49 +86,63 @@ async def test_an_answer_stays_in_sight_when_its_question_is_confirmed_after_a_r
         else:
             await route.abort()
 
-    async with serving(tmp_path, [Hang("Half an *answer*")]) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.page.route("**/messages*", lose_two)
-        await tab.writes("Tell me.")
-        await tab.sees(".pending em:text-is('answer')")
-        await tab.page.reload()
-        await tab.sees(".unsent-state:has-text('Waiting to be sent')")
-        await tab.sees(".pending em:text-is('answer')")
-        assert attempts > 2
-        await tab.presses("Stop the answer")
-        await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
+    model.script = [Hang("Half an *answer*")]
+    await tab.page.route("**/messages*", lose_two)
+    await tab.writes("Tell me.")
+    await tab.sees(".pending em:text-is('answer')")
+    await tab.page.reload()
+    await tab.sees(".unsent-state:has-text('Waiting to be sent')")
+    await tab.sees(".pending em:text-is('answer')")
+    assert attempts > 2
+    await tab.presses("Stop the answer")
+    await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
 
 
-async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(
-    tmp_path: Path, browser: Browser
+async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(tab: Tab) -> None:
+    for number in ("one", "two"):
+        await tab.asks(number, number)
+    await tab.presses("Pin t1")
+    await tab.shows_state("t1", "pinned")
+    await tab.presses("Drop t2")
+    await tab.shows_state("t2", "dropped")
+    await tab.sees("#log .turn.out[data-turn=t2]")
+    await tab.presses("Undo the drop")
+    await tab.shows_state("t2", "in play")
+    await tab.presses("Undo the pin")
+    await tab.shows_state("t1", "in play")
+
+
+async def test_a_button_that_is_pressed_while_the_panel_is_drawn_anew_is_heard(
+    site: Site, tab: Tab
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        for number in ("one", "two"):
-            await tab.asks(number, number)
-        await tab.presses("Pin t1")
-        await tab.shows_state("t1", "pinned")
-        await tab.presses("Drop t2")
-        await tab.shows_state("t2", "dropped")
-        await tab.sees("#log .turn.out[data-turn=t2]")
-        await tab.presses("Undo the drop")
-        await tab.shows_state("t2", "in play")
-        await tab.presses("Undo the pin")
-        await tab.shows_state("t1", "in play")
+    await tab.asks("one", "one")
+    await tab.presses("Pin t1")
+    await tab.page.locator("[aria-label='Undo the pin']").hover()
+    async with tab.page.expect_response("**/context"):
+        await tab.page.mouse.down()
+        await site.says("two")
+    await tab.page.mouse.up()
+    await tab.shows_state("t1", "in play")
+    await tab.shows_state("t2", "in play")
 
 
-async def test_the_context_is_compacted_and_brought_back(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        for number in range(5):
-            await site.says(f"{number}: {'many words ' * 50}")
-        await tab.opens(site.url)
-        await tab.presses("Free")
-        await tab.shows_state("t1", "summarised")
-        await tab.sees(".events b:text-is('compact')")
-        await tab.presses("Undo", ".controls")
-        await tab.shows_state("t1", "in play")
-        await tab.presses("Redo", ".controls")
-        await tab.shows_state("t1", "summarised")
+async def test_the_context_is_compacted_brought_back_and_cleared_after_a_question(
+    site: Site, tab: Tab
+) -> None:
+    for number in range(5):
+        await site.says(f"{number}: {'many words ' * 50}")
+    await tab.presses("Free")
+    await tab.shows_state("t1", "summarised")
+    await tab.sees(".events b:text-is('compact')")
+    await tab.presses("Undo", ".controls")
+    await tab.shows_state("t1", "in play")
+    await tab.presses("Redo", ".controls")
+    await tab.shows_state("t1", "summarised")
+    await tab.presses("Clear", ".controls")
+    await tab.presses("Cancel")
+    await tab.presses("Clear", ".controls")
+    await tab.presses("Clear", "dialog")
+    await tab.shows_state("t5", "cleared")
 
 
 async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
@@ -154,18 +165,6 @@ async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
         await tab.shows_state("t1", "in play")
 
 
-async def test_clearing_asks_first(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("one", "one")
-        await tab.presses("Clear", ".controls")
-        await tab.presses("Cancel")
-        await tab.shows_state("t1", "in play")
-        await tab.presses("Clear", ".controls")
-        await tab.presses("Clear", "dialog")
-        await tab.shows_state("t1", "cleared")
-
-
 async def test_conversations_are_searched_renamed_and_deleted(
     tmp_path: Path, browser: Browser
 ) -> None:
@@ -186,25 +185,21 @@ async def test_conversations_are_searched_renamed_and_deleted(
         await tab.sees("#log .turn:has-text('And Rome?')")
 
 
-async def test_commands_complete_with_the_keyboard_and_answer_with_buttons(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("one", "one")
-        await tab.page.locator("#text").press_sequentially("/contex")
-        await tab.sees("#completions li")
-        await tab.page.press("#text", "Tab")
-        await tab.page.locator("#text").press_sequentially("cl")
-        await tab.sees("#completions b:text-is('/context clear')")
-        await tab.page.press("#text", "ArrowDown")
-        await tab.page.press("#text", "Enter")
-        await expect(tab.page.locator("#text")).to_have_value("/context clear ")
-        await tab.page.press("#text", "Enter")
-        await tab.presses("Undo", ".card")
-        await tab.shows_state("t1", "in play")
-        await tab.writes("/context map")
-        await tab.sees(".card img")
+async def test_commands_complete_with_the_keyboard_and_answer_with_buttons(tab: Tab) -> None:
+    await tab.asks("one", "one")
+    await tab.page.locator("#text").press_sequentially("/contex")
+    await tab.sees("#completions li")
+    await tab.page.press("#text", "Tab")
+    await tab.page.locator("#text").press_sequentially("cl")
+    await tab.sees("#completions b:text-is('/context clear')")
+    await tab.page.press("#text", "ArrowDown")
+    await tab.page.press("#text", "Enter")
+    await expect(tab.page.locator("#text")).to_have_value("/context clear ")
+    await tab.page.press("#text", "Enter")
+    await tab.presses("Undo", ".card")
+    await tab.shows_state("t1", "in play")
+    await tab.writes("/context map")
+    await tab.sees(".card img")
 
 
 async def test_a_form_is_a_field_with_what_is_there_now(tmp_path: Path, browser: Browser) -> None:
@@ -250,21 +245,6 @@ async def test_what_is_to_be_remembered_is_a_coloured_diff_with_buttons(
         await tab.sees(".card .code .removed:has-text('Lisbon')")
 
 
-async def test_what_was_sent_is_shown_and_compared_in_colour(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("one", "one")
-        await tab.asks("two", "two")
-        await tab.writes("/context request")
-        await tab.sees(".card .text:has-text('byte for byte what was sent')")
-        await tab.presses("What changed since r1", ".card")
-        await tab.sees(".card .code .added:has-text('t2 user')")
-        await tab.presses("JSON", ".card")
-        await tab.sees(".card .code:has-text('stream_options')")
-
-
 async def test_the_page_shows_the_branch_that_its_session_leads_to(
     tmp_path: Path, browser: Browser
 ) -> None:
@@ -289,64 +269,33 @@ async def test_the_page_shows_the_branch_that_its_session_leads_to(
         await tab.sees("text=re: by car")
 
 
-async def test_two_pages_of_one_conversation_show_the_same(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        other = Tab(await tab.page.context.new_page())
-        await tab.opens(site.url)
-        await other.opens(site.url)
-        await tab.asks("Hello!", "Hello!")
-        await other.sees(".turn[data-turn=t1] .text:has-text('Hello!')")
-        await expect(other.page.locator(".turn")).to_have_count(1)
-
-
-async def test_the_page_finds_the_bot_again_after_a_restart(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with browsing(browser, does_bot_stop=True) as tab:
-        async with serving(tmp_path, echo) as site:
-            await tab.opens(site.url)
-            await tab.asks("one", "one")
-            port = int(site.url.rpartition(":")[2])
-        await tab.sees("body[data-offline]")
-        async with serving(tmp_path, echo, port=port) as site:
-            await site.says("two")
-            await tab.sees(".turn[data-turn=t2] .text:has-text('two')")
-            await tab.asks("three", "three")
-            await expect(tab.page.locator(".turn[data-turn]")).to_have_count(3)
-
-
-async def test_files_go_along_with_a_message(tmp_path: Path, browser: Browser) -> None:
+async def test_files_go_along_with_a_message(tab: Tab) -> None:
     one = FilePayload(name=f"{EVIL}.png", mimeType="image/png", buffer=b"\x89PNG")
     other = FilePayload(name="b.png", mimeType="image/png", buffer=b"\x89PNG")
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.page.set_input_files("#picker", [one, other])
-        await tab.presses("Leave b.png out")
-        await expect(tab.page.locator("#files .chip")).to_have_count(1)
-        async with tab.page.expect_request("**/messages") as sent:
-            await tab.asks("See?", "See?")
-        body = (await sent.value).post_data or "{}"
-        assert [file["name"] for file in json.loads(body)["attachments"]] == [one["name"]]
-        assert await tab.page.evaluate("window.hacked") is None
+    await tab.page.set_input_files("#picker", [one, other])
+    await tab.presses("Leave b.png out")
+    await expect(tab.page.locator("#files .chip")).to_have_count(1)
+    async with tab.page.expect_request("**/messages") as sent:
+        await tab.asks("See?", "See?")
+    body = (await sent.value).post_data or "{}"
+    assert [file["name"] for file in json.loads(body)["attachments"]] == [one["name"]]
+    assert await tab.page.evaluate("window.hacked") is None
 
 
-async def test_script_in_what_is_said_never_runs(tmp_path: Path, browser: Browser) -> None:
+async def test_script_in_what_is_said_never_runs(tab: Tab, model: Model) -> None:
     call = Call("calculate", f'{{"expression": "{EVIL.replace(chr(39), "")}"}}', "c1")
     script = [Say(EVIL, (call,)), Say(EVIL), Say("Good."), Say(f"They said {EVIL}")]
-    async with serving(tmp_path, script) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.writes(f"{EVIL} {'and more ' * 200}")
-        await tab.sees(".turn[data-turn=t1] footer")
-        await tab.asks("Again", "Good.")
-        await tab.writes("/context compact")
-        await tab.page.click("#preface summary")
-        await tab.sees("#preface blockquote:has-text('onerror')")
-        await tab.writes(f"/title {EVIL}")
-        await expect(tab.page.locator("#title")).to_contain_text("onerror")
-        assert await tab.page.locator("#log img, #list img, #panel img").count() == 0
-        assert await tab.page.evaluate("window.hacked") is None
+    model.script = script
+    await tab.writes(f"{EVIL} {'and more ' * 200}")
+    await tab.sees(".turn[data-turn=t1] footer")
+    await tab.asks("Again", "Good.")
+    await tab.writes("/context compact")
+    await tab.page.click("#preface summary")
+    await tab.sees("#preface blockquote:has-text('onerror')")
+    await tab.writes(f"/title {EVIL}")
+    await expect(tab.page.locator("#title")).to_contain_text("onerror")
+    assert await tab.page.locator("#log img, #list img, #panel img").count() == 0
+    assert await tab.page.evaluate("window.hacked") is None
 
 
 async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Browser) -> None:
@@ -367,38 +316,28 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         tab.faults.clear()  # the browser notes each 401
 
 
-async def test_the_page_speaks_the_language_of_the_browser(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site:
-        there = await browser.new_context(locale="de-AT")
-        try:
-            page = await there.new_page()
-            await page.goto(f"{site.url}/#main")
-            await expect(page.locator("#text")).to_have_attribute(
-                "placeholder", "Nachricht, oder /Befehl"
-            )
-            await expect(page.locator("html")).to_have_attribute("lang", "de")
-        finally:
-            await there.close()
+async def test_the_page_speaks_the_language_of_the_browser(site: Site, browser: Browser) -> None:
+    async with browsing(browser, locale="de-AT") as tab:
+        await tab.opens(site.url)
+        placeholder = tab.page.locator("#text")
+        await expect(placeholder).to_have_attribute("placeholder", "Nachricht, oder /Befehl")
+        await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
 
 
 async def test_the_page_speaks_the_language_that_is_set_whatever_the_browser_speaks(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        placeholder = tab.page.locator("#text")
-        await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
-        await tab.page.fill("#text", "half a thou")
-        await site.commands("/config language de")
-        await tab.begins_anew()
-        await expect(placeholder).to_have_attribute("placeholder", "Nachricht, oder /Befehl")
-        await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
-        await expect(placeholder).to_have_value("half a thou")
-        await site.commands("/config language --unset")
-        await tab.begins_anew()
-        await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
+    placeholder = tab.page.locator("#text")
+    await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
+    await tab.page.fill("#text", "half a thou")
+    await site.commands("/config language de")
+    await tab.begins_anew()
+    await expect(placeholder).to_have_attribute("placeholder", "Nachricht, oder /Befehl")
+    await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
+    await expect(placeholder).to_have_value("half a thou")
+    await site.commands("/config language --unset")
+    await tab.begins_anew()
+    await expect(placeholder).to_have_attribute("placeholder", "Message, or / for commands")
 
 
 async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_again(
@@ -456,51 +395,39 @@ async def test_the_page_says_why_nobody_is_let_in(tmp_path: Path, browser: Brows
         tab.faults.clear()
 
 
-async def test_a_phone_shows_one_column_and_opens_the_others(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
-        await site.says(f"one {'unbroken' * 40}\n\n| a | b |\n|---|---|\n| {'x' * 200} | y |")
-        await tab.page.goto(f"{site.url}/#main")
-        await tab.sees(".turn[data-turn=t1]")
-        width = await tab.page.evaluate("document.documentElement.scrollWidth")
-        assert width == PHONE["width"]
-        await expect(tab.page.locator("#panel")).not_to_be_visible()
-        await tab.page.click("#usage")
-        await tab.shows_state("t1", "in play")
-        await tab.presses("Close context")
-        await expect(tab.page.locator("#panel")).not_to_be_visible()
-        await tab.presses("Conversations")
-        await tab.sees(".session")
-        await tab.page.keyboard.press("Escape")
-        await expect(tab.page.locator(".session").first).not_to_be_visible()
+async def test_a_phone_shows_one_column_and_opens_the_others(site: Site, tab: Tab) -> None:
+    await tab.page.set_viewport_size(PHONE)
+    await site.says(f"one {'unbroken' * 40}\n\n| a | b |\n|---|---|\n| {'x' * 200} | y |")
+    await tab.sees(".turn[data-turn=t1]")
+    width = await tab.page.evaluate("document.documentElement.scrollWidth")
+    assert width == PHONE["width"]
+    await expect(tab.page.locator("#panel")).not_to_be_visible()
+    await tab.page.click("#usage")
+    await tab.shows_state("t1", "in play")
+    await tab.presses("Close context")
+    await expect(tab.page.locator("#panel")).not_to_be_visible()
+    await tab.presses("Conversations")
+    await tab.sees(".session")
+    await tab.page.keyboard.press("Escape")
+    await expect(tab.page.locator(".session").first).not_to_be_visible()
 
 
-async def test_a_diff_is_read_whole_on_a_phone(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
-        await tab.page.goto(f"{site.url}/#main")
-        await tab.asks("one", "one")
-        await tab.asks(f"two {'and more ' * 20}", "two")
-        await tab.writes("/context diff")
-        await tab.sees(".card .code .added")
-        code = tab.page.locator(".card .code")
-        copy, line = code.locator(".copy"), code.locator("pre span").first
-        button, first = await copy.bounding_box(), await line.bounding_box()
-        assert button
-        assert first
-        assert button["y"] + button["height"] <= first["y"]
-        assert await code.locator("pre").evaluate("e => e.scrollWidth <= e.clientWidth")
-
-
-async def test_a_wide_table_breaks_no_word(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
-        await site.says("Hello")
-        await tab.page.goto(f"{site.url}/#main")
-        await tab.sees(".turn[data-turn=t1]")  # the page is ready to be written in
-        await tab.writes("/config context ")
-        await tab.sees("td:text-is('default')")
-        cell = tab.page.locator("td:text-is('default')").first
-        assert await cell.evaluate("cell => cell.clientHeight") < 40  # one line; two are 55
+async def test_a_diff_is_read_whole_on_a_phone_and_a_wide_table_breaks_no_word(tab: Tab) -> None:
+    await tab.page.set_viewport_size(PHONE)
+    await tab.asks("one", "one")
+    await tab.asks(f"two {'and more ' * 20}", "two")
+    await tab.writes("/context diff")
+    await tab.sees(".card .code .added")
+    code = tab.page.locator(".card .code")
+    copy, line = code.locator(".copy"), code.locator("pre span").first
+    button, first = await copy.bounding_box(), await line.bounding_box()
+    assert button
+    assert first
+    assert button["y"] + button["height"] <= first["y"]
+    assert await code.locator("pre").evaluate("e => e.scrollWidth <= e.clientWidth")
+    await tab.writes("/config context ")
+    cell = tab.page.locator("td:text-is('default')").first
+    assert await cell.evaluate("cell => cell.clientHeight") < 40  # one line; two are 55
 
 
 async def test_it_is_dark_where_the_system_is_or_one_wants_it(
@@ -521,32 +448,27 @@ async def lightness(tab: Tab) -> int:
     return max(int(part) for part in colour.strip("rgb()").split(","))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [None, PHONE], ids=["desk", "phone"])
-async def test_axe_finds_nothing_that_keeps_anyone_out(
-    tmp_path: Path, browser: Browser, scheme: str, viewport: dict[str, int] | None
-) -> None:
-    options: dict[str, Any] = {"viewport": viewport} if viewport else {}
-    async with (
-        serving(tmp_path, lively) as site,
-        browsing(browser, color_scheme=scheme, **options) as tab,
-    ):
-        for question in ("one", "two", "three"):
-            await site.says(question)
-        await site.commands("/context pin t1")
-        await site.commands("/context drop t2")
-        await tab.page.goto(f"{site.url}/#main")
-        await tab.sees(".turn.out")
-        await tab.writes("/context turns")
-        await tab.sees(".card table")
-        await find_nothing(tab)
-        if viewport:
-            await tab.page.click("#usage")
-        await tab.page.click("#settings > summary")
-        await tab.page.click("#all-settings > summary")
-        await find_nothing(tab)
-        await tab.presses("Clear", ".controls")
-        await find_nothing(tab)
+async def test_axe_finds_nothing_that_keeps_anyone_out(site: Site, tab: Tab, model: Model) -> None:
+    model.script = lively
+    for question in ("one", "two", "three"):
+        await site.says(question)
+    await site.commands("/context pin t1")
+    await site.commands("/context drop t2")
+    await tab.sees(".turn.out")
+    await tab.writes("/context turns")
+    await tab.sees(".card table")
+    await tab.page.click("#settings > summary")
+    await tab.page.click("#all-settings > summary")
+    await find_nothing(tab)
+    await tab.page.emulate_media(color_scheme="dark")
+    await find_nothing(tab)
+    await tab.presses("Clear", ".controls")
+    await find_nothing(tab)
+    await tab.page.keyboard.press("Escape")
+    await tab.page.set_viewport_size(PHONE)
+    await find_nothing(tab)
+    await tab.page.click("#usage")
+    await find_nothing(tab)
 
 
 def lively(request: Received) -> Answer:
@@ -561,36 +483,20 @@ async def find_nothing(tab: Tab) -> None:
 
 
 async def test_a_refused_command_looks_like_none_that_was_carried_out_and_says_what_to_do(
-    tmp_path: Path, browser: Browser
+    tab: Tab,
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.writes("/contxt")
-        refused = tab.page.locator(".card.refused")
-        await expect(refused).to_contain_text("Not carried out")
-        await expect(refused).to_contain_text("did you mean /context?")
-        await tab.writes("/context turns")
-        await tab.sees(".card:not(.refused):has-text('There are no turns yet')")
-        await expect(tab.page.locator(".card.problem")).to_have_count(0)
-        await find_nothing(tab)
-
-
-async def test_a_question_of_a_tool_is_answered_with_a_button(
-    tmp_path: Path, browser: Browser
-) -> None:
-    fetch = Call("web_fetch", '{"url": "http://127.0.0.1:9/"}', "c")
-    script = [Say(calls=(fetch,)), Say("Then not.")]
-    settings = {"tools": {"web_fetch": True}}
-    async with serving(tmp_path, script, settings) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.writes("Read it")
-        await tab.sees(".card:has-text('http://127.0.0.1:9/')")
-        await tab.presses("Deny")
-        await tab.sees("#log .turn[data-turn] .text:has-text('Then not.')")
+    await tab.writes("/contxt")
+    refused = tab.page.locator(".card.refused")
+    await expect(refused).to_contain_text("Not carried out")
+    await expect(refused).to_contain_text("did you mean /context?")
+    await tab.writes("/context turns")
+    await tab.sees(".card:not(.refused):has-text('There are no turns yet')")
+    await expect(tab.page.locator(".card.problem")).to_have_count(0)
+    await find_nothing(tab)
 
 
 async def test_the_context_that_came_late_is_not_drawn_over_a_newer_one(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab
 ) -> None:
     late, told, held = asyncio.Event(), asyncio.Event(), list[Route]()
 
@@ -605,18 +511,16 @@ async def test_the_context_that_came_late_is_not_drawn_over_a_newer_one(
         await route.fulfill(response=response)
         told.set()
 
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.asks("one", "one")
-        await tab.shows_state("t1", "in play")
-        await tab.page.route("**/context", hold_first)
-        async with tab.page.expect_request("**/context"):
-            await site.commands("/context pin t1")
-        await asyncio.wait_for(told.wait(), 30)
-        await site.commands("/context drop t1")
-        await tab.shows_state("t1", "dropped")
-        told.clear()
-        late.set()
-        await asyncio.wait_for(told.wait(), 30)
-        await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
-        await tab.shows_state("t1", "dropped")
+    await tab.asks("one", "one")
+    await tab.shows_state("t1", "in play")
+    await tab.page.route("**/context", hold_first)
+    async with tab.page.expect_request("**/context"):
+        await site.commands("/context pin t1")
+    await asyncio.wait_for(told.wait(), 60)
+    await site.commands("/context drop t1")
+    await tab.shows_state("t1", "dropped")
+    told.clear()
+    late.set()
+    await asyncio.wait_for(told.wait(), 60)
+    await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+    await tab.shows_state("t1", "dropped")

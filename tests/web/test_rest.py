@@ -6,8 +6,6 @@ import asyncio
 import base64
 from pathlib import Path
 
-import pytest
-
 from tests.fakes.openai_server import Call, Hang, Received, Say
 from tests.web.site import Event, Site, asked_raw, serving
 
@@ -56,33 +54,18 @@ async def test_what_a_model_thinks_streams_apart_from_its_answer_and_is_void_wit
 
 async def test_a_message_that_comes_twice_is_taken_once_and_answered_twice(tmp_path: Path) -> None:
     async with serving(tmp_path, [Say("Once.")]) as site:
-        first = await site.says("Hi", id="m1")
-        assert await site.says("Hi", id="m1") == first
-
-
-async def test_a_message_that_comes_twice_at_once_is_taken_once(tmp_path: Path) -> None:
-    async with serving(tmp_path, [Say("Once.")]) as site:
         first, second = await asyncio.gather(site.says("Hi", id="m1"), site.says("Hi", id="m1"))
-    assert first == second
+        assert first == second == await site.says("Hi", id="m1")
 
 
 async def test_a_message_of_an_earlier_process_is_said_to_be_known(tmp_path: Path) -> None:
     async with serving(tmp_path, [Say("Once.")]) as site:
         await site.says("Hi", id="m1")
-    async with serving(tmp_path) as site:
-        status, body = await site.post("/api/sessions/main/messages", {"text": "Hi", "id": "m1"})
-    assert status == 409
-    assert "already been taken" in body["error"]["message"]
-
-
-async def test_so_is_everybody_told_who_brings_it_again_at_once(tmp_path: Path) -> None:
-    async with serving(tmp_path, [Say("Once.")]) as site:
-        await site.says("Hi", id="m1")
-    async with serving(tmp_path) as site, asyncio.timeout(30):
-        again = {"text": "Hi", "id": "m1"}
-        path = "/api/sessions/main/messages"
+    async with serving(tmp_path) as site, asyncio.timeout(60):
+        again, path = {"text": "Hi", "id": "m1"}, "/api/sessions/main/messages"
         answers = await asyncio.gather(*(site.post(path, again) for _ in range(4)))
-    assert [status for status, _ in answers] == [409] * 4
+    for status, body in answers:
+        assert (status, "already been taken" in body["error"]["message"]) == (409, True)
 
 
 async def test_the_transcript_has_all_that_was_said_in_order(tmp_path: Path) -> None:
@@ -238,18 +221,15 @@ async def test_who_comes_in_the_middle_is_shown_what_is_there(tmp_path: Path) ->
     assert "Stopped, as you asked." in done.data["text"]
 
 
-async def test_a_place_of_another_process_is_answered_with_a_snapshot(tmp_path: Path) -> None:
-    async with serving(tmp_path) as site, site.follows(**{"Last-Event-ID": "0abc-7"}) as events:
-        event = await anext(events)
-    assert (event.kind, event.data) == ("snapshot", {"draft": None})
-
-
-async def test_so_is_a_place_that_no_session_gets_to(tmp_path: Path) -> None:
+async def test_a_place_of_another_process_or_of_none_is_answered_with_a_snapshot(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path) as site:
         _, said = await site.get("/api/sessions/main/messages")
-        place = said["event"].partition("-")[0] + "-" + "9" * 5_000
-        async with site.follows("main", **{"Last-Event-ID": place}) as events:
-            assert (await anext(events)).kind == "snapshot"
+        for place in ("0abc-7", said["event"].partition("-")[0] + "-" + "9" * 5_000):
+            async with site.follows(**{"Last-Event-ID": place}) as events:
+                event = await anext(events)
+            assert (event.kind, event.data) == ("snapshot", {"draft": None})
 
 
 async def test_who_asks_for_the_headers_of_the_events_alone_gets_them_and_an_end(
@@ -258,7 +238,7 @@ async def test_who_asks_for_the_headers_of_the_events_alone_gets_them_and_an_end
     async with serving(tmp_path) as site:
         host = site.url.removeprefix("http://")
         head = f"HEAD /api/sessions/main/events HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await asked_raw(site.url, f"{head}\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"text/event-stream" in answer
@@ -289,14 +269,14 @@ async def until_done(events: object) -> list[Event]:
     return seen
 
 
-async def test_a_hundred_chats_at_once_are_each_answered_in_order(tmp_path: Path) -> None:
+async def test_forty_chats_at_once_are_each_answered_in_order(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site:
 
         async def chat(name: str) -> list[tuple[str, str]]:
             answers = [await site.says(f"{name} {number}", name) for number in range(2)]
             return [(answer["turn"], answer["text"]) for answer in answers]
 
-        names = [f"chat{number}" for number in range(100)]
+        names = [f"chat{number}" for number in range(40)]
         said = await asyncio.gather(*map(chat, names))
     assert said == [[("t1", f"re: {name} 0"), ("t2", f"re: {name} 1")] for name in names]
 
@@ -312,17 +292,17 @@ async def test_script_is_never_markup(tmp_path: Path) -> None:
     assert 'href="javascript' not in html
 
 
-@pytest.mark.parametrize(("size", "status"), [(20_000_000, 200), (20_000_001, 413)])
-async def test_files_are_taken_up_to_the_limit(tmp_path: Path, size: int, status: int) -> None:
-    upload = {
-        "name": "<script>.bin",
-        "media_type": "application/octet-stream",
-        "data": base64.b64encode(bytes(size)).decode(),
-    }
-    async with serving(tmp_path, echo, upload=20_000_000) as site:
-        message = {"text": "See.", "attachments": [upload]}
-        answered, body = await site.post("/api/sessions/main/messages", message)
-    assert answered == status, body
+async def test_files_are_taken_up_to_the_limit(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo, upload=2_000_000) as site:
+        for size, status in ((2_000_000, 200), (2_000_001, 413)):
+            upload = {
+                "name": "<script>.bin",
+                "media_type": "application/octet-stream",
+                "data": base64.b64encode(bytes(size)).decode(),
+            }
+            message = {"text": "See.", "attachments": [upload]}
+            answered, body = await site.post("/api/sessions/main/messages", message)
+            assert answered == status, body
 
 
 async def test_a_body_that_is_much_too_long_is_not_even_read(tmp_path: Path) -> None:
@@ -331,28 +311,22 @@ async def test_a_body_that_is_much_too_long_is_not_even_read(tmp_path: Path) -> 
     assert (status, body["error"]["type"]) == (413, "invalid_request_error")
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ({}, "text is missing."),
-        ({"text": 5}, "text must be text."),
-        ({"text": "Hi", "colour": "red"}, "colour is not known here."),
-        ({"text": "Hi", "id": "a b"}, "id has characters that it may not have, or too many."),
-        ([1], "The body must be an object."),
-    ],
+MISFITS: tuple[tuple[object, str], ...] = (
+    ({}, "text is missing."),
+    ({"text": 5}, "text must be text."),
+    ({"text": "Hi", "colour": "red"}, "colour is not known here."),
+    ({"text": "Hi", "id": "a b"}, "id has characters that it may not have, or too many."),
+    ([1], "The body must be an object."),
 )
-async def test_a_body_that_does_not_fit_is_said_to(tmp_path: Path, body: object, says: str) -> None:
-    async with serving(tmp_path) as site:
-        status, answer = await site.post("/api/sessions/main/messages", body)
-    assert status == 400
-    assert answer["error"]["message"] == says
 
 
-@pytest.mark.parametrize("name", ["a%20b", "x" * 101, "%3Cscript%3E", "%00"])
-async def test_a_session_with_a_name_that_is_none_is_not_found(tmp_path: Path, name: str) -> None:
+async def test_a_body_or_a_name_that_does_not_fit_is_said_to(tmp_path: Path) -> None:
     async with serving(tmp_path) as site:
-        status, _ = await site.get(f"/api/sessions/{name}/messages")
-    assert status == 404
+        for body, says in MISFITS:
+            status, answer = await site.post("/api/sessions/main/messages", body)
+            assert (status, answer["error"]["message"]) == (400, says)
+        for name in ("a%20b", "x" * 101, "%3Cscript%3E", "%00"):
+            assert (await site.get(f"/api/sessions/{name}/messages"))[0] == 404
 
 
 async def test_health_and_readiness_are_told_to_anyone(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.fakes.openai_server import Answer, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
-pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 
 def echo(request: Received) -> Answer:
@@ -23,36 +23,33 @@ def row(tab: Tab, key: str) -> Locator:
     return tab.page.locator(f"li:has(#setting-{key.replace('.', '-')})")
 
 
-async def value_of(site: Site, key: str, session: str = "main") -> object:
+async def value_of(site: Site, key: str, session: str = "") -> object:
     return (await site.commands(f"/config {key}", session))["data"]["value"]
 
 
-async def opens_settings(tab: Tab, site: Site, session: str = "main") -> None:
-    await tab.opens(site.url, session)
+async def open_settings(tab: Tab) -> None:
     await tab.page.click("#settings > summary")
 
 
-async def test_eight_settings_have_names_a_help_and_say_where_a_change_applies(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await opens_settings(tab, site)
-        few = tab.page.get_by_role("list", name="Settings that matter").get_by_role("listitem")
-        await expect(few).to_have_count(8)
-        for item in await few.all():
-            label = await item.locator("label").inner_text()
-            assert "." not in label
-            assert "_" not in label
-            assert len(await item.locator(".help").inner_text()) > 20
-            said = await item.locator(".source").inner_text()
-            assert "Applies" in said or await item.locator("select[data-scope]").count()
+async def test_eight_settings_have_names_a_help_and_say_where_a_change_applies(tab: Tab) -> None:
+    await open_settings(tab)
+    few = tab.page.get_by_role("list", name="Settings that matter").get_by_role("listitem")
+    await expect(few).to_have_count(8)
+    for item in await few.all():
+        label = await item.locator("label").inner_text()
+        assert "." not in label
+        assert "_" not in label
+        assert len(await item.locator(".help").inner_text()) > 20
+        said = await item.locator(".source").inner_text()
+        assert "Applies" in said or await item.locator("select[data-scope]").count()
 
 
 async def test_a_setting_is_changed_here_or_everywhere_and_reset(
     tmp_path: Path, browser: Browser
 ) -> None:
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await opens_settings(tab, site)
+        await tab.opens(site.url)
+        await open_settings(tab)
         strategy = row(tab, "context.strategy")
         await tab.page.select_option("#setting-context-strategy", label="Send everything")
         await expect(strategy).to_contain_text("Set in this conversation")
@@ -68,83 +65,74 @@ async def test_a_setting_is_changed_here_or_everywhere_and_reset(
         assert await value_of(site, "context.strategy", "other") == "full"
 
 
-async def test_a_long_text_is_written_in_several_lines(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await opens_settings(tab, site)
-        await tab.page.get_by_label("Instructions", exact=True).fill(' Be "brief".\n\nAlways. ')
-        await tab.page.keyboard.press("Tab")
-        await expect(row(tab, "system_prompt")).to_contain_text("Set in this conversation")
-        await tab.asks("Hi", "re: Hi")
-        system = site.server.requests[-1].body["messages"][0]["content"]
-        assert 'Be "brief".\n\nAlways.' in system
+async def test_a_long_text_is_written_in_several_lines(site: Site, tab: Tab) -> None:
+    await open_settings(tab)
+    await tab.page.get_by_label("Instructions", exact=True).fill(' Be "brief".\n\nAlways. ')
+    await tab.page.keyboard.press("Tab")
+    await expect(row(tab, "system_prompt")).to_contain_text("Set in this conversation")
+    await tab.asks("Hi", "re: Hi")
+    system = site.server.requests[-1].body["messages"][0]["content"]
+    assert 'Be "brief".\n\nAlways.' in system
 
 
-async def test_what_is_refused_is_said_and_stays_as_it_was(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await opens_settings(tab, site)
-        await tab.page.fill("#setting-agent_max_context_turns", "0")
-        await tab.page.press("#setting-agent_max_context_turns", "Enter")
-        await tab.sees("#notice:has-text('it must be a whole number from 1 to 1000')")
-        await expect(tab.page.locator("#setting-agent_max_context_turns")).to_have_value("20")
+async def test_what_is_refused_is_said_and_stays_as_it_was(tab: Tab) -> None:
+    await open_settings(tab)
+    await tab.page.fill("#setting-agent_max_context_turns", "0")
+    await tab.page.press("#setting-agent_max_context_turns", "Enter")
+    await tab.sees("#notice:has-text('it must be a whole number from 1 to 1000')")
+    await expect(tab.page.locator("#setting-agent_max_context_turns")).to_have_value("20")
 
 
 async def test_all_others_are_searched_and_what_no_chat_may_change_looks_so(
-    tmp_path: Path, browser: Browser
+    site: Site, tab: Tab
 ) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await opens_settings(tab, site)
-        await tab.page.click("#all-settings > summary")
-        await tab.page.fill("#all-settings input[type=search]", "shell run")
-        await expect(row(tab, "tools.shell")).to_be_visible()
-        await expect(row(tab, "database")).to_be_hidden()
-        await expect(row(tab, "tools.shell")).to_contain_text("Applies everywhere")
-        await tab.page.fill("#all-settings input[type=search]", "database")
-        await expect(row(tab, "database")).to_contain_text("Changed in the configuration, not here")
-        assert await row(tab, "database").locator("input, select, textarea, button").count() == 0
-        await tab.page.fill("#all-settings input[type=search]", "web.port")
-        await expect(row(tab, "web.port")).to_contain_text("at the next start")
-        for setting in (await site.get("/api/sessions/main/context"))[1]["settings"]:
-            fields = row(tab, setting["key"]).locator("input, select, textarea")
-            assert (await fields.count() == 0) == setting["is_fixed"], setting["key"]
+    await open_settings(tab)
+    await tab.page.click("#all-settings > summary")
+    await tab.page.fill("#all-settings input[type=search]", "shell run")
+    await expect(row(tab, "tools.shell")).to_be_visible()
+    await expect(row(tab, "database")).to_be_hidden()
+    await expect(row(tab, "tools.shell")).to_contain_text("Applies everywhere")
+    await tab.page.fill("#all-settings input[type=search]", "database")
+    await expect(row(tab, "database")).to_contain_text("Changed in the configuration, not here")
+    assert await row(tab, "database").locator("input, select, textarea, button").count() == 0
+    await tab.page.fill("#all-settings input[type=search]", "web.port")
+    await expect(row(tab, "web.port")).to_contain_text("at the next start")
+    for setting in (await site.get(f"{site.path}/context"))[1]["settings"]:
+        fields = row(tab, setting["key"]).locator("input, select, textarea")
+        assert (await fields.count() == 0) == setting["is_fixed"], setting["key"]
 
 
-async def test_what_is_being_written_stays_while_the_context_changes(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await opens_settings(tab, site)
-        await tab.page.fill("#setting-system_prompt", "Half a thou")
-        await site.says("Hello")
-        await tab.shows_state("t1", "in play")
-        await expect(tab.page.locator("#setting-system_prompt")).to_have_value("Half a thou")
-        await expect(tab.page.locator("#setting-system_prompt")).to_be_focused()
+async def test_what_is_being_written_stays_while_the_context_changes(site: Site, tab: Tab) -> None:
+    await open_settings(tab)
+    await tab.page.fill("#setting-system_prompt", "Half a thou")
+    await site.says("Hello")
+    await tab.shows_state("t1", "in play")
+    await expect(tab.page.locator("#setting-system_prompt")).to_have_value("Half a thou")
+    await expect(tab.page.locator("#setting-system_prompt")).to_be_focused()
 
 
 @pytest.mark.parametrize("key", ["tools.web_fetch", "context.offload"])
-async def test_a_switch_switches(tmp_path: Path, browser: Browser, key: str) -> None:
-    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
-        await tab.page.goto(f"{site.url}/#main")
-        await tab.page.click("#usage")
-        await tab.page.click("#settings > summary")
-        await tab.page.click("#all-settings > summary")
-        before = await value_of(site, key)
-        await row(tab, key).get_by_role("switch").click()
-        await expect(row(tab, key)).to_contain_text("Set ")
-        assert await value_of(site, key) is not before
+async def test_a_switch_switches(site: Site, tab: Tab, key: str) -> None:
+    await tab.page.set_viewport_size(PHONE)
+    await tab.page.click("#usage")
+    await tab.page.click("#settings > summary")
+    await tab.page.click("#all-settings > summary")
+    before = await value_of(site, key)
+    await row(tab, key).get_by_role("switch").click()
+    await expect(row(tab, key)).to_contain_text("Set ")
+    assert await value_of(site, key) is not before
 
 
-@pytest.mark.parametrize("language", ["en-GB", "de-DE", "zh-CN"])
 async def test_the_fields_of_settings_are_the_same_in_every_language(
-    tmp_path: Path, browser: Browser, language: str
+    tmp_path: Path, browser: Browser
 ) -> None:
     rule = {"id": "a", "on": "turn_end", "action": {"type": "log", "message": "x"}}
     async with (
         serving(tmp_path, echo, {"hooks": [rule]}) as site,
-        browsing(browser, locale=language) as tab,
+        browsing(browser, locale="de-DE") as tab,
     ):
-        await opens_settings(tab, site)
+        await tab.opens(site.url)
+        await open_settings(tab)
         await tab.page.click("#all-settings > summary")
         await expect(tab.page.locator("textarea#setting-system_prompt")).to_be_visible()
         hooks = await tab.page.locator("textarea#setting-hooks").input_value()

@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import socket
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -14,15 +13,23 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import channels.serving as serving_http
 from channels.serving import Patience
 from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.waiting import until
 from tests.web.site import PATIENCE, serving
 from tests.whole.process import talking
 
-QUICK = Patience(headers=0.5, body=0.5, slowest=10, reader=0.5)
+QUICK = Patience(headers=0.1, body=0.1, slowest=10, reader=0.1)
 POST = (
     b"POST /api/sessions/main/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n"
 )
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the server look at every tick who is too slow."""
+    monkeypatch.setattr(serving_http, "_SWEEP", 1)
 
 
 def echo(request: Received) -> Say:
@@ -50,7 +57,7 @@ async def trickled(url: str, beginning: bytes) -> bytes:
         hearing = asyncio.create_task(reader.read())
         while not hearing.done():
             writer.write(b"x")
-            await asyncio.wait((hearing,), timeout=0.1)
+            await asyncio.wait((hearing,), timeout=0.01)
         return hearing.result()
 
 
@@ -72,7 +79,7 @@ async def test_slow_headers_are_no_less_slow_after_a_request(tmp_path: Path) -> 
 
 
 async def test_a_slow_body_is_waited_for_no_longer_than_is_said(tmp_path: Path) -> None:
-    patience = Patience(body=0.5, slowest=1_000_000)
+    patience = Patience(body=0.1, slowest=1_000_000)
     async with serving(tmp_path, patience=patience) as site:
         said = await trickled(site.url, POST + b'{"text": "')
     assert said.split()[1] == b"408"
@@ -84,33 +91,29 @@ async def test_a_slow_body_is_waited_for_no_longer_than_is_said(tmp_path: Path) 
 async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for_either(
     tmp_path: Path,
 ) -> None:
-    patience = Patience(body=0.5, slowest=1_000_000)
+    patience = Patience(body=0.1, slowest=1_000_000)
     async with serving(tmp_path, patience=patience, token="a long random text") as site:
         said = await trickled(site.url, POST + b'{"text": "')
     assert said.split()[1] == b"401"
 
 
-async def test_a_body_that_keeps_coming_is_waited_for(tmp_path: Path) -> None:
-    message = json.dumps({"text": "Hi", "id": "m" * 99}).encode().ljust(5_000)
-    async with serving(tmp_path, echo, patience=QUICK) as site, connected(site.url) as ends:
-        reader, writer = ends
-        writer.write(POST)
-        start = time.monotonic()
-        for place in range(0, 5_000, 500):
-            writer.write(message[place : place + 500])
-            await asyncio.sleep(0.15)  # as a slow line would
-        assert time.monotonic() - start > QUICK.body
-        assert (await reader.readline()).split()[1] == b"200"
+def test_a_body_that_keeps_coming_is_waited_for() -> None:
+    patience = Patience(headers=1, body=10, slowest=100)
+    assert not serving_http._Waiting(0.0).is_over(1.0, patience)
+    assert serving_http._Waiting(0.0).is_over(1.1, patience)
+    for come, last in ((0, 10.0), (500, 15.0), (5_000, 60.0)):
+        waiting = serving_http._Waiting(0.0, body=True, come=come)
+        assert not waiting.is_over(last, patience)
+        assert waiting.is_over(last + 0.1, patience)
 
 
 async def test_who_does_not_read_an_answer_is_cut_off(tmp_path: Path) -> None:
     def script(request: Received) -> Say:
         del request
-        return Say("long " * 40_000)
+        return Say("long " * 20_000)
 
     async with serving(tmp_path, script, patience=QUICK) as site:
-        for _ in range(4):
-            await site.says("Go on.")
+        await site.says("Go on.")
         place = urlsplit(site.url)
         with socket.socket() as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -118,18 +121,17 @@ async def test_who_does_not_read_an_answer_is_cut_off(tmp_path: Path) -> None:
             loop = asyncio.get_running_loop()
             await loop.sock_connect(lazy, (place.hostname, place.port))
             asks = b"GET /api/sessions/main/messages HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            await loop.sock_sendall(lazy, asks)
-            await asyncio.wait_for(_reset(lazy), PATIENCE)
+            await loop.sock_sendall(lazy, asks * 40)
+            await until(lambda: is_reset(lazy))
 
 
-async def _reset(connection: socket.socket) -> None:
-    """Until the other side has hung up on what it had to say."""
-    while True:
-        if connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7:  # TCP_CLOSE
-            return
-        await asyncio.sleep(0.1)
+def is_reset(connection: socket.socket) -> bool:
+    """Tell whether the other side has hung up on what it had to say."""
+    state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state == 7  # TCP_CLOSE
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("come_at_once", [False, True])
 async def test_half_open_connections_keep_nobody_out(tmp_path: Path, come_at_once: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -20,7 +20,10 @@ from openai import (
 )
 from pydantic import BaseModel
 
+import channels.serving as serving_http
+from bot import completions
 from tests.fakes.openai_server import (
+    Answer,
     Break,
     Call,
     Fail,
@@ -140,51 +143,49 @@ async def test_what_a_killed_process_left_of_a_request_is_gone_after_the_next_st
 async def test_a_request_longer_than_the_window_gets_the_protocols_own_error(
     tmp_path: Path,
 ) -> None:
-    async with serving(tmp_path, echo, {"context": {"max_tokens": 4_000}}) as site:
+    script = [openai_overflow(9_000, 8_000)]
+    async with serving(tmp_path, script, {"context": {"max_tokens": 4_000}}) as site:
         with pytest.raises(BadRequestError, match="maximum context length is 4000") as refused:
             await asked(site, user("word " * 5_000))
         assert not site.server.requests
-    body: Any = refused.value.body
-    assert (body["code"], body["param"], body["type"]) == (
-        "context_length_exceeded",
-        "messages",
-        "invalid_request_error",
-    )
-
-
-async def test_so_it_does_when_only_the_provider_knows(tmp_path: Path) -> None:
-    async with serving(tmp_path, [openai_overflow(9_000, 8_000)]) as site:
-        with pytest.raises(BadRequestError) as refused:
+        body: Any = refused.value.body
+        told = body["code"], body["param"], body["type"]
+        assert told == ("context_length_exceeded", "messages", "invalid_request_error")
+        with pytest.raises(BadRequestError) as refused:  # only the provider knows this one's
             await asked(site, user("Hi"))
-    assert refused.value.code == "context_length_exceeded"
+        assert refused.value.code == "context_length_exceeded"
 
 
 # What the client asks for
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"stop": "\n"},
-        {"stop": ["a", "b"]},
-        {"top_p": 0.5, "presence_penalty": 1.0, "frequency_penalty": -1.0, "temperature": 0.0},
-        {"seed": 7, "logit_bias": {"50256": -100}},
-        {"max_tokens": 12},
-        {"response_format": {"type": "json_object"}},
-        {"reasoning_effort": "low"},
-        {"tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False},
-        {"tools": [TOOL], "tool_choice": "required"},
-        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "weather"}}},
-        {"tools": [TOOL], "tool_choice": "none"},
-    ],
+SENT_ON: tuple[Json, ...] = (
+    {"stop": "\n"},
+    {"stop": ["a", "b"]},
+    {"top_p": 0.5, "presence_penalty": 1.0, "frequency_penalty": -1.0, "temperature": 0.0},
+    {"seed": 7, "logit_bias": {"50256": -100}},
+    {"max_tokens": 12},
+    {"response_format": {"type": "json_object"}},
+    {"reasoning_effort": "low"},
+    {"tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False},
+    {"tools": [TOOL], "tool_choice": "required"},
+    {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "weather"}}},
+    {"tools": [TOOL], "tool_choice": "none"},
 )
-async def test_the_parameters_of_the_protocol_are_sent_on_as_they_are(
-    tmp_path: Path, more: Json
-) -> None:
+
+
+async def test_the_parameters_of_the_protocol_are_sent_on_as_they_are(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site:
-        await asked(site, user("Hi"), **more)
+        for more in SENT_ON:
+            await asked(site, user("Hi"), **more)
+            body = site.server.requests[-1].body
+            assert {name: body.get(name) for name in more} == more
+        await asked(site, user("Hi"), tools=[])
+        assert "tools" not in site.server.requests[-1].body
+        asking = {"tool_choice": "auto", "parallel_tool_calls": False}
+        await asked(site, user("Hi"), tools=[], **asking)
         body = site.server.requests[-1].body
-    assert {name: body.get(name) for name in more} == more
+    assert not {"tools", *asking} & set(body), "nothing is said about tools that are not there"
 
 
 async def test_without_a_clients_tools_the_bots_own_are_offered_that_need_no_conversation(
@@ -297,29 +298,24 @@ async def test_a_form_is_filled_in(tmp_path: Path) -> None:
     assert form["json_schema"]["schema"]["required"] == ["name", "people"]
 
 
-@pytest.mark.parametrize(
-    ("said", "finish"),
-    [
-        (Say("It was a dark and", finish="length"), "length"),
-        (Say("", finish="length"), "length"),
-        (Say("", finish="content_filter"), "content_filter"),
-        (Say("", finish="stop"), "stop"),
-        (Say("It was.", finish="eos_token"), "stop"),
-    ],
+FINISHED = (
+    (Say("It was a dark and", finish="length"), "length"),
+    (Say("", finish="length"), "length"),
+    (Say("", finish="content_filter"), "content_filter"),
+    (Say("", finish="stop"), "stop"),
+    (Say("It was.", finish="eos_token"), "stop"),
 )
-@pytest.mark.parametrize("is_streamed", [True, False])
-async def test_the_answer_and_its_reason_are_the_models_own(
-    tmp_path: Path, said: Say, finish: str, is_streamed: bool
-) -> None:
-    async with serving(tmp_path, [said]) as site:
-        if is_streamed:
+
+
+async def test_the_answer_and_its_reason_are_the_models_own(tmp_path: Path) -> None:
+    script = [said for said, _ in FINISHED for _ in range(2)]
+    async with serving(tmp_path, script) as site:
+        for said, finish in FINISHED:
             chunks = await streamed(site, user("Hi"))
             text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-            reason = chunks[-1].choices[0].finish_reason
-        else:
-            answer = await asked(site, user("Hi"))
-            text, reason = answer.choices[0].message.content, answer.choices[0].finish_reason
-    assert (text, reason) == (said.text, finish)
+            assert (text, chunks[-1].choices[0].finish_reason) == (said.text, finish)
+            (choice,) = (await asked(site, user("Hi"))).choices
+            assert (choice.message.content, choice.finish_reason) == (said.text, finish)
 
 
 async def test_what_a_model_thought_is_handed_on(tmp_path: Path) -> None:
@@ -331,35 +327,44 @@ async def test_what_a_model_thought_is_handed_on(tmp_path: Path) -> None:
     assert "".join(filter(None, thoughts)) == "2 and 2 …"
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (Fail(429, {"message": "slow down", "type": "rate_limit"}), 429),
-        (Fail(500, {"message": "oops"}), 503),
-        (Fail(401, {"message": "Incorrect API key provided"}), 502),
-        (Fail(402, {"message": "pay"}), 502),
-        (Fail(404, {"message": "no such model"}), 502),
-        (Fail(400, {"message": "your schema is none"}), 400),
-        (StreamError({"message": "overloaded"}), 502),
-        (Break(""), 502),
-    ],
+FAILED: tuple[tuple[Any, int], ...] = (
+    (Fail(429, {"message": "slow down", "type": "rate_limit"}), 429),
+    (Fail(500, {"message": "oops"}), 503),
+    (Fail(401, {"message": "Incorrect API key provided"}), 502),
+    (Fail(402, {"message": "pay"}), 502),
+    (Fail(404, {"message": "no such model"}), 502),
+    (Fail(400, {"message": "your schema is none"}), 400),
+    (StreamError({"message": "overloaded"}), 502),
+    (Break(""), 502),
 )
-@pytest.mark.parametrize("is_streamed", [True, False])
+
+
+@pytest.mark.parametrize("conversation", ["", "trip"])
 async def test_an_error_has_the_status_that_a_retry_goes_by(
-    tmp_path: Path, answer: Any, status: int, is_streamed: bool
+    tmp_path: Path, conversation: str
 ) -> None:
-    async with serving(tmp_path, lambda _: answer) as site:
-        with pytest.raises(APIStatusError) as refused:
-            await asked(site, user("Hi"), stream=is_streamed)
-    assert refused.value.status_code == status
-    error: Any = refused.value.body
-    assert error["message"]
-    assert error["type"]
-    if status in (429, 503):
-        assert int(refused.value.response.headers["Retry-After"]) > 0
+    now = [FAILED[0][0]]
+    more = named(conversation) if conversation else {}
+    async with serving(tmp_path, lambda _: now[0]) as site:
+        for answer, status in FAILED:
+            now[0] = answer
+            for is_streamed in (True, False):
+                with pytest.raises(APIStatusError) as refused:
+                    await asked(site, user("Hi"), stream=is_streamed, **more)
+                assert refused.value.status_code == status, answer
+                error: Any = refused.value.body
+                assert error["message"]
+                assert error["type"]
+                if status in (429, 503) and not conversation:
+                    assert int(refused.value.response.headers["Retry-After"]) > 0
 
 
-async def test_a_model_that_takes_too_long_is_a_time_out(tmp_path: Path) -> None:
+async def test_a_model_that_takes_too_long_is_a_time_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = completions._RunningRequest.events
+    shorter = lambda request, seconds: events(request, seconds / 50)  # noqa: E731
+    monkeypatch.setattr(completions._RunningRequest, "events", shorter)
     async with serving(tmp_path, [Hang()], {"turn_timeout": 5}) as site:
         with pytest.raises(InternalServerError) as refused:
             await asked(site, user("Hi"))
@@ -377,21 +382,18 @@ async def test_the_sdk_asks_again_and_gets_its_answer(tmp_path: Path) -> None:
     assert answer.choices[0].message.content == "Here."
 
 
-@pytest.mark.parametrize(
-    "answer", [Break("It was a dark"), StreamError({"message": "x"}, "It was")]
-)
-async def test_what_breaks_off_in_a_stream_is_an_error_and_no_end(
-    tmp_path: Path, answer: Any
-) -> None:
-    async with serving(tmp_path, [answer]) as site:
-        with pytest.raises(APIError, match="broke off"):
-            await streamed(site, user("Hi"))
-        site.server.answers.append(answer)
-        request = {"model": "x", "stream": True, "messages": [user("Hi")]}
-        async with site.http.post(f"{site.url}/v1/chat/completions", json=request) as response:
-            told = [event.data async for event in events_of(response)]
-    assert told[-1]["error"]["type"] == "server_error"
-    assert "[DONE]" not in told
+async def test_what_breaks_off_in_a_stream_is_an_error_and_no_end(tmp_path: Path) -> None:
+    broken: list[Answer] = [Break("It was a dark"), StreamError({"message": "x"}, "It was")]
+    async with serving(tmp_path, [*broken, *broken]) as site:
+        for _ in broken:
+            with pytest.raises(APIError, match="broke off"):
+                await streamed(site, user("Hi"))
+        for _ in broken:
+            request = {"model": "x", "stream": True, "messages": [user("Hi")]}
+            async with site.http.post(f"{site.url}/v1/chat/completions", json=request) as response:
+                told = [event.data async for event in events_of(response)]
+            assert told[-1]["error"]["type"] == "server_error"
+            assert "[DONE]" not in told
 
 
 def awaited(site: Site) -> asyncio.Event:
@@ -416,11 +418,11 @@ async def test_a_client_that_leaves_takes_its_request_along_and_what_it_took_is_
         booked = awaited(site)
         ask = streamed if is_streamed else asked
         waiting = asyncio.create_task(ask(site, user("Hi")))
-        await asyncio.wait_for(site.server.reached.acquire(), 30)
+        await asyncio.wait_for(site.server.reached.acquire(), 60)
         waiting.cancel()
         await asyncio.wait({waiting})
-        await asyncio.wait_for(site.server.hung_up.acquire(), 30)
-        await asyncio.wait_for(booked.wait(), 30)
+        await asyncio.wait_for(site.server.hung_up.acquire(), 60)
+        await asyncio.wait_for(booked.wait(), 60)
         assert await counted(site, "usage", "is_reported = 0 AND prompt > 0") == 1
     assert [name for name in folders(tmp_path) if "request" in name] == []
 
@@ -434,8 +436,8 @@ async def test_so_it_does_when_a_part_of_the_answer_was_there(tmp_path: Path) ->
                 if event.data["choices"][0]["delta"].get("content"):
                     break
             response.close()
-        await asyncio.wait_for(site.server.hung_up.acquire(), 30)
-        await asyncio.wait_for(booked.wait(), 30)
+        await asyncio.wait_for(site.server.hung_up.acquire(), 60)
+        await asyncio.wait_for(booked.wait(), 60)
         assert await counted(site, "usage", "is_reported = 0 AND completion > 0") == 1
 
 
@@ -470,10 +472,13 @@ async def test_two_chats_of_one_user_do_not_meet(tmp_path: Path) -> None:
 # Where it meets the rest of the bot
 
 
-async def test_a_bot_that_stops_does_not_wait_for_a_request(tmp_path: Path) -> None:
+async def test_a_bot_that_stops_does_not_wait_for_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving_http, "GRACE", 0)
     async with serving(tmp_path, [Hang()]) as site:
         waiting = asyncio.create_task(asked(site, user("Hi")))
-        await asyncio.wait_for(site.server.reached.acquire(), 30)
+        await asyncio.wait_for(site.server.reached.acquire(), 60)
     with pytest.raises(APIError):
         await waiting
     assert [name for name in folders(tmp_path) if "request" in name] == []
@@ -488,12 +493,6 @@ async def test_a_request_over_the_spending_limit_is_refused_as_the_protocol_has_
             await asked(site, user("Hi"))
         assert len(site.server.requests) == 1
     assert refused.value.code == "insufficient_quota"
-
-
-async def test_no_tools_of_the_clients_means_no_tools(tmp_path: Path) -> None:
-    async with serving(tmp_path, echo) as site:
-        await asked(site, user("Hi"), tools=[])
-        assert "tools" not in site.server.requests[-1].body
 
 
 async def test_a_model_that_steps_in_after_half_an_answer_does_not_make_one_of_two(
@@ -519,85 +518,46 @@ async def test_a_request_has_ten_thousand_messages_at_most(tmp_path: Path) -> No
     assert (status, body["error"]["type"]) == (400, "invalid_request_error")
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (Fail(500, {"message": "oops"}), 503),
-        (Fail(401, {"message": "Incorrect API key provided"}), 502),
-        (Fail(400, {"message": "no"}), 400),
-        (Break(""), 502),
-    ],
-)
-@pytest.mark.parametrize("is_streamed", [True, False])
-async def test_in_a_conversation_that_the_bot_keeps_an_error_has_its_status_too(
-    tmp_path: Path, answer: Any, status: int, is_streamed: bool
-) -> None:
-    async with serving(tmp_path, lambda _: answer) as site:
-        with pytest.raises(APIStatusError) as refused:
-            await asked(site, user("Hi"), stream=is_streamed, **named("trip"))
-    assert refused.value.status_code == status
-
-
-async def test_where_there_are_no_tools_nothing_is_said_about_them(tmp_path: Path) -> None:
-    async with serving(tmp_path, echo) as site:
-        asking = {"tool_choice": "auto", "parallel_tool_calls": False}
-        await asked(site, user("Hi"), tools=[], **asking)
-        body = site.server.requests[-1].body
-    assert not {"tools", *asking} & set(body)
-
-
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}])
-async def test_a_call_of_a_tool_that_is_not_there_can_not_be_had(
-    tmp_path: Path, choice: Any
-) -> None:
+async def test_a_call_of_a_tool_that_is_not_there_can_not_be_had(tmp_path: Path) -> None:
+    others: list[Json] = [{}, {"tools": []}, named("trip")["extra_body"]]
     async with serving(tmp_path) as site:
-        others: list[Json] = [{}, {"tools": []}, named("trip")["extra_body"]]
-        for more in others:
-            body = {"messages": [user("Hi")], "tool_choice": choice, **more}
-            status, answer = await site.post("/v1/chat/completions", body)
-            assert (status, answer["error"]["param"]) == (400, "tool_choice")
+        for choice in ("required", {"type": "function", "function": {"name": "f"}}):
+            for more in others:
+                body = {"messages": [user("Hi")], "tool_choice": choice, **more}
+                status, answer = await site.post("/v1/chat/completions", body)
+                assert (status, answer["error"]["param"]) == (400, "tool_choice")
 
 
-@pytest.mark.parametrize(
-    ("field", "says"),
-    [
-        ({"temperature": 7}, "temperature must be at most 2.0."),
-        ({"stream": "maybe"}, "stream must be true or false."),
-        ({"stop": 5}, "stop must be text or a list."),
-        ({"max_tokens": 1.5}, "max_tokens must be a whole number."),
-        ({"messages": []}, "messages must not be empty."),
-        ({"messages": [user(5)]}, "messages.0.content must be text or a list."),
-        ({"messages": [user([{"type": 5}])]}, "messages.0.content.0.type must be text."),
-        (
-            {"messages": [{"role": "boss", "content": "Hi"}]},
-            "messages.0.role must be 'system', 'developer', 'user', 'assistant', 'tool' or "
-            "'function'.",
-        ),
-        ({"tools": [{"function": {"name": ""}}]}, "tools.0.function.name must not be empty."),
-    ],
-)
-async def test_what_does_not_fit_is_said_in_a_plain_sentence(
-    tmp_path: Path, field: Json, says: str
-) -> None:
-    async with serving(tmp_path) as site:
-        body = {"messages": [user("Hi")], **field}
-        status, answer = await site.post("/v1/chat/completions", body)
-    assert (status, answer["error"]["message"]) == (400, says)
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"logit_bias": {"1": float("nan")}},
+MISFITS: tuple[tuple[Json, str], ...] = (
+    ({"temperature": 7}, "temperature must be at most 2.0."),
+    ({"stream": "maybe"}, "stream must be true or false."),
+    ({"stop": 5}, "stop must be text or a list."),
+    ({"max_tokens": 1.5}, "max_tokens must be a whole number."),
+    ({"messages": []}, "messages must not be empty."),
+    ({"messages": [user(5)]}, "messages.0.content must be text or a list."),
+    ({"messages": [user([{"type": 5}])]}, "messages.0.content.0.type must be text."),
+    (
+        {"messages": [{"role": "boss", "content": "Hi"}]},
+        "messages.0.role must be 'system', 'developer', 'user', 'assistant', 'tool' or 'function'.",
+    ),
+    ({"tools": [{"function": {"name": ""}}]}, "tools.0.function.name must not be empty."),
+    ({"logit_bias": {"1": float("nan")}}, "NaN"),
+    (
         {"tools": [{**TOOL, "function": {"name": "f", "parameters": {"maximum": float("inf")}}}]},
+        "NaN",
+    ),
+    (
         {"response_format": {"type": "json_schema", "json_schema": {"minimum": -float("inf")}}},
-    ],
+        "NaN",
+    ),
 )
-async def test_a_number_that_is_none_is_refused_and_not_made_another(
-    tmp_path: Path, more: Json
-) -> None:
-    async with serving(tmp_path, echo) as site:
-        body = {"messages": [user("Hi")], **more}
-        status, answer = await site.post("/v1/chat/completions", body)
-        assert not site.server.requests
-    assert (status, "NaN" in answer["error"]["message"]) == (400, True)
+
+
+async def test_what_does_not_fit_is_said_in_a_plain_sentence(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        for field, says in MISFITS:
+            body = {"messages": [user("Hi")], **field}
+            status, answer = await site.post("/v1/chat/completions", body)
+            told = answer["error"]["message"]
+            assert status == 400, field
+            assert told == says or (says == "NaN" and says in told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -10,10 +9,12 @@ import pytest
 from playwright.async_api import Browser, FilePayload, Route, expect
 
 from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.waiting import until
 from tests.web.browser import Tab, browsing, needs_chromium
+from tests.web.conftest import Model
 from tests.web.site import serving
 
-pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 NOTE = FilePayload(name="note.txt", mimeType="text/plain", buffer=b"Remember the milk.")
 
@@ -24,12 +25,11 @@ def echo(request: Received) -> Answer:
 
 async def has_kept_files(tab: Tab, session: str, count: int) -> None:
     """Wait until the browser's database has so many files of this draft."""
-    there = """async ([session, count]) => {
+    has = """async ([session, count]) => {
         const kept = await import("/page/kept.js");
-        while ((await kept.files(session)).length !== count)
-            await new Promise((resolve) => setTimeout(resolve, 50));
+        return (await kept.files(session)).length === count;
     }"""
-    await asyncio.wait_for(tab.page.evaluate(there, [session, count]), 30)
+    await until(lambda: tab.page.evaluate(has, [session, count]))
 
 
 async def test_each_conversation_keeps_its_draft_over_a_reload(
@@ -69,6 +69,9 @@ async def test_what_is_written_while_the_bot_is_away_waits_and_is_sent_in_order(
             await tab.asks("one", "one")
             port = int(site.url.rpartition(":")[2])
         await tab.sees("body[data-offline]")
+        await tab.writes("/title A long title")  # a command is not sent later, but comes back
+        await tab.sees('#notice:has-text("can\'t be reached")')
+        await expect(tab.page.locator("#text")).to_have_value("/title A long title")
         await tab.page.set_input_files("#picker", [NOTE])
         await tab.writes("two")
         await tab.writes("three")
@@ -102,21 +105,15 @@ async def test_a_message_that_waits_outlives_its_page_and_is_sent_once(
         await tab.page.unroute("**/messages", swallow)
         await tab.page.reload()
         await tab.sees("#log .turn[data-turn=t1]")
-        sent = """async () => {
-            const kept = await import("/page/kept.js");
-            while ((await kept.outbox()).length)
-                await new Promise((resolve) => setTimeout(resolve, 50));
-        }"""
-        await asyncio.wait_for(tab.page.evaluate(sent), 30)
+        is_sent = """async () => !(await (await import("/page/kept.js")).outbox()).length"""
+        await until(lambda: tab.page.evaluate(is_sent))
         await tab.asks("twice", "re: twice")
         await expect(tab.page.locator(".turn")).to_have_count(2)
         assert len(site.server.requests) == 2
         tab.faults.clear()  # the browser notes a 409
 
 
-async def test_what_the_bot_refuses_can_be_changed_and_sent_again(
-    tmp_path: Path, browser: Browser
-) -> None:
+async def test_what_the_bot_refuses_can_be_changed_and_sent_again(tab: Tab) -> None:
     async def refuse(route: Route) -> None:
         if route.request.method != "POST":
             await route.continue_()
@@ -124,53 +121,37 @@ async def test_what_the_bot_refuses_can_be_changed_and_sent_again(
         refusal = {"error": {"message": "The disk is full.", "type": "server_error"}}
         await route.fulfill(status=500, content_type="application/json", body=json.dumps(refusal))
 
-    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        await tab.page.route("**/messages", refuse)
-        await tab.page.set_input_files("#picker", [NOTE])
-        await tab.writes("Keep this")
-        await tab.sees(".unsent:has-text('Not sent. The disk is full.')")
-        await tab.page.fill("#text", "and this")
-        await tab.page.reload()
-        await tab.presses("Edit", ".unsent")
-        await expect(tab.page.locator("#text")).to_have_value("Keep this\n\nand this")
-        await expect(tab.page.locator("#files .chip")).to_have_count(1)
-        await expect(tab.page.locator(".unsent")).to_have_count(0)
-        await tab.page.press("#text", "Enter")
-        await tab.sees(".unsent:has-text('Not sent.')")
-        await tab.page.unroute("**/messages", refuse)
-        await tab.presses("Send again", ".unsent")
-        await tab.sees("#log .turn[data-turn=t1]:has-text('and this')")
-        tab.faults.clear()  # the browser notes each 500
+    await tab.page.route("**/messages", refuse)
+    await tab.page.set_input_files("#picker", [NOTE])
+    await tab.writes("Keep this")
+    await tab.sees(".unsent:has-text('Not sent. The disk is full.')")
+    await tab.page.fill("#text", "and this")
+    await tab.page.reload()
+    await tab.presses("Edit", ".unsent")
+    await expect(tab.page.locator("#text")).to_have_value("Keep this\n\nand this")
+    await expect(tab.page.locator("#files .chip")).to_have_count(1)
+    await expect(tab.page.locator(".unsent")).to_have_count(0)
+    await tab.page.press("#text", "Enter")
+    await tab.sees(".unsent:has-text('Not sent.')")
+    await tab.page.unroute("**/messages", refuse)
+    await tab.presses("Send again", ".unsent")
+    await tab.sees("#log .turn[data-turn=t1]:has-text('and this')")
+    tab.faults.clear()  # the browser notes each 500
 
 
-async def test_a_command_that_does_not_reach_the_bot_comes_back(
-    tmp_path: Path, browser: Browser
-) -> None:
-    async with browsing(browser, does_bot_stop=True) as tab:
-        async with serving(tmp_path, echo) as site:
-            await tab.opens(site.url)
-            await tab.sees("#text")
-        await tab.sees("body[data-offline]")
-        await tab.writes("/title A long title")
-        await expect(tab.page.locator("#text")).to_have_value("/title A long title")
-        await tab.sees('#notice:has-text("can\'t be reached")')
-
-
-async def test_one_button_sends_and_stops(tmp_path: Path, browser: Browser) -> None:
-    async with serving(tmp_path, [Hang("Half")]) as site, browsing(browser) as tab:
-        await tab.opens(site.url)
-        button = tab.page.locator("#composer button[type=submit]")
-        await expect(button).to_have_attribute("aria-label", "Send")
-        await tab.writes("Go")
-        await expect(button).to_have_attribute("aria-label", "Stop the answer")
-        await tab.sees(".pending:has-text('Half')")
-        await tab.page.fill("#text", "and also")
-        await expect(button).to_have_attribute("aria-label", "Send")
-        await tab.page.fill("#text", "")
-        await button.click()
-        await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
-        await expect(button).to_have_attribute("aria-label", "Send")
+async def test_one_button_sends_and_stops(tab: Tab, model: Model) -> None:
+    model.script = [Hang("Half")]
+    button = tab.page.locator("#composer button[type=submit]")
+    await expect(button).to_have_attribute("aria-label", "Send")
+    await tab.writes("Go")
+    await expect(button).to_have_attribute("aria-label", "Stop the answer")
+    await tab.sees(".pending:has-text('Half')")
+    await tab.page.fill("#text", "and also")
+    await expect(button).to_have_attribute("aria-label", "Send")
+    await tab.page.fill("#text", "")
+    await button.click()
+    await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
+    await expect(button).to_have_attribute("aria-label", "Send")
 
 
 async def test_a_deleted_conversation_leaves_no_draft_behind(

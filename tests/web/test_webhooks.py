@@ -7,8 +7,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from starlette.requests import Request
 
 from channels.base import Bot, WebhookAnswer, WebhookCall
+from channels.web.operations import read_body
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot, deltas
 
@@ -35,17 +37,26 @@ async def test_a_call_that_fails_inside_is_answered_with_a_sentence() -> None:
 
 
 async def test_a_platform_that_leaves_in_the_middle_of_a_call_is_no_fault(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reads, is_over = asyncio.Event(), asyncio.Event()
+
+    async def read(request: Request, largest: int, why: str) -> bytes:
+        reads.set()
+        try:
+            return await read_body(request, largest, why)
+        finally:
+            is_over.set()
+
+    monkeypatch.setattr("channels.web.webhooks.read_body", read)
     bot = FakeBot(lambda text: deltas(text))
     head = b"POST /webhooks/broken HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"
-    async with webhooks(bot, Broken()) as address:
+    async with asyncio.timeout(60), webhooks(bot, Broken()) as address:
         place = urlsplit(address)
         _, writer = await asyncio.open_connection(place.hostname, place.port)
         writer.write(head)
-        await writer.drain()
-        await asyncio.sleep(0.2)  # it reads the body
+        await reads.wait()
         writer.close()
         await writer.wait_closed()
-        await asyncio.sleep(0.2)
+        await is_over.wait()
     assert not caplog.records

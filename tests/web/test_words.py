@@ -15,7 +15,7 @@ from tests.fakes.openai_server import Call, Fail, Received, Say
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SEEN = """() => {
   const others = ["#log .turn .text", ".title", "#title", "code", "pre", "kbd", "time", ".snippet",
@@ -71,11 +71,11 @@ async def talk(site: Site, tab: Tab) -> None:
 
 
 async def look_at_nothing(site: Site, tab: Tab) -> None:
-    await tab.opens(site.url, "fresh")
+    await tab.opens(site.url)
 
 
 async def write_commands(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     lines = ("/contxt", "/help", "/status", "/context request", "/memory diff")
     for number, line in enumerate((*lines, "/branches", "/usage", "/context advise")):
         await tab.writes(line)
@@ -89,7 +89,7 @@ async def complete(site: Site, tab: Tab) -> None:
 
 
 async def fill_in_a_form(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.writes("/memory edit")
     await tab.sees(".card textarea")
 
@@ -111,13 +111,13 @@ async def invite(site: Site, tab: Tab) -> None:
 
 
 async def open_menus(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.page.locator("#list [aria-haspopup=menu]").first.click()
     await tab.sees("#menu [role=menuitem]")
 
 
 async def choose_several(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.page.click("#more")
     await tab.sees("#menu [role=menuitem]")
     await tab.page.locator("#menu [role=menuitem]", has_text="Choose several").click()
@@ -126,26 +126,26 @@ async def choose_several(site: Site, tab: Tab) -> None:
 
 
 async def search(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.page.fill("#search", "Hello")
     await tab.sees(".snippet")
 
 
 async def look_at_keys(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.page.focus("#log")
     await tab.page.keyboard.press("?")
     await tab.sees("dialog[open]")
 
 
 async def choose_a_model(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.page.click("#model")
     await tab.sees("#menu [role^=menuitem], dialog[open]")
 
 
 async def look_at_requests(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.page.click("#requests > summary")
     await tab.sees("#requests li")
 
@@ -177,30 +177,28 @@ async def be_asked_by_a_tool(site: Site, tab: Tab) -> None:
 
 
 async def write_while_away(site: Site, tab: Tab) -> None:
-    await talk(site, tab)
+    await tab.opens(site.url)
     await tab.page.route("**/messages", lambda route: route.abort())
     await tab.writes("Hello again")
     await tab.sees(".unsent")
 
 
-STATES: dict[str, Callable[[Site, Tab], Awaitable[None]]] = {
-    "nothing was said": look_at_nothing,
-    "turns in several states": talk,
-    "commands": write_commands,
-    "completion": complete,
-    "a form": fill_in_a_form,
-    "settings": open_settings,
-    "people": invite,
-    "a menu": open_menus,
-    "several conversations": choose_several,
-    "search": search,
-    "keys": look_at_keys,
-    "models": choose_a_model,
-    "requests": look_at_requests,
-    "files": look_at_files,
-    "an error": meet_an_error,
-    "a tool's question": be_asked_by_a_tool,
-    "a bot that is away": write_while_away,
+State = Callable[[Site, Tab], Awaitable[None]]
+SCENARIOS: dict[str, tuple[State, ...]] = {
+    "a new conversation": (look_at_nothing, complete, open_settings, invite),
+    "a conversation": (
+        talk,
+        open_menus,
+        choose_several,
+        search,
+        look_at_keys,
+        choose_a_model,
+        look_at_requests,
+        fill_in_a_form,
+        write_while_away,
+    ),
+    "commands": (talk, write_commands),
+    "answers": (look_at_files, meet_an_error, be_asked_by_a_tool),
 }
 
 
@@ -214,15 +212,17 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_chromium
 @pytest.mark.usefixtures("made_up")
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_all_words_of_the_page_are_marked(
-    tmp_path: Path, browser: Browser, state: str
+    tmp_path: Path, browser: Browser, scenario: str
 ) -> None:
     async with (
         serving(tmp_path, script) as site,
         browsing(browser, locale="de-DE") as tab,
     ):
-        await STATES[state](site, tab)
-        assert await find_unmarked(tab) == set()
+        for state in SCENARIOS[scenario]:
+            await tab.page.goto("about:blank")
+            await state(site, tab)
+            assert await find_unmarked(tab) == set(), state.__name__
         tab.faults.clear()  # the browser notes what was refused
         await site.commands("/stop")

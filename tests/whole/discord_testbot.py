@@ -24,6 +24,7 @@ from channels.discord import DiscordSettings
 from channels.discord.client import DiscordClient
 from channels.discord.platform import Discord
 from channels.kit.messenger import Messenger
+from tests.channels.clock import quick_sleep
 from tests.fakes.discord_people import DiscordPerson
 from tests.fakes.discord_server import GENERAL, TOKEN, DiscordServer
 from tests.fakes.openai_server import OpenAIServer, Script
@@ -54,7 +55,7 @@ class DiscordTestBot:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        await asyncio.sleep(min(seconds, 0.02))
+        await quick_sleep(seconds)
 
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = self.model.requests[index].body["messages"]
@@ -111,7 +112,7 @@ async def _running(
     config.write_text(json.dumps(more))
     surroundings = {"OPENAI_BASE_URL": bot.model.base_url, "OPENAI_API_KEY": "test-key"}
     platform = Discord(token, DiscordSettings(base_url=bot.discord.base_url, **own))
-    DiscordClient.pause = 0.0
+    pause, DiscordClient.pause = DiscordClient.pause, 0.0
     platform.traits = replace(platform.traits, draft=0.01, group_draft=0.01, overall=1_000)
     bot.channel = Messenger(platform, bot.sleep)
     bot.app = await assemble(load_layers(config, surroundings), folder / "data", [bot.channel])
@@ -125,3 +126,4 @@ async def _running(
                 task.cancel()
         await asyncio.wait({bot.running}, timeout=PATIENCE)
         await asyncio.gather(bot.running, return_exceptions=True)
+        DiscordClient.pause = pause

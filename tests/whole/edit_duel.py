@@ -21,8 +21,8 @@ from bot.commands import INTERRUPTED
 from channels.message import Reply
 from plugins.builtin.btw import btw
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.points.wire import with_plugin
 from tests.whole.process import BotProcess, Json, talking
+from tests.whole.requests import with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 WARM_UP = 6

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +51,6 @@ def calls_in(folder: Path) -> list[str]:
     """What the server has done."""
     file = folder / "calls"
     return file.read_text().splitlines() if file.exists() else []
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    """Wait until this holds of what other processes do."""
-    async with asyncio.timeout(30):
-        while not is_so():  # noqa: ASYNC110 - they tell nobody
-            await asyncio.sleep(0.01)
 
 
 def running_programs(program: Path, folder: Path) -> list[str]:

@@ -15,8 +15,12 @@ import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Protocol
+
+from main import main
 
 MAIN = Path(__file__).parents[2] / "main.py"
 PATIENCE = 60.0
@@ -124,6 +128,12 @@ class BotProcess:
             await asyncio.shield(self._reading)
             return await self.process.wait()
 
+    async def lives(self, seconds: float) -> None:
+        """Let it run on for so long, unless it ends before."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.gone()
+
     async def kill(self) -> None:
         """kill -9."""
         with suppress(ProcessLookupError):
@@ -190,3 +200,17 @@ def run_command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.Co
         timeout=2 * PATIENCE,
         check=False,
     )
+
+
+def run_here(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return what `run_command` would, without a process: for a start that fails."""
+    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
+    before = sys.stdin, sys.stdout, sys.stderr
+    with open(os.devnull) as stdin, TemporaryFile("w+") as stdout, StringIO() as stderr:
+        sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
+        try:
+            code = main([*places, *arguments])
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before
+        stdout.seek(0)
+        return subprocess.CompletedProcess(arguments, code, stdout.read(), stderr.getvalue())

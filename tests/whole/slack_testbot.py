@@ -24,6 +24,7 @@ from channels.base import ChannelError
 from channels.kit.messenger import Messenger
 from channels.slack.platform import Slack
 from channels.slack.settings import SlackSettings
+from tests.channels.clock import quick_sleep
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.fakes.slack_people import SlackPerson
 from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer
@@ -102,7 +103,7 @@ async def _running(
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
-        await asyncio.sleep(0.01)
+        await quick_sleep(seconds)
 
     platform = Slack(slack_settings, secrets)
     platform.traits = replace(

@@ -19,6 +19,7 @@ from bot.app import App
 from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.telegram import Rhythm, telegram_channel
+from tests.channels.clock import quick_sleep
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.fakes.telegram_server import TOKEN, Person, TelegramServer
 
@@ -42,7 +43,7 @@ class TelegramTestBot:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        await asyncio.sleep(0)
+        await quick_sleep(seconds)
 
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = self.model.requests[index].body["messages"]

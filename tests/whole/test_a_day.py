@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.documents import pdf
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.fakes.telegram_server import TOKEN, Person, TelegramServer
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.web.test_process import url_of
 from tests.whole.mcp_testbot import calls_in, notes
 from tests.whole.process import BotProcess, talking
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 MOVED = Path(__file__).with_name("moved_clock.py")
 KEYS = {"ANTHROPIC_API_KEY": "sk-ant-test-key", "TELEGRAM_BOT_TOKEN": TOKEN}

@@ -15,6 +15,7 @@ from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.message import Outbound
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.whole.retries import forbid_retries
 from tests.whole.testbot import TestBot, TestChannel, run_bot, running
 
 NOON = 1_800_000_000.0
@@ -121,8 +122,9 @@ async def test_a_message_that_waits_is_answered_though_the_clock_jumped(
 
 
 async def test_a_model_that_is_down_is_told_and_the_next_message_works_when_it_is_back(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    forbid_retries(monkeypatch)
     async with run_bot(tmp_path, [Say("I am here.")]) as bot:
         assert (await bot.says("Hello?")).text == "I am here."
         await bot.server.close()

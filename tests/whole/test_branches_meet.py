@@ -10,8 +10,8 @@ import pytest
 
 from tests.bot.test_schedule import retain, rows
 from tests.fakes.openai_server import Received, Say
-from tests.points.wire import with_plugin
 from tests.whole import test_untrusted as outside
+from tests.whole.requests import with_plugin
 from tests.whole.test_branches import asked
 from tests.whole.test_forget import MARK, found_in
 from tests.whole.testbot import TestBot, run_bot

@@ -142,17 +142,11 @@ async def test_an_import_is_in_the_files_too(tmp_path: Path) -> None:
     ("whole", "terse", "sentence"),
     [
         (file(messages=[USER, REPLY])[:-30], "", "It is not a context.json of Parley's"),
-        ("[" * 200_000, "", "It is not a context.json of Parley's"),
         ('{"a":' * 200_000, "", "It is not a context.json of Parley's"),
-        (file(messages=[USER, {**REPLY, "content": 7}]), "", "at messages[1].content"),
         (file(messages=[USER, REPLY] * 10_001), "", "at messages: tuple should have at most"),
-        (file(messages=[USER, REPLY]), "{", "It is not a context.terse.json of Parley's"),
-        (file(messages=[USER, REPLY]), "[" * 200_000, "It is not a context.terse.json"),
-        (file(messages=[USER, REPLY]), file(entries=[{**LINE, "role": "me"}]), "entries[0].role"),
         (file(messages=[USER, REPLY]), " " * 16_000_001, "larger than 16 MB"),
-        (file(messages=[USER, REPLY]), file(entries=[{**LINE, "turnId": "t2"}]), "turn 't2'"),
     ],
-    ids=["half", "nest", "deep", "type", "many", "half log", "nested log", "role", "huge", "turn"],
+    ids=["half", "deep", "many", "huge"],
 )
 async def test_a_bad_file_is_refused_and_nothing_changes(
     tmp_path: Path, whole: str, terse: str, sentence: str

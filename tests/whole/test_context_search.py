@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from memory.context.strategies import STRATEGIES
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -32,7 +31,7 @@ async def looks_up(bot: TestBot, **arguments: Any) -> str:
     return (await bot.says(json.dumps(arguments))).text
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["trim", "slim"])
 async def test_the_model_finds_what_left_its_context(tmp_path: Path, strategy: str) -> None:
     settings = {"agent_max_context_turns": 2, "context": {"strategy": strategy}}
     async with run_bot(tmp_path, model, settings) as bot:

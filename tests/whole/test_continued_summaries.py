@@ -3,14 +3,13 @@ over the wire, what is paid, and when it is asked for apart all the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory.record.database import Database
-from tests.fakes import openai_server
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -104,14 +103,14 @@ async def test_the_next_goes_on_from_the_one_before(tmp_path: Path) -> None:
 
 
 async def test_the_lines_of_the_log_are_rolled_up_behind_them(tmp_path: Path) -> None:
-    line = "Looked into it, and told what came of it. " * 8
+    line = "Looked into it, and told what came of it. " * 16
 
     def answer(request: Received) -> Answer:
         return Say(NOTES if is_summary(request.body) else f"{REPLY}\n<terse>{line}</terse>")
 
-    own = {"strategy": "slim", "max_terse_entries": 24, "full_turns": 1}
+    own = {"strategy": "slim", "max_terse_entries": 12, "full_turns": 1}
     async with run_bot(tmp_path, answer, {**MODEL, "context": own}) as bot:
-        await talk(bot, 34)
+        await talk(bot, 22)
         asked = asked_for_summaries(bot)
         paid = await paid_for_summaries(bot)
     assert asked
@@ -129,10 +128,6 @@ def calls_a_tool(request: Received) -> Answer:
     return talker(request)
 
 
-def says_nothing(request: Received) -> Answer:
-    return Say("") if is_behind(request.body) else talker(request)
-
-
 def refuses(request: Received) -> Answer:
     if is_behind(request.body):
         return Fail(400, {"message": "tool_choice none is not supported here"})
@@ -146,7 +141,7 @@ def fails(request: Received) -> Answer:
     return talker(request)
 
 
-@pytest.mark.parametrize("answer", [calls_a_tool, says_nothing, refuses, fails])
+@pytest.mark.parametrize("answer", [calls_a_tool, refuses, fails])
 async def test_what_gives_no_summary_is_asked_for_apart(
     tmp_path: Path, answer: Callable[[Received], Answer]
 ) -> None:
@@ -196,79 +191,26 @@ async def test_a_model_of_their_own_is_shown_no_prompt(tmp_path: Path) -> None:
     assert [is_behind(body) for body in asked] == [False]
 
 
-async def test_where_nothing_is_cached_they_are_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(openai_server, "CACHE_FLOOR", 1_000_000)
-    async with run_bot(tmp_path, talker, SIX) as bot:
-        await talk(bot, 7)
-        asked = asked_for_summaries(bot)
-    assert [is_behind(body) for body in asked] == [False]
-
-
-async def test_a_provider_that_never_has_it_at_hand_is_asked_apart_from_then_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some leave tools out of the prompt where none may be called."""
-    cached = openai_server.cached_tokens
-
-    def cached_tokens(prompt: bytes, earlier: Iterable[bytes]) -> int:
-        return 0 if b"Summarise this part" in prompt else cached(prompt, earlier)
-
-    monkeypatch.setattr(openai_server, "cached_tokens", cached_tokens)
-    async with run_bot(tmp_path, talker, SIX) as bot:
-        await talk(bot, 16)
-        asked = asked_for_summaries(bot)
-        paid = await paid_for_summaries(bot)
-    assert [is_behind(body) for body in asked] == [True, True, True, False]
-    assert {cached for _, cached in paid} == {0}
-
-
-async def test_a_turn_that_was_taken_away_is_neither_sent_nor_told(tmp_path: Path) -> None:
+async def test_turns_that_were_taken_away_or_pinned_are_in_no_summary(tmp_path: Path) -> None:
     async with run_bot(tmp_path, talker, SIX) as bot:
         await talk(bot, 1)
+        await bot.says("/context pin t1")
         await talk(bot, 1, first=2, text="Secret {}")
         await bot.says("/context drop t2")
         await talk(bot, 8, first=3)
         asked = asked_for_summaries(bot)
-    assert asked
-    assert not any("Secret" in str(body) for body in asked)
-
-
-async def test_a_pinned_turn_stays_and_is_in_no_summary(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, talker, SIX) as bot:
-        await talk(bot, 1)
-        await bot.says("/context pin t1")
-        await talk(bot, 8, first=2)
-        asked = asked_for_summaries(bot)
         shown = [one.body for one in bot.server.requests if not is_summary(one.body)][-1]
     assert asked
-    assert not any("Question 1" in str(body["messages"]) for body in asked)
-    assert "Question 1" in str(shown)
-
-
-@pytest.mark.parametrize(
-    "change", ["/model gpt-4.1-nano", "/config system_prompt You are Parley, a pirate."]
-)
-async def test_what_no_model_was_sent_like_that_is_summarised_apart(
-    tmp_path: Path, change: str
-) -> None:
-    """Another model's provider has read nothing, and behind another prompt nothing is cached."""
-    async with run_bot(tmp_path, talker, MODEL, models=("gpt-4.1-mini", "gpt-4.1-nano")) as bot:
-        await talk(bot, 4)
-        await bot.says(change)
-        await bot.says("/context compact")
-        await talk(bot, 3, first=5)
-        await bot.says("/context compact")
-        asked = asked_for_summaries(bot)
-    assert [is_behind(body) for body in asked] == [False, True]
+    assert not any("Secret" in str(body) for body in asked)
+    assert not any("Question 1'" in str(body["messages"]) for body in asked)
+    assert "Question 1'" in str(shown)
 
 
 async def test_a_model_that_stands_in_is_asked_apart(tmp_path: Path) -> None:
     def answer(request: Received) -> Answer:
         is_down = "Question 4" in str(request.body["messages"])
         if is_down and request.body["model"] == "gpt-4.1-mini":
-            return Fail(503, {"message": "overloaded"})
+            return Fail(503, {"message": "overloaded"}, {"x-should-retry": "false"})
         return talker(request)
 
     settings = {**MODEL, "fallback_models": ["gpt-4.1-nano"]}

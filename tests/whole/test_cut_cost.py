@@ -24,7 +24,7 @@ async def talk(bot: TestBot, count: int, start: int = 1) -> None:
         await bot.app.conversations.settle()
 
 
-@pytest.mark.parametrize("strategy", ["trim", "truncate", "structured", "slim"])
+@pytest.mark.parametrize("strategy", ["truncate", "slim"])
 async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
     tmp_path: Path, strategy: str
 ) -> None:

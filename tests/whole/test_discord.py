@@ -27,18 +27,6 @@ def echo(request: Received) -> Answer:
     return Say(f"re: {content if isinstance(content, str) else content[0]['text']}")
 
 
-async def test_an_answer_streams_into_one_message_and_ends_as_the_whole(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    async with at_discord(tmp_path, [Say("One **two** three", gate=gate)]) as bot:
-        bot.ann.says("Count!")
-        draft = await bot.discord.found(lambda one: one.raw.endswith("…"))
-        gate.set()
-        whole = await bot.discord.found(lambda one: one.text == "One two three")
-        assert whole is draft
-        assert whole.raw == "One **two** three"
-        assert bot.ann.channel in bot.discord.typing
-
-
 async def test_a_slash_command_is_the_line_that_a_person_types(tmp_path: Path) -> None:
     async with at_discord(tmp_path, echo) as bot:
         bot.ann.says("Remember the fog.")
@@ -121,17 +109,6 @@ async def test_the_model_knows_who_speaks_and_to_whose_words(tmp_path: Path) -> 
         assert said == "Bob: Ann wrote:\n> Lisbon is far.\n\nis it, @Ann?"
 
 
-async def test_each_thread_is_a_conversation_and_is_answered_in_its_place(tmp_path: Path) -> None:
-    async with at_discord(tmp_path, echo) as bot:
-        one, two = bot.discord.thread("one"), bot.discord.thread("two", KITCHEN)
-        bot.ann.at(one).says(f"{ME} in one")
-        bot.ann.at(two).says(f"{ME} in two")
-        assert (await bot.discord.shown("re: Ann: in one")).channel == one
-        assert (await bot.discord.shown("re: Ann: in two")).channel == two
-        bot.ann.at(two).uses("whoami")
-        await bot.discord.shown(f"This conversation is discord/{KITCHEN}/{two}", two)
-
-
 @pytest.mark.parametrize(("conversations", "shared"), [("channel", True), ("user", False)])
 async def test_a_channel_or_each_person_may_be_one_conversation(
     tmp_path: Path, conversations: str, shared: bool
@@ -182,26 +159,6 @@ async def test_an_edited_message_is_answered_again_and_a_preview_is_no_edit(
         await bot.discord.shown("re: Weather")
         await bot.is_idle()
         assert len(bot.model.requests) == 2
-
-
-async def test_what_comes_twice_is_taken_once(tmp_path: Path) -> None:
-    async with at_discord(tmp_path, echo) as bot:
-        message = bot.ann.says("Once")
-        await bot.discord.shown("re: Once")
-        bot.discord.gateway.tell_again("MESSAGE_CREATE", str(message))
-        bot.ann.says("Then")
-        await bot.discord.shown("re: Then")
-        assert len(bot.model.requests) == 2
-
-
-async def test_files_reach_the_model_and_come_back(tmp_path: Path) -> None:
-    async with at_discord(tmp_path, [Say("Seen."), Say("long " * 6_000)]) as bot:
-        bot.ann.sends_file("notes.txt", b"the password is fog", "text/plain", "Read this.")
-        await bot.discord.shown("Seen.")
-        assert "fog" in str(bot.sent_to_model()) or "notes.txt" in str(bot.sent_to_model())
-        bot.ann.says("At length, please")
-        answer = await bot.discord.found(lambda one: bool(one.files))
-        assert answer.files["answer.md"].decode().startswith("long long")
 
 
 async def test_a_file_that_discord_does_not_hand_out_is_named(tmp_path: Path) -> None:
@@ -281,13 +238,6 @@ async def test_a_wrong_token_is_said_to_be_one(tmp_path: Path) -> None:
         assert bot.channel.health.reason == WRONG_TOKEN
 
 
-async def test_a_revoked_token_ends_the_channel_with_a_sentence(tmp_path: Path) -> None:
-    async with at_discord(tmp_path, echo) as bot:
-        await bot.discord.revoke()
-        await bot.is_over()
-        assert bot.channel.health.reason == WRONG_TOKEN
-
-
 async def test_who_can_not_be_written_to_holds_nobody_up(tmp_path: Path) -> None:
     async with at_discord(tmp_path, echo, BOTH) as bot:
         bob = bot.discord.person("Bob", 43)
@@ -296,16 +246,6 @@ async def test_who_can_not_be_written_to_holds_nobody_up(tmp_path: Path) -> None
         bot.ann.says("Hello")
         await bot.discord.shown("re: Hello")
         await bot.is_idle()
-
-
-async def test_a_reaction_answers_what_the_bot_asks(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    async with at_discord(tmp_path, [Say("It goes on and on", gate=gate)]) as bot:
-        bot.ann.says("Tell me")
-        draft = await bot.discord.found(lambda one: one.raw.endswith("…"))
-        bot.ann.reacts(draft.id, "🛑")
-        await bot.discord.shown("topped")
-        gate.set()
 
 
 async def test_events_of_any_shape_hold_nobody_up(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.process import talking
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def is_loaded(library: str, process: int) -> bool:
     return library in Path(f"/proc/{process}/maps").read_text()

@@ -92,6 +92,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("processes")
 async def test_what_kills_its_sender_goes_as_plain_text_at_the_third_attempt(
     tmp_path: Path,
 ) -> None:

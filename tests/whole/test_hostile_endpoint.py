@@ -3,14 +3,17 @@ keeps what was said, holds little memory, and goes on."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from benchmarks.hostile_endpoint import FAMILIES, Family, tried
+from benchmarks.hostile_endpoint import FAMILIES, LIMITS, SETTINGS, HostileEndpoint, _peak
 from bot.problems import BROKEN
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
+from tests.whole.process import talking
 from tests.whole.testbot import run_bot
 
 MOST_MEMORY = 500
@@ -40,16 +43,43 @@ HEARD = {
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize(
-    "family", [family for family in FAMILIES if family.name in HEARD], ids=lambda one: one.name
-)
-async def test_an_endpoint_that_wants_to_harm_gets_nowhere(family: Family, tmp_path: Path) -> None:
-    row = await tried(family, tmp_path)
-    assert HEARD[family.name] in row.heard
-    assert BROKEN not in row.heard
-    assert row.after == "Fine."
-    assert row.peak < MOST_MEMORY
-    assert row.elsewhere == 0, "nothing of what was said reached another address"
+async def test_an_endpoint_that_wants_to_harm_gets_nowhere(tmp_path: Path) -> None:
+    """One process under limits has an agent for each kind of endpoint."""
+    families = [family for family in FAMILIES if family.name in HEARD]
+    async with AsyncExitStack() as stack:
+        endpoints = [
+            await stack.enter_async_context(HostileEndpoint(family)) for family in families
+        ]
+        agents = [
+            {
+                "id": f"agent{number}",
+                "brain": {
+                    "model": "auto" if family.is_listing else "gpt-4o-mini",
+                    "config": {"base_url": endpoint.base_url},
+                },
+            }
+            for number, (family, endpoint) in enumerate(zip(families, endpoints, strict=True))
+        ]
+        settings = {**SETTINGS, "agents": agents}
+        bot = await stack.enter_async_context(talking(tmp_path, None, settings, shell=LIMITS))
+
+        async def meet(number: int) -> None:
+            name, chat = families[number].name, f"chat {number}"
+            said = [
+                (await bot.says(text, chat=chat, id=f"{number} {text}"))["text"]
+                for text in (f"/agent agent{number}", "Hello?", "and now?")
+            ]
+            assert HEARD[name] in said[1], (name, said[1][:1_000])
+            assert BROKEN not in said[1], name
+            assert said[2] == "Fine.", name
+            assert endpoints[number].elsewhere == [], "nothing reached another address"
+
+        slow = [number for number, family in enumerate(families) if family.pause]
+        waiting = asyncio.gather(*map(meet, slow))  # they take no CPU while the others do
+        for number in set(range(len(families))).difference(slow):
+            await meet(number)
+        await waiting
+        assert _peak(bot) < MOST_MEMORY
 
 
 def many(count: int) -> Say:
@@ -63,26 +93,19 @@ def many(count: int) -> Say:
 
 async def test_of_too_many_calls_the_first_are_run_and_the_model_is_told(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return many(9) if request.body["messages"][-1]["content"] == "Count." else Say("Done.")
+        asked = str(request.body["messages"][-1]["content"])
+        return many(int(asked[-1])) if asked.startswith("Count ") else Say("Done.")
 
     async with run_bot(tmp_path, script, {"agent_max_calls": 4}) as bot:
-        assert (await bot.says("Count.")).text == "Done."
+        assert (await bot.says("Count to 4")).text == "Done."
+        *_, all_asked, first, _two, _three, fourth = bot.sent_to_model()
+        assert (len(all_asked["tool_calls"]), all_asked["content"] or "") == (4, "")
+        assert (first["content"], fourth["content"]) == ("1", "4")
+        assert (await bot.says("Count to 9")).text == "Done."
         *_, asked, one, two, three, last, note = bot.sent_to_model()
     assert [message["content"] for message in (one, two, three, last)] == ["1", "2", "3", "4"]
     assert [call["id"] for call in asked["tool_calls"]] == ["c0", "c1", "c2", "c3"]
     assert "only the first 4 calls were run; the limit is `agent_max_calls`." in note["content"]
-
-
-async def test_as_many_calls_as_a_step_may_are_all_run(tmp_path: Path) -> None:
-    def script(request: Received) -> Answer:
-        return Say("Done.") if request.body["messages"][-1]["role"] == "tool" else many(4)
-
-    async with run_bot(tmp_path, script, {"agent_max_calls": 4}) as bot:
-        assert (await bot.says("Count.")).text == "Done."
-        results = [message for message in bot.sent_to_model() if message["role"] == "tool"]
-        asked = next(m for m in bot.sent_to_model() if m.get("tool_calls"))
-    assert len(results) == 4
-    assert not asked["content"]
 
 
 async def test_a_summary_without_an_end_is_no_longer_than_was_asked_for(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from bot.jobs.conditions import judge_found
 from memory.record import jobs
 from memory.record.jobs import JobRow
 from tests.fakes.openai_server import Answer, Fail, Say
+from tests.whole.retries import forbid_retries
 from tests.whole.testbot import TestBot, run_bot
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -91,11 +92,11 @@ async def test_a_file_that_comes_is_new_and_what_was_found_is_known_after_a_rest
 
 
 async def test_a_run_that_failed_is_tried_again_though_nothing_changed_since(
-    tmp_path: Path, clock: Coordinates
+    tmp_path: Path, clock: Coordinates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    forbid_retries(monkeypatch)
     write(tmp_path, "Milk")
-    down = Fail(500, "down")
-    script: list[Answer] = [down, down, down, Say("Bread is new.")]
+    script: list[Answer] = [Fail(500, "down"), Say("Bread is new.")]
     async with run_bot(tmp_path, script, SETTINGS) as bot:
         await bot.says(ADD.replace("10 minutes", "2 hours"))
         await bot.app.idle()
@@ -153,20 +154,17 @@ async def test_a_command_in_the_box_asks_for_the_model_by_what_it_prints(
         assert len(bot.server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("condition", "before", "text", "is_error", "finding"),
-    [
-        ("shell:x", "", "Exit code 0.\nfound", False, "new"),
-        ("shell:x", "", "Exit code 0. It printed nothing.", False, "same"),
-        ("shell:x", "", "Exit code 1.\nfound", False, "same"),
-        ("shell:x", "", "There is no box.", True, "failed"),
-        ("web_fetch:x", "", "a page", False, "same"),
-        ("web_fetch:x", "other", "a page", False, "new"),
-        ("web_fetch:x", "other", "It could not be read.", True, "failed"),
-        ("read_file:x", "other", "There is no such file.", True, "new"),
-    ],
-)
-def test_what_counts_as_new(
-    condition: str, before: str, text: str, is_error: bool, finding: str
-) -> None:
-    assert judge_found(condition, before, text, is_error=is_error) == finding
+def test_what_counts_as_new() -> None:
+    found = {
+        ("shell:x", "", "Exit code 0.\nfound", False): "new",
+        ("shell:x", "", "Exit code 0. It printed nothing.", False): "same",
+        ("shell:x", "", "Exit code 1.\nfound", False): "same",
+        ("shell:x", "", "There is no box.", True): "failed",
+        ("web_fetch:x", "", "a page", False): "same",
+        ("web_fetch:x", "other", "a page", False): "new",
+        ("web_fetch:x", "other", "It could not be read.", True): "failed",
+        ("read_file:x", "other", "There is no such file.", True): "new",
+    }
+    for (condition, before, text, is_error), finding in found.items():
+        judged = judge_found(condition, before, text, is_error=is_error)
+        assert judged == finding, (condition, before, text)

@@ -17,6 +17,7 @@ from memory.record import jobs
 from memory.record.database import Database
 from memory.record.jobs import RunRow
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
+from tests.whole.retries import forbid_retries
 from tests.whole.testbot import TestBot, run_bot, running
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -189,9 +190,10 @@ async def test_a_job_waits_for_the_turn_under_way_and_a_person_for_the_job(
 
 
 async def test_a_run_that_fails_is_tried_again_and_then_the_owner_hears(
-    tmp_path: Path, clock: Coordinates
+    tmp_path: Path, clock: Coordinates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = [Fail(500, "down")] * 9  # three attempts, each of which the SDK makes three of
+    forbid_retries(monkeypatch)
+    script = [Fail(500, "down")] * 3
     async with run_bot(tmp_path, script, SETTINGS) as bot:
         await bot.says("/jobs add tomorrow 9:00 Look")
         first = NOON + timedelta(hours=21)

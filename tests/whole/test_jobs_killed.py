@@ -9,9 +9,13 @@ from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from tests.fakes.openai_server import Hang, OpenAIServer, Say
 from tests.whole.distilling import write
 from tests.whole.process import PATIENCE, BotProcess, run_command, talking
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 ONE_RUN = """SELECT count(*) FROM message WHERE role = 'user'
     AND inbox IN (SELECT inbox FROM job_run WHERE inbox > 0)"""

@@ -10,7 +10,7 @@ from typing import Any
 from channels.base import Activity, ToolEnded, ToolStarted
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.points.wire import data, events, results, with_plugin
+from tests.whole.requests import data, events, results, with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 LEAN: dict[str, Any] = {"tools": {"offer": "lean"}}

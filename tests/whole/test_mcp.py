@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +16,7 @@ from bot.settings import SettingError, load_layers
 from channels.message import Address
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import OpenAIServer
+from tests.waiting import until
 from tests.whole.mcp_testbot import (
     NOTES,
     calls_in,
@@ -23,7 +24,6 @@ from tests.whole.mcp_testbot import (
     notes,
     running_programs,
     script,
-    until,
     with_servers,
 )
 from tests.whole.process import talking
@@ -32,17 +32,34 @@ from tests.whole.testbot import TestBot, run_bot, running
 KEY = ConversationKey("pipe/main", "pipe-main")
 
 
-async def test_nothing_is_started_until_a_tool_is_looked_for(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_a_tool_is_found_called_as_any_other_and_its_result_is_marked(tmp_path: Path) -> None:
+    """Nothing is started before a tool is looked for; what servers say taints the context."""
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("Hello")
         assert calls_in(tmp_path) == []
+        conversation = await bot.app.conversations.get(KEY)
+        assert not conversation.context.view().has_outside
         await bot.says('call tool_search {"query": "add a note"}')
         assert calls_in(tmp_path) == ["started"]
-        first = last_result(bot)
-    assert '"name": "notes__add_note"' in first
-    assert "<untrusted" in first, "strangers say what it does"
+        assert '"name": "notes__add_note"' in last_result(bot)
+        assert "<untrusted" in last_result(bot), "strangers say what it does"
+        assert conversation.context.view().has_outside
+        await bot.says("/context clear")
+        assert not conversation.context.view().has_outside
+        await bot.says('use notes__find_notes {"words": "milk"}')
+        assert "One note." in last_result(bot)
+        assert "<untrusted" in last_result(bot)
+        turn = (await conversation.context.turns([3]))[0]
+        sent = [c["function"] for m in bot.sent_to_model() for c in m.get("tool_calls", ())]
+    call, result = turn.entries[1].message.tool_calls[0], turn.entries[2].message
+    assert (call.name, call.parse()) == ("notes__find_notes", {"words": "milk"})
+    assert (result.tool, result.is_untrusted) == ("notes__find_notes", True)
+    assert [one["name"] for one in sent] == ["use_tool"], "the model sees what it wrote"
+    assert calls_in(tmp_path) == ["started", "find_notes milk"]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_does(
     tmp_path: Path,
 ) -> None:
@@ -65,22 +82,10 @@ async def test_a_server_is_one_line_of_the_prompt_which_is_the_same_whatever_it_
     assert "the tools were changed" not in history
 
 
-async def test_a_tool_is_called_as_any_other_and_its_result_is_marked(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
-        await bot.says('use notes__find_notes {"words": "milk"}')
-        assert "One note." in last_result(bot)
-        assert "<untrusted" in last_result(bot)
-        conversation = await bot.app.conversations.get(KEY)
-        (turn,) = await conversation.context.turns([1])
-        sent = [c["function"] for m in bot.sent_to_model() for c in m.get("tool_calls", ())]
-    call, result = turn.entries[1].message.tool_calls[0], turn.entries[2].message
-    assert (call.name, call.parse()) == ("notes__find_notes", {"words": "milk"})
-    assert (result.tool, result.is_untrusted) == ("notes__find_notes", True)
-    assert [one["name"] for one in sent] == ["use_tool"], "the model sees what it wrote"
-    assert calls_in(tmp_path) == ["started", "find_notes milk"]
-
-
-async def test_what_a_server_says_of_a_failure_reaches_the_model(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_failures_resources_and_new_tools_reach_the_model_and_subagents_have_them_all(
+    tmp_path: Path,
+) -> None:
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("use notes__fail")
         assert "Error executing tool fail" in last_result(bot)
@@ -88,19 +93,24 @@ async def test_what_a_server_says_of_a_failure_reaches_the_model(tmp_path: Path)
         assert "text" in last_result(bot)
         await bot.says("use notes__nothing")
         assert "There is no tool 'notes__nothing' here" in last_result(bot)
-
-
-async def test_resources_are_read_by_two_tools(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says('call tool_search {"query": "resources"}')
         assert "notes__list_resources" in last_result(bot)
         await bot.says("use notes__list_resources")
         assert "notes://today: Today's notes." in last_result(bot)
         await bot.says('use notes__read_resource {"uri": "notes://today"}')
         assert "Buy milk." in last_result(bot)
+        await bot.says('call delegate {"task": "use notes__add_note {\\"text\\": \\"x\\"}"}')
+        assert "add_note x" in calls_in(tmp_path)
+        await bot.says("use notes__learn")
+        await until(lambda: any("1 new: fail_again" in one.reply.text for one in bot.sent))
+        await bot.says("use notes__fail_again")
+        assert "Error executing tool" in last_result(bot)
 
 
-async def test_only_tools_that_are_allowed_are_there(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_only_tools_that_are_allowed_are_there_and_owners_alone_use_them(
+    tmp_path: Path,
+) -> None:
     servers = with_servers(notes=notes(tmp_path, tools=["find_*"]))
     async with run_bot(tmp_path, script, servers) as bot:
         await bot.says('call tool_search {"query": "notes"}')
@@ -108,10 +118,15 @@ async def test_only_tools_that_are_allowed_are_there(tmp_path: Path) -> None:
         assert "notes__add_note" not in last_result(bot)
         await bot.says('use notes__add_note {"text": "x"}')
         assert "There is no tool 'notes__add_note' here" in last_result(bot)
-    assert calls_in(tmp_path) == ["started"]
+        await bot.app.access.open_chat(Address("pipe", "main", user="bob"), "pipe")
+        await bot.says("use notes__find_notes", user="bob")
+        assert "There is no tool 'notes__find_notes'" in last_result(bot)
+        await bot.says('use notes__find_notes {"words": "y"}')
+    assert calls_in(tmp_path) == ["started", "find_notes y"]
 
 
-async def test_a_person_is_asked_before_each_call_as_before_those_of_own_tools(
+@pytest.mark.usefixtures("processes")
+async def test_a_person_is_asked_before_each_call_and_a_job_needs_it_granted(
     tmp_path: Path,
 ) -> None:
     servers = with_servers(notes=notes(tmp_path, approve="ask", allow=["find_*"]))
@@ -126,7 +141,15 @@ async def test_a_person_is_asked_before_each_call_as_before_those_of_own_tools(
         await bot.says(f"/deny {name}")
         await bot.reply_to("asked")
         assert "the person said no" in last_result(bot)
-    assert "add_note x" not in calls_in(tmp_path)
+        job = 'every day 8:00 use notes__add_note {"text": "%s"}'
+        await bot.says("/jobs add " + job % "no")
+        await bot.says("/jobs add --allow notes__add_note " + job % "yes")
+        for number in (1, 2):
+            await bot.says(f"/jobs run {number}")
+            await bot.app.idle()
+        told = [one["content"] for r in bot.server.requests for one in r.body["messages"]]
+    assert any("nobody attends this job" in str(one) for one in told)
+    assert calls_in(tmp_path) == ["started", "find_notes a", "add_note yes"]
 
 
 async def asked(bot: TestBot) -> str:
@@ -136,6 +159,7 @@ async def asked(bot: TestBot) -> str:
     return next(o.reply.text for o in bot.sent if "May I?" in o.reply.text)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it_is_widened(
     tmp_path: Path,
 ) -> None:
@@ -155,15 +179,6 @@ async def test_a_server_serves_the_owners_private_chats_and_others_only_where_it
             assert "There is no tool 'notes__add_note'" in last_result(bot)
             await bot.says('use ours__add_note {"text": "z"}', "x", "bob")
     assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note z"]
-
-
-async def test_who_is_no_owner_uses_no_tools_in_an_owners_chat(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
-        await bot.app.access.open_chat(Address("pipe", "main", user="bob"), "pipe")
-        await bot.says('use notes__add_note {"text": "x"}', user="bob")
-        assert "There is no tool 'notes__add_note'" in last_result(bot)
-        await bot.says('use notes__add_note {"text": "y"}')
-    assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note y"]
 
 
 def test_what_is_wrong_in_the_settings_is_said_with_its_place(tmp_path: Path) -> None:
@@ -187,6 +202,7 @@ def test_what_is_wrong_in_the_settings_is_said_with_its_place(tmp_path: Path) ->
 # --- /mcp -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_that_an_owner_adds_is_there_at_once_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
@@ -207,32 +223,30 @@ async def test_a_server_that_an_owner_adds_is_there_at_once_and_after_a_restart(
         assert "There are no MCP servers here" in (await bot.says("/mcp")).text
 
 
-async def test_only_owners_add_servers(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script) as bot:
+async def test_what_can_not_be_added_is_said(tmp_path: Path) -> None:
+    usage = "Say `/mcp add NAME PROGRAM ARGUMENTS`"
+    refused = {
+        "": usage,
+        "Notes x": usage,
+        "notes": usage,
+        'notes {"command": "x", "env": {"API_KEY": "abc"}}': "env.API_KEY holds a key as",
+        'notes {"url": "x"}': "it must be an address",
+        'nope {"command": "x{{secret.NOPE}}"}': "NOPE is neither in the environment nor",
+        "plain sh -c {{secret.PLAIN}}": "nothing says that PLAIN is a secret",
+        "gone no-such-program-there": "there is no program 'no-such-program-there'",
+    }
+    async with run_bot(tmp_path, script, None, {"PLAIN": "a-value-that-is-said"}) as bot:
+        for typed, answer in refused.items():
+            said = (await bot.says(f"/mcp add {typed}")).text
+            assert answer in said.replace("\\", ""), typed
+            assert "a-value-that-is-said" not in said
         await bot.app.access.open_chat(Address("pipe", "bob", user="bob"), "pipe")
         for command in ("add x y", "remove x", "restart x", "trim"):
             said = (await bot.says(f"/mcp {command}", "bob", "bob")).text
             assert said.startswith("Only an owner may"), command
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [
-        ("", "Say `/mcp add NAME PROGRAM ARGUMENTS`"),
-        ("Notes x", "Say `/mcp add NAME PROGRAM ARGUMENTS`"),
-        ("notes", "Say `/mcp add NAME PROGRAM ARGUMENTS`"),
-        ('notes {"command": "x", "env": {"API_KEY": "abc"}}', "env.API\\_KEY holds a key as"),
-        ('notes {"url": "x"}', "it must be an address"),
-        ("notes no-such-program-there", "there is no program 'no-such-program-there'"),
-        ('notes {"command": "x{{secret.NOPE}}"}', "NOPE is neither in the environment nor"),
-    ],
-)
-async def test_what_can_not_be_added_is_said(tmp_path: Path, typed: str, answer: str) -> None:
-    async with run_bot(tmp_path, script) as bot:
-        said = (await bot.says(f"/mcp add {typed}")).text
-    assert answer.replace("\\", "") in said.replace("\\", "")
-
-
+@pytest.mark.usefixtures("processes")
 async def test_tokens_and_calls_of_each_server_and_tool_are_told_and_trimmed(
     tmp_path: Path,
 ) -> None:
@@ -255,6 +269,7 @@ async def test_tokens_and_calls_of_each_server_and_tool_are_told_and_trimmed(
         assert "One note." in last_result(bot)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> None:
     server = {
         "command": "sh",
@@ -271,14 +286,7 @@ async def test_a_secret_reaches_the_server_and_nobody_else(tmp_path: Path) -> No
     assert (folder / "calls").read_text() == "started\n", "it works in the audience's folder"
 
 
-async def test_a_server_that_learns_a_tool_says_so(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
-        await bot.says("use notes__learn")
-        await until(lambda: any("1 new: fail_again" in one.reply.text for one in bot.sent))
-        await bot.says("use notes__fail_again")
-        assert "Error executing tool" in last_result(bot)
-
-
+@pytest.mark.usefixtures("processes")
 async def test_what_people_are_told_of_a_server_has_no_secret_in_it(tmp_path: Path) -> None:
     environ = {"NOTES_KEY": "s3cret-enough"}
     server = {
@@ -296,37 +304,27 @@ async def test_what_people_are_told_of_a_server_has_no_secret_in_it(tmp_path: Pa
         assert not any("s3cret" in one.reply.text for one in bot.sent)
 
 
-async def test_a_secret_that_would_not_be_masked_goes_nowhere(tmp_path: Path) -> None:
-    environ = {"PLAIN": "a-value-that-is-said"}
-    async with run_bot(tmp_path, script, None, environ) as bot:
-        said = (await bot.says("/mcp add notes sh -c {{secret.PLAIN}}")).text
-    assert "nothing says that PLAIN is a secret" in said
-    assert "a-value-that-is-said" not in said
-
-
 # --- over the network -----------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def listening(folder: Path, kind: str) -> AsyncIterator[str]:
     """The server of notes, at an address of this machine."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(NOTES), str(folder), kind, str(port)), stderr=asyncio.subprocess.PIPE
+        *(sys.executable, str(NOTES), str(folder), kind, "0"), stderr=asyncio.subprocess.PIPE
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(30):
-            while b"running on" not in await process.stderr.readline():
-                pass
-        yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
+        async with asyncio.timeout(60):
+            told = await process.stderr.readuntil(b" (Press")
+        (url,) = re.findall(r"running on (http://\S+)", told.decode())
+        yield f"{url}/{'sse' if kind == 'sse' else 'mcp'}"
     finally:
         process.kill()
         await process.communicate()
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("kind", ["http", "sse"])
 async def test_servers_are_reached_over_the_network(tmp_path: Path, kind: str) -> None:
     async with listening(tmp_path, kind) as url:
@@ -380,8 +378,13 @@ async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
 # --- what else there is ---------------------------------------------------------------------------
 
 
-async def test_a_call_that_is_stopped_leaves_the_server_as_it_is(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
+@pytest.mark.usefixtures("processes")
+async def test_a_call_that_is_stopped_leaves_the_server_as_it_is_also_in_a_small_window(
+    tmp_path: Path,
+) -> None:
+    """In a small window, own tools are only listed beside the servers'."""
+    small = with_servers(notes=notes(tmp_path)) | {"context": {"max_tokens": 3_000}}
+    async with run_bot(tmp_path, script, small) as bot:
         await bot.says("use notes__find_notes")
         await bot.writes('use notes__wait {"seconds": 0.5}', id="long")
         await until(lambda: "wait" in calls_in(tmp_path))
@@ -389,9 +392,17 @@ async def test_a_call_that_is_stopped_leaves_the_server_as_it_is(tmp_path: Path)
         assert "Stopped" in (await bot.reply_to("long")).reply.text
         await bot.says('use notes__add_note {"text": "after"}')
         assert "Added: after" in last_result(bot)
+        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
+        assert names == ["tool_search", "use_tool"]
+        await bot.says("/config tools.share 1")
+        await bot.says("Hello")
+        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
+    assert names[-2:] == ["tool_search", "use_tool"]
+    assert "write_file" in names
     assert calls_in(tmp_path).count("started") == 1
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_server_that_nobody_uses_is_ended_and_started_again(tmp_path: Path) -> None:
     settings = with_servers(notes=notes(tmp_path))
     settings["mcp"]["idle"] = 1
@@ -404,55 +415,7 @@ async def test_a_server_that_nobody_uses_is_ended_and_started_again(tmp_path: Pa
     assert calls_in(tmp_path).count("started") == 2
 
 
-async def test_a_sub_agent_has_the_tools_of_servers_too(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
-        await bot.says('call delegate {"task": "use notes__add_note {\\"text\\": \\"x\\"}"}')
-    assert "add_note x" in calls_in(tmp_path)
-
-
-async def test_what_a_server_says_taints_what_is_said_with_it_in_view(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
-        await bot.says("Hello")
-        conversation = await bot.app.conversations.get(KEY)
-        assert not conversation.context.view().has_outside
-        await bot.says('call tool_search {"query": "notes"}')
-        assert conversation.context.view().has_outside
-        await bot.says("/context clear")
-        assert not conversation.context.view().has_outside
-
-
-async def test_a_job_calls_a_tool_that_asks_only_where_that_was_granted(tmp_path: Path) -> None:
-    servers = with_servers(notes=notes(tmp_path, approve="ask"))
-    async with run_bot(tmp_path, script, servers) as bot:
-        await bot.says('/jobs add every day 8:00 use notes__add_note {"text": "no"}')
-        await bot.says(
-            '/jobs add --allow notes__add_note every day 8:00 use notes__add_note {"text": "yes"}'
-        )
-        for number in (1, 2):
-            await bot.says(f"/jobs run {number}")
-            await bot.app.idle()
-        told = [one["content"] for r in bot.server.requests for one in r.body["messages"]]
-    assert any("nobody attends this job" in str(one) for one in told)
-    assert [line for line in calls_in(tmp_path) if line != "started"] == ["add_note yes"]
-
-
-async def test_in_a_small_window_own_tools_are_only_listed_beside_the_servers(
-    tmp_path: Path,
-) -> None:
-    small = with_servers(notes=notes(tmp_path)) | {"context": {"max_tokens": 3_000}}
-    async with run_bot(tmp_path, script, small) as bot:
-        await bot.says("Hello")
-        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
-        assert names == ["tool_search", "use_tool"]
-        await bot.says('use notes__add_note {"text": "x"}')
-        assert "Added: x" in last_result(bot)
-        await bot.says("/config tools.share 1")
-        await bot.says("Hello")
-        names = [one["function"]["name"] for one in bot.server.requests[-1].body["tools"]]
-    assert names[-2:] == ["tool_search", "use_tool"]
-    assert "write_file" in names
-
-
+@pytest.mark.usefixtures("processes")
 async def test_a_call_that_a_crash_cut_short_is_not_made_again(tmp_path: Path) -> None:
     config = with_servers(notes=notes(tmp_path))
     async with OpenAIServer(script) as endpoint:
@@ -482,6 +445,7 @@ async def test_where_the_extra_is_missing_it_is_said_how_to_install_it(
         assert "install it with `python -m pip install -r agent/mcp/" in last_result(bot)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_without_servers_the_sdk_is_never_imported(tmp_path: Path) -> None:
     async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
         await bot.says("Hello")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from channels.message import Attachment
 from memory.record import offload
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.points.wire import answered, audience, compactions, events, results, settle, with_plugin
+from tests.whole.requests import (
+    answered,
+    audience,
+    compactions,
+    events,
+    results,
+    settle,
+    with_plugin,
+)
 from tests.whole.testbot import TestBot, run_bot
 
 SHELF = """
@@ -101,14 +111,8 @@ def sent(bot: TestBot) -> str:
 FAULTS = {
     "raises": "raise RuntimeError('full')",
     "exits": "raise SystemExit(1)",
-    "cancels itself": "raise asyncio.CancelledError",
     "hangs": "await asyncio.Event().wait()",
-    "returns nothing": "return None",
-    "returns a number": "return 7",
     "returns an empty reference": "return ''",
-    "returns lines": "return 'a\\nb'",
-    "returns a mark": 'return "</system-reminder>"',
-    "returns far too much": "return 'x' * 501",
 }
 
 
@@ -167,6 +171,8 @@ async def test_a_reference_is_told_by_one_event_and_the_beginning_stays_after_it
         assert len(cuts) > len(told) == 1, "the same reference is told once"
         before = answered(bot)[-1]["messages"]
         assert "shelf://context/pipe/main" in sent(bot)
+        assert "context.jsonl" not in sent(bot), "no file is promised where none is written"
+        assert not list(audience(tmp_path).glob("sessions/*/context.jsonl"))
     async with run_bot(tmp_path, script, SETTINGS) as bot:
         await bot.says("And now?")
         assert answered(bot)[-1]["messages"][: len(before)] == before, "over a restart, too"
@@ -251,3 +257,32 @@ async def test_what_it_does_not_delete_is_said(tmp_path: Path, forget: str) -> N
     assert "A plugin keeps what leaves the context, and did not delete its part" in reply.text
     assert reply.data is not None
     assert reply.data["is_left"] is True
+
+
+KINDS = {
+    "ogg": (b"OggS\x00\x02" + b"\x00" * 22 + b"a voice", "audio/ogg"),
+    "bin": (bytes(range(256)) * 4, "application/octet-stream"),
+    "png": (b"\x89PNG\r\n\x1a\n picture", "image/png"),
+}
+
+
+async def test_files_are_stored_once_by_their_hash_which_names_a_picture_that_is_not_sent(
+    tmp_path: Path,
+) -> None:
+    """However often and by whatever name they come. The model can ask for the picture by it."""
+    async with run_bot(tmp_path, script, {"context": {"max_images": 1}}) as bot:
+        for name in ("one", "one", "again"):
+            files = tuple(
+                Attachment(f"{name}.{ending}", kind, content)
+                for ending, (content, kind) in KINDS.items()
+            )
+            await bot.says("Look!", files=files)
+        await bot.says("What is this?", files=(Attachment("x.png", "image/png", b"\x89PNG\r\n"),))
+        (first, *_) = (m for m in answered(bot)[-1]["messages"] if m["role"] == "user")
+    root = audience(tmp_path)
+    contents = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    for ending, (content, _) in KINDS.items():
+        copies = [file for file, held in contents.items() if held == content]
+        assert copies == [root / "data" / f"{hashlib.sha256(content).hexdigest()}.{ending}"]
+    assert "image_url" not in str(first)
+    assert f"data/{hashlib.sha256(KINDS['png'][0]).hexdigest()}.png" in str(first)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from agent.loop import INTERRUPTED, NOT_RUN_AGAIN
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.whole.process import Json, talking
+from tests.waiting import until
+from tests.whole.process import talking
 from tests.whole.testbot import run_bot
 
 PLUGIN = '''
@@ -62,49 +62,34 @@ def script(request: Received) -> Answer:
     return Say(calls=tuple(calls))
 
 
-async def killed_in(folder: Path, question: str, log: str) -> Json:
-    """The answer to a question whose tool hangs, and whose process is killed when the log says
-    this, and started again."""
-    (folder / FILES / "hang").touch()
-    async with OpenAIServer(script) as endpoint:
-        async with talking(folder, endpoint) as bot:
-            await bot.tell(question, chat="main", id="q")
-            await written(folder, log)
-            await bot.kill()
-        (folder / FILES / "hang").unlink()
-        async with talking(folder, endpoint) as bot:
-            return await bot.reply_to("q")
+async def written(folder: Path, *log: str) -> None:
+    await until(lambda: read(folder) == sorted(log))
 
 
-async def written(folder: Path, log: str) -> None:
-    async with asyncio.timeout(60):
-        while read(folder) != log:  # noqa: ASYNC110 - another process writes it
-            await asyncio.sleep(0.01)
-
-
-def read(folder: Path) -> str:
+def read(folder: Path) -> list[str]:
     file = folder / FILES / "log.txt"
-    return file.read_text() if file.exists() else ""
+    return sorted(file.read_text().splitlines()) if file.exists() else []
 
 
-async def test_what_must_not_run_twice_is_not_run_again_after_a_kill(tmp_path: Path) -> None:
-    reply = await killed_in(tmp_path, "pay", "paid\n")
-    assert reply["text"] == INTERRUPTED.format(name="pay")
-    assert read(tmp_path) == "paid\n"
+@pytest.mark.usefixtures("processes")
+async def test_a_call_that_a_kill_cut_short_is_not_run_again_by_itself(tmp_path: Path) -> None:
+    """One that must not run twice, one that the model may call again, and a subagent's."""
+    (tmp_path / FILES / "hang").touch()
+    async with OpenAIServer(script) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            for word in ("pay", "look", "delegate"):
+                await bot.tell(word, chat=word, id=word)
+            await written(tmp_path, "paid", "looked", "paid")
+            await bot.kill()
+        (tmp_path / FILES / "hang").unlink()
+        async with talking(tmp_path, endpoint) as bot:
+            for name in ("pay", "delegate"):
+                assert (await bot.reply_to(name))["text"] == INTERRUPTED.format(name=name)
+            assert (await bot.reply_to("look"))["text"] == NOT_RUN_AGAIN.format(name="look")
+    assert read(tmp_path) == ["looked", "paid", "paid"]
 
 
-async def test_what_may_run_twice_is_not_run_again_by_itself_after_a_kill(tmp_path: Path) -> None:
-    reply = await killed_in(tmp_path, "look", "looked\n")
-    assert reply["text"] == NOT_RUN_AGAIN.format(name="look"), "the model may call it again"
-    assert read(tmp_path) == "looked\n"
-
-
-async def test_a_subagent_that_began_such_a_tool_is_not_sent_again(tmp_path: Path) -> None:
-    reply = await killed_in(tmp_path, "delegate", "paid\n")
-    assert reply["text"] == INTERRUPTED.format(name="delegate")
-    assert read(tmp_path) == "paid\n"
-
-
+@pytest.mark.usefixtures("processes")
 async def test_a_call_that_had_not_begun_runs_after_an_orderly_stop(tmp_path: Path) -> None:
     """Those before it in the same reply have results; `shutdown_timeout` cuts the turn short."""
     (tmp_path / FILES / "hang").touch()
@@ -112,14 +97,14 @@ async def test_a_call_that_had_not_begun_runs_after_an_orderly_stop(tmp_path: Pa
     async with OpenAIServer(script) as endpoint:
         async with talking(tmp_path, endpoint, settings) as bot:
             await bot.tell("look pay", chat="main", id="q")
-            await written(tmp_path, "looked\npaid\n")
+            await written(tmp_path, "looked", "paid")
             bot.process.terminate()
             await bot.gone()
         (tmp_path / FILES / "hang").unlink()
         async with talking(tmp_path, endpoint) as bot:
             text = (await bot.reply_to("q"))["text"]
     assert set(text.split(" | ")) == {"looked", INTERRUPTED.format(name="pay")}
-    assert read(tmp_path) == "looked\npaid\nlooked\n"
+    assert read(tmp_path) == ["looked", "looked", "paid"]
 
 
 async def test_a_turn_that_is_not_cut_short_runs_it_as_any_other(tmp_path: Path) -> None:
@@ -132,4 +117,4 @@ async def test_a_turn_that_is_not_cut_short_runs_it_as_any_other(tmp_path: Path)
             lambda db: db.execute_sql("SELECT count(*) FROM call_start").fetchone()[0]
         )
     assert count == 0
-    assert read(tmp_path) == "paid\npaid\n"
+    assert read(tmp_path) == ["paid", "paid"]

@@ -8,7 +8,6 @@ import os
 import signal
 import sqlite3
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +17,8 @@ import pytest
 
 from bot.turns import LONGEST_LINE
 from tests.fakes.openai_server import Answer, Body, Call, Hang, OpenAIServer, Received, Say
-from tests.whole.process import talking
+from tests.whole.process import run_here, talking
+from tests.whole.testbot import run_bot
 
 LONG_ENOUGH = 250  # messages: more than a conversation's line and a pipe's buffer hold
 
@@ -48,12 +48,17 @@ def daily_memory(folder: Path) -> str:
 # What is said and what comes back
 
 
-async def test_a_message_is_confirmed_and_then_answered(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_a_message_is_confirmed_and_then_answered_and_a_command_is_no_turn(
+    tmp_path: Path,
+) -> None:
     script = [Say("Hello!\nAnd “welcome”.")]
     async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
         await bot.tell("Hi", chat="door", id=7)
+        await bot.reply_to(7)
+        command = await bot.says("/context")
         assert await bot.ended() == 0
-    assert bot.lines == [
+    assert bot.lines[:2] == [
         {"accepted": 7},
         {
             "reply_to": 7,
@@ -63,58 +68,12 @@ async def test_a_message_is_confirmed_and_then_answered(tmp_path: Path) -> None:
             "data": None,
         },
     ]
+    assert command["turn"] is None
+    assert command["data"]["max_turns"] == 20
     assert bot.errors == ""
 
 
-async def test_a_command_is_no_turn_and_answers_with_data(tmp_path: Path) -> None:
-    async with talking(tmp_path) as bot:
-        reply = await bot.says("/context")
-    assert reply["turn"] is None
-    assert "tokens" in reply["text"]
-    assert reply["data"]["max_turns"] == 20
-
-
-async def test_ids_come_back_as_they_came(tmp_path: Path) -> None:
-    ids = [7, "7", 0, -1, "", "é\n\x00", 2**63, "null", "x" * 10_000]
-    async with talking(tmp_path) as bot:
-        for own_id in ids:
-            await bot.tell("/version", id=own_id)
-        await bot.write(b'{"text": "/version"}\n{"text": "/version", "id": null}\n')
-        assert await bot.ended() == 0
-    accepted = [line["accepted"] for line in bot.lines if "accepted" in line]
-    replied = [line["reply_to"] for line in bot.replies]
-    assert accepted[:-2] == ids
-    assert sorted(map(repr, replied)) == sorted(map(repr, accepted))
-    assert len(set(accepted[-2:])) == 2
-
-
-async def test_chats_run_in_parallel_and_commands_at_once(tmp_path: Path) -> None:
-    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
-        await bot.tell("hang", chat="a", id="slow")
-        await endpoint.reached.acquire()
-        await bot.tell("after", chat="a", id="after")
-        assert (await bot.says("quick", chat="b"))["text"] == "re: quick"
-        assert (await bot.says("/status", chat="a"))["data"]["running"] == 1
-        assert (await bot.says("/config agent_max_steps 3", chat="a"))["turn"] is None
-        assert "after" not in {reply["reply_to"] for reply in bot.replies}
-        await bot.says("/stop", chat="a")
-        assert "Stopped" in (await bot.reply_to("slow"))["text"]
-        assert (await bot.reply_to("after"))["text"] == "re: after"
-        assert await bot.ended() == 0
-
-
-async def test_a_flood_in_one_chat_is_answered_whole_and_in_order(tmp_path: Path) -> None:
-    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
-        for number in range(LONG_ENOUGH):
-            await bot.tell(f"m{number}", chat="ab"[number % 2], id=number)
-        assert await bot.ended() == 0
-    for chat, first in (("a", 0), ("b", 1)):
-        replies = [reply["reply_to"] for reply in bot.replies if reply["chat"] == chat]
-        assert replies == list(range(first, LONG_ENOUGH, 2))
-    assert {reply["text"] for reply in bot.replies} == {f"re: m{n}" for n in range(LONG_ENOUGH)}
-    assert Counter(next(iter(line)) for line in bot.lines)["accepted"] == LONG_ENOUGH
-
-
+@pytest.mark.usefixtures("processes")
 async def test_a_flood_in_one_chat_holds_up_no_other_and_can_be_stopped(tmp_path: Path) -> None:
     async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
         await bot.tell("hang", chat="a", id="slow")
@@ -133,29 +92,18 @@ async def test_a_flood_in_one_chat_holds_up_no_other_and_can_be_stopped(tmp_path
 
 
 async def test_the_same_message_twice_is_handled_once_also_after_a_restart(tmp_path: Path) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            for text, chat in (("one", "a"), ("one", "a"), ("two", "a"), ("one", "b")):
-                await bot.tell(text, chat=chat, id="same")
-            assert await bot.ended() == 0
-        replies = sorted((reply["chat"], reply["text"]) for reply in bot.replies)
-        assert bot.lines.count({"accepted": "same"}) == 4
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.tell("one", chat="a", id="same")
-            assert await bot.ended() == 0
+    async with run_bot(tmp_path, echo) as bot:
+        for text, chat in (("one", "a"), ("one", "a"), ("two", "a"), ("one", "b")):
+            await bot.writes(text, chat, id="same")
+        await bot.app.idle()
+        replies = sorted((out.address.chat, out.reply.text) for out in bot.sent)
     assert replies == [("a", "re: one"), ("a", "re: two"), ("b", "re: one")]
-    assert bot.lines == [{"accepted": "same"}]
-
-
-async def test_a_named_user_who_was_not_let_in_is_refused_and_nothing_is_kept(
-    tmp_path: Path,
-) -> None:
-    async with talking(tmp_path, settings={"owners": ["pipe/ann"]}) as bot:
-        assert "let in" in (await bot.says("Hello", user="mallory"))["text"]
-        assert "let in" in (await bot.says("/config", user="eve"))["text"]
-        assert (await bot.says("/whoami", user="ann"))["data"]["role"] == "owner"
-        assert await bot.ended() == 0
-    assert [line for line in bot.lines if "accepted" in line] == [{"accepted": "/whoami"}]
+    async with run_bot(tmp_path, echo) as bot:
+        again = await bot.writes("one", "a", id="same")
+        assert again is not None
+        assert not again.is_new
+        await bot.app.idle()
+        assert bot.sent == []
 
 
 HOSTILE_NAMES = (
@@ -182,12 +130,12 @@ async def test_chats_of_any_name_have_a_folder_of_their_own(tmp_path: Path) -> N
         note = json.dumps({"path": "note.txt", "content": last["content"]})
         return Say(calls=(Call("write_file", note),))
 
-    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
+    async with run_bot(tmp_path, script) as bot:
         for name in HOSTILE_NAMES:
-            await bot.tell(f"I am {name!r}", chat=name)
-        assert await bot.ended() == 0
+            await bot.writes(f"I am {name!r}", name)
+        await bot.app.idle()
     assert sorted(notes(tmp_path)) == sorted(f"I am {name!r}" for name in HOSTILE_NAMES)
-    assert {reply["chat"] for reply in bot.replies} == set(HOSTILE_NAMES)
+    assert {out.address.chat for out in bot.sent} == set(HOSTILE_NAMES)
 
 
 def notes(folder: Path) -> list[str]:
@@ -227,17 +175,31 @@ BAD_LINES = {
 }
 
 
-async def test_each_bad_line_gets_a_sentence_and_the_next_one_works(tmp_path: Path) -> None:
+IDS = [7, "7", 0, -1, "", "é\n\x00", 2**63, "null", "x" * 10_000]
+
+
+@pytest.mark.usefixtures("processes")
+async def test_each_bad_line_gets_a_sentence_and_ids_of_others_come_back_as_they_came(
+    tmp_path: Path,
+) -> None:
     async with talking(tmp_path) as bot:
         await bot.write(b"\n".join((*BAD_LINES, b"", b"   ", b"\r", b'{"text": "/version"}\r\n')))
+        await bot.write(b'{"text": "/version", "id": null}\n')
+        for own_id in IDS:
+            await bot.tell("/version", id=own_id)
         assert await bot.ended() == 0
     complaints = [line["error"] for line in bot.lines if "error" in line]
     for complaint, (line, told) in zip(complaints, BAD_LINES.items(), strict=True):
         assert told in complaint, line[:100]
         assert "\n" not in complaint
-    assert [reply["text"] for reply in bot.replies] == ["Parley 0.2.0"]
+    assert {reply["text"] for reply in bot.replies} == {"Parley 0.2.0"}
+    accepted = [line["accepted"] for line in bot.lines if "accepted" in line]
+    assert accepted[2:] == IDS
+    assert len({*accepted}) == len(accepted), "those without one are given different ones"
+    assert sorted(map(repr, accepted)) == sorted(repr(r["reply_to"]) for r in bot.replies)
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_picture_that_was_accepted_is_seen_after_a_kill(tmp_path: Path) -> None:
     picture = b"\x89PNG\r\n\x1a\n"
     (tmp_path / "a.png").write_bytes(picture)
@@ -256,47 +218,49 @@ async def test_a_picture_that_was_accepted_is_seen_after_a_kill(tmp_path: Path) 
     assert [part.get("image_url") for part in parts] == [None, {"url": url}, {"url": url}]
 
 
-async def test_broken_utf8_and_control_characters_are_cleaned_and_answered(tmp_path: Path) -> None:
-    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
-        await bot.write(b'{"text": "caf\xe9 \\u0000\\u001b[31m\\u2028!", "id": 1}\n')
-        assert (await bot.reply_to(1))["text"] == "re: caf� [31m!"
-        assert "empty" in (await bot.says("\x00\x1b", id=2))["text"]
-
-
 async def test_a_megabyte_is_kept_whole_and_the_next_message_works(tmp_path: Path) -> None:
     text = "word " * 200_000
-    async with (
-        OpenAIServer(lambda _: Say("I see.")) as endpoint,
-        talking(tmp_path, endpoint) as bot,
-    ):
-        told = (await bot.says(text, id=1))["text"]
+    async with run_bot(tmp_path, lambda _: Say("I see.")) as bot:
+        told = (await bot.says(text)).text
         assert told.startswith("I see.\n\n(This request was too long")
-        assert (await bot.says("And now?", id=2))["text"] == "I see."
-        assert "/x" in (await bot.says(f"/x a{' ' * 1_000_000}b", id=3))["text"]
-        assert await bot.ended() == 0
+        assert (await bot.says("And now?")).text == "I see."
+        assert "/x" in (await bot.says(f"/x a{' ' * 1_000_000}b")).text
     assert texts(tmp_path)[0] == text
 
 
-async def test_half_a_character_from_the_model_spoils_nothing(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_broken_characters_of_the_person_and_of_the_model_spoil_nothing(
+    tmp_path: Path,
+) -> None:
     """Some endpoints escape an emoji's two halves in two chunks, or break off between them."""
     chunks = [{"content": "Hi \ud83d"}, {"content": "\ude00 and \ud83d"}]
     events = "".join(
         f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n" for delta in chunks
     )
     end = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
-    script: list[Answer] = [Body(events + end, "text/event-stream"), Say("Fine.")]
+
+    def script(request: Received) -> Answer:
+        is_broken = request.body["messages"][-1]["content"] == "Break!"
+        return Body(events + end, "text/event-stream") if is_broken else echo(request)
+
     async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
-        assert (await bot.says("Hi"))["text"] == "Hi 😀 and �"
-        assert (await bot.says("And?"))["text"] == "Fine."
-        assert await bot.ended() == 0
+        await bot.write(b'{"text": "caf\xe9 \\u0000\\u001b[31m\\u2028!", "id": 1}\n')
+        assert (await bot.reply_to(1))["text"] == "re: caf� [31m!"
+        assert "empty" in (await bot.says("\x00\x1b", id=2))["text"]
+        assert (await bot.says("Break!"))["text"] == "Hi 😀 and �"
+        assert (await bot.says("And?"))["text"] == "re: And?"
 
 
 # Plain lines
 
 
-async def test_plain_lines_are_answered_plainly_the_last_one_without_a_line_break_too(
+@pytest.mark.usefixtures("processes")
+async def test_plain_lines_are_answered_plainly_and_what_a_plugin_prints_is_no_reply(
     tmp_path: Path,
 ) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "loud.py").write_text("print('Look at me!')\n")
     async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint, arguments=()) as bot:
         await bot.write('Hi\n\n   \n{"text": "x"}\r\n/version\nlast, mit Ü'.encode())
         assert await bot.ended() == 0
@@ -307,23 +271,13 @@ async def test_plain_lines_are_answered_plainly_the_last_one_without_a_line_brea
         "re: last, mit Ü",
         're: {"text": "x"}',
     ]
-    assert bot.errors == ""
-
-
-async def test_what_a_plugin_prints_is_no_reply(tmp_path: Path) -> None:
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "loud.py").write_text("print('Look at me!')\n")
-    async with talking(tmp_path) as bot:
-        await bot.tell("/version")
-        assert await bot.ended() == 0
-    assert [next(iter(line)) for line in bot.lines] == ["accepted", "reply_to"]
     assert bot.errors == "Look at me!\n"
 
 
 # Its end
 
 
+@pytest.mark.usefixtures("processes")
 async def test_at_the_end_of_input_all_is_finished_also_summaries(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 3}
 
@@ -343,33 +297,23 @@ async def test_at_the_end_of_input_all_is_finished_also_summaries(tmp_path: Path
     assert all(is_done and f"<!-- job {job} -->" in written for job, is_done in jobs)
 
 
-@pytest.mark.parametrize(
-    ("sign", "is_at_end_of_input"), [(signal.SIGTERM, False), (signal.SIGINT, True)]
-)
-async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
-    tmp_path: Path, sign: signal.Signals, is_at_end_of_input: bool
+@pytest.mark.usefixtures("processes")
+async def test_a_turn_that_a_signal_cuts_short_at_the_end_of_input_goes_on_at_the_next_start(
+    tmp_path: Path,
 ) -> None:
     async with OpenAIServer([Hang("Let me"), Say("Here I am again.")]) as endpoint:
         async with talking(tmp_path, endpoint, {"shutdown_timeout": 0}) as bot:
             await bot.tell("Hello?", id="q")
             await endpoint.reached.acquire()
-            if is_at_end_of_input:
-                bot.stdin.close()
-            bot.process.send_signal(sign)
-            async with asyncio.timeout(15):
-                assert await bot.gone() == 0
+            bot.stdin.close()
+            bot.process.send_signal(signal.SIGINT)
+            assert await bot.gone() == 0
         assert bot.lines == [{"accepted": "q"}]
         assert bot.errors == ""
         async with talking(tmp_path, endpoint) as bot:
             assert await bot.ended() == 0
     (reply,) = bot.lines
-    assert reply == {
-        "reply_to": "q",
-        "chat": "main",
-        "turn": "t1",
-        "text": "Here I am again.",
-        "data": None,
-    }
+    assert (reply["reply_to"], reply["text"]) == ("q", "Here I am again.")
     assert texts(tmp_path) == ["Hello?", "Here I am again."]
 
 
@@ -381,7 +325,7 @@ from plugins.api import hookimpl, tool
 @tool
 def sleep() -> str:
     \"\"\"Sleep for longer than anybody waits.\"\"\"
-    time.sleep(60)
+    time.sleep(3_600)
     return "rested"
 
 @hookimpl
@@ -390,6 +334,7 @@ def parley_tools():
 """
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_signal_does_not_wait_for_a_tool_that_does_not_return(tmp_path: Path) -> None:
     plugins = tmp_path / "data" / "plugins"
     plugins.mkdir(parents=True)
@@ -405,10 +350,10 @@ async def test_a_signal_does_not_wait_for_a_tool_that_does_not_return(tmp_path: 
         await endpoint.reached.acquire()
         assert (await bot.says("word " * 100_000, id="b", chat="b"))["text"] == "Yes."
         bot.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(15):
-            assert await bot.gone() == 0
+        assert await bot.gone() == 0
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_signal_lets_a_turn_finish_that_is_about_to(tmp_path: Path) -> None:
     whole = "All of it. " * 500
     script = [Say(whole, pieces=500)]
@@ -420,6 +365,7 @@ async def test_a_signal_lets_a_turn_finish_that_is_about_to(tmp_path: Path) -> N
     assert [reply["text"] for reply in bot.replies] == [whole]
 
 
+@pytest.mark.usefixtures("processes")
 async def test_when_nobody_reads_any_more_it_stops_and_tells_the_rest_at_the_next_start(
     tmp_path: Path,
 ) -> None:
@@ -441,25 +387,26 @@ async def test_when_nobody_reads_any_more_it_stops_and_tells_the_rest_at_the_nex
     assert texts(tmp_path)[0] == "one"
 
 
+@pytest.mark.usefixtures("processes")
 async def test_it_can_be_stopped_while_its_reader_is_asleep(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     long = "x" * 300_000  # more than a pipe holds
     async with OpenAIServer(lambda _: Say(long)) as endpoint:
-        async with talking(tmp_path, endpoint, stdout=writer) as bot:
+        async with talking(tmp_path, endpoint, {"shutdown_timeout": 1}, stdout=writer) as bot:
             os.close(writer)
             await bot.tell("Hi", id=1)
             while b"xxx" not in await asyncio.to_thread(os.read, reader, 100):
                 pass
             bot.process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(15):  # 5 of them are patience
-                assert await bot.gone() == 0
+            assert await bot.gone() == 0
         os.close(reader)
         async with talking(tmp_path, endpoint) as bot:
             assert await bot.ended() == 0
     assert [(reply["text"], reply["resent"]) for reply in bot.replies] == [(long, True)]
 
 
-@pytest.mark.parametrize("streams", ["<&-", ">&-", ">/dev/full"])
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("streams", ["<&-", ">/dev/full"])
 async def test_streams_that_are_not_there_are_told_in_one_sentence(
     tmp_path: Path, streams: str
 ) -> None:
@@ -473,36 +420,34 @@ async def test_streams_that_are_not_there_are_told_in_one_sentence(
 # A start that fails
 
 
+def refused(folder: Path) -> str:
+    """Return the one line that is told of a start that fails, with the exit code before it."""
+    done = run_here(folder, "--jsonl")
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    return f"{done.returncode}: {done.stderr}"
+
+
 @pytest.mark.parametrize(
     ("written", "told"),
     [
         ("{", "not valid JSON"),
-        ("[]", "must be an object"),
         ('{"agent_max_turns": 5}', "did you mean 'agent_max_context_turns'?"),
-        ('{"agent_max_steps": "abc"}', "it must be a whole number from 1 to 200"),
         ('{"agent_max_steps": 0}', "agent_max_steps in config.json is 0"),
-        ('{"context": {"strategy": "trimm"}}', "did you mean 'trim'?"),
         ('{"system_prompt": "gone.md"}', "gone.md"),
+        (None, "config.json (the configuration) was not found"),
     ],
 )
-async def test_a_wrong_configuration_is_told_in_one_sentence(
-    tmp_path: Path, written: str, told: str
+def test_a_wrong_configuration_is_told_in_one_sentence(
+    tmp_path: Path, written: str | None, told: str
 ) -> None:
-    (tmp_path / "config.json").write_text(written)
-    async with talking(tmp_path) as bot:
-        assert await bot.ended() == 2
-    assert told in bot.errors
-    assert bot.errors.count("\n") == 1
-    assert bot.out == []
+    if written is not None:
+        (tmp_path / "config.json").write_text(written)
+    line = refused(tmp_path)
+    assert line.startswith("2: ")
+    assert told in line
 
 
-async def test_a_configuration_that_is_not_there_is_told_in_one_sentence(tmp_path: Path) -> None:
-    async with talking(tmp_path, arguments=("--config", str(tmp_path / "none.json"))) as bot:
-        assert await bot.ended() == 2
-    assert "none.json (the configuration) was not found" in bot.errors
-    assert bot.errors.count("\n") == 1
-
-
+@pytest.mark.usefixtures("processes")
 async def test_a_second_bot_on_the_same_folder_says_so_and_the_first_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -537,17 +482,17 @@ SPOILERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("spoiler", SPOILERS)
-async def test_a_data_folder_that_is_no_good_is_told_in_one_sentence(
+def test_a_data_folder_that_is_no_good_is_told_in_one_sentence(
     tmp_path: Path, spoiler: str
 ) -> None:
+    (tmp_path / "config.json").write_text('{"model": "gpt-4o-mini"}')
     SPOILERS[spoiler](tmp_path / "data")
-    async with talking(tmp_path) as bot:
-        assert await bot.ended() == 1
-    assert str(tmp_path / "data") in bot.errors
-    assert bot.errors.count("\n") == 1
-    assert bot.out == []
+    line = refused(tmp_path)
+    assert line.startswith("1: ")
+    assert str(tmp_path / "data") in line
 
 
+@pytest.mark.usefixtures("processes")
 async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_kept(tmp_path: Path) -> None:
     """No file may grow beyond a megabyte here: to SQLite that is a disk that fails."""
     long = "word " * 60_000
@@ -569,16 +514,18 @@ async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_kept(tmp_path
 async def test_what_was_set_in_chat_survives_a_restart_and_is_not_in_the_file(
     tmp_path: Path,
 ) -> None:
-    async with talking(tmp_path, settings={"agent_max_steps": 7}) as bot:
+    settings = {"agent_max_steps": 7}
+    async with run_bot(tmp_path, settings=settings) as bot:
         await bot.says("/config agent_max_steps 9")
-        await bot.says("/config agent_max_context_turns 5 --here", chat="a")
-        assert "must be" in (await bot.says("/config agent_max_steps abc"))["text"]
-        await bot.kill()
-    before = (tmp_path / "config.json").read_text()
-    async with talking(tmp_path) as bot:
-        assert "**9**" in (await bot.says("/config agent_max_steps"))["text"]
-        assert (await bot.says("/context", chat="a", id=1))["data"]["max_turns"] == 5
-        assert (await bot.says("/context", chat="b", id=2))["data"]["max_turns"] == 20
+        await bot.says("/config agent_max_context_turns 5 --here", "a")
+        assert "must be" in (await bot.says("/config agent_max_steps abc")).text
+        before = (tmp_path / "config.json").read_text()
+    async with run_bot(tmp_path, settings=settings) as bot:
+        assert "**9**" in (await bot.says("/config agent_max_steps")).text
+        for chat, turns in (("a", 5), ("b", 20)):
+            shown = (await bot.says("/context", chat)).data
+            assert shown is not None
+            assert shown["max_turns"] == turns
         await bot.says("/config agent_max_steps --unset")
-        assert "**7**" in (await bot.says("/config agent_max_steps", id=3))["text"]
+        assert "**7**" in (await bot.says("/config agent_max_steps")).text
     assert (tmp_path / "config.json").read_text() == before

@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Hang, Received, Say
-from tests.points.scene import (
+from tests.whole.requests import (
     calls_paid,
     content,
     daily,

@@ -37,23 +37,7 @@ def poisoned(request: Received) -> Answer:
     return Say(calls=(Call("poison", "{}", "a"),)) if is_poison else Say(f"re: {asked}")
 
 
-async def test_a_call_that_brought_the_bot_down_is_not_run_again_by_itself(tmp_path: Path) -> None:
-    def careful(request: Received) -> Answer:
-        is_first = request.body["messages"][-1]["content"] == "poison"
-        return Say(calls=(Call("poison", "{}", "a"),)) if is_first else Say("Never again.")
-
-    plugins = tmp_path / "data" / "plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "poison.py").write_text(POISON)
-    async with OpenAIServer(careful) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.tell("poison", id="bad")
-            assert await bot.gone() == 9
-        async with talking(tmp_path, endpoint) as bot:
-            assert (await bot.reply_to("bad"))["text"] == "Never again."
-            assert await bot.ended() == 0
-
-
+@pytest.mark.usefixtures("processes")
 async def test_a_turn_that_brings_the_bot_down_again_and_again_is_put_aside(
     tmp_path: Path,
 ) -> None:
@@ -169,6 +153,7 @@ async def test_a_command_that_was_accepted_and_not_begun_is_carried_out_after_a_
         assert "1 turn" in (await bot.says("/context")).text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_command_is_marked_before_it_takes_effect(tmp_path: Path) -> None:
     """The process ends inside of the command, whose effect is there; the next start knows."""
     plugins = tmp_path / "data" / "plugins"

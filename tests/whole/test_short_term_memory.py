@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.whole.requests import (
+    content,
+    has_results,
+    heard,
+    last_asked,
+    looks,
+    put_file,
+    settled,
+    steps,
+)
+from tests.whole.test_busy import busy, gate
+from tests.whole.test_busy import script as busy_script
 from tests.whole.testbot import TestBot, run_bot
 
 SUMMARY = "<summary-of-earlier-turns>\nThey talked.\n</summary-of-earlier-turns>\n\n"
@@ -85,49 +97,15 @@ async def test_a_limit_for_one_conversation_leaves_the_others_alone(tmp_path: Pa
     assert len(b["turns"]) == 5
 
 
-@pytest.mark.parametrize(("length", "clipped"), [(20_000, False), (20_001, True)])
-async def test_a_result_over_20000_characters_is_clipped_in_later_turns_only(
-    tmp_path: Path, length: int, clipped: bool
-) -> None:
+async def test_a_squeeze_is_shown_as_a_squeeze(tmp_path: Path) -> None:
+    """Nothing has left but what was between question and reply."""
+
     def script(request: Received) -> Answer:
-        last = request.body["messages"][-1]
-        if last["content"] == "look":
-            return Say(calls=(Call("read_file", '{"path": "long.txt"}', "c1"),))
+        if last_asked(request) == "look" and not has_results(request):
+            return looks(request, "long.txt")
         return Say("Seen.")
 
-    folder = tmp_path / "data" / "audiences" / "pipe-main" / "files"
-    folder.mkdir(parents=True)
-    line = "x" * 99 + "\n"
-    (folder / "long.txt").write_text((line * 300)[:25_000])
-    async with run_bot(tmp_path, script) as bot:
-        await bot.says("look")
-        fresh = turns_sent(bot)[-1]
-        # The tool adds words of its own; what is stored is brought to the exact length.
-        await bot.app.store.write(
-            lambda db: db.execute_sql(
-                "UPDATE message SET text = ? WHERE role = 'tool'", ("y" * length,)
-            )
-        )
-    async with run_bot(tmp_path, script, {"restore": "exact"}) as bot:
-        await bot.says("and now?")
-        (later,) = [text for text in turns_sent(bot) if "yyy" in text]
-    assert len(fresh) > 20_000
-    assert ("y" * length in later) is not clipped
-    if clipped:
-        assert "1 characters left out" in later
-
-
-async def test_under_five_turns_over_the_budget_are_squeezed(tmp_path: Path) -> None:
-    def script(request: Received) -> Answer:
-        last = request.body["messages"][-1]
-        if last["role"] == "user" and "look" in str(last["content"]):
-            count = len(request.body["messages"])
-            return Say(calls=(Call("read_file", '{"path": "long.txt"}', f"c{count}"),))
-        return Say("Seen.")
-
-    folder = tmp_path / "data" / "audiences" / "pipe-main" / "files"
-    folder.mkdir(parents=True)
-    (folder / "long.txt").write_text("some words in a line\n" * 250)
+    put_file(tmp_path, "long.txt", "some words in a line\n" * 250)
     async with run_bot(tmp_path, script) as bot:
         for _ in range(3):
             await bot.says("look")
@@ -135,18 +113,28 @@ async def test_under_five_turns_over_the_budget_are_squeezed(tmp_path: Path) -> 
         await bot.says("/config agent_max_context_tokens 4000")
         await bot.says("and now?")
         assert turns_sent(bot) == ["look", "Seen.", "look", "Seen.", "look", "Seen.", "and now?"]
+        history = (await bot.says("/context history")).text.lower()
+        assert "squeeze" in (await bot.says("/context")).text.lower()
+    assert "squeeze" in history
+    assert "compaction" not in history
 
 
-async def test_a_restart_restores_three_turns_as_text_and_undo_brings_all_back(
+async def test_a_restart_restores_three_turns_as_text_and_says_so_once_and_undo_brings_all_back(
     tmp_path: Path,
 ) -> None:
     settings = {"restore": "recent"}
     async with run_bot(tmp_path, echo, settings) as bot:
-        await talk(bot, 10)
+        await talk(bot, 2)
+    async with run_bot(tmp_path, echo, settings) as bot:
+        await talk(bot, 8, start=3)
+        assert "/context undo" not in heard(bot), "nothing was set aside"
     async with run_bot(tmp_path, echo, settings) as bot:
         await bot.says("/context")
         await bot.app.conversations.settle()
         await talk(bot, 1, start=11)
+        told = bot.sent[-1].reply.text
+        for words in ("t1 to t7", "t8 to t10", "/context undo"):
+            assert words in told
         assert turns_sent(bot) == [
             f"{SUMMARY}question 8", "reply 8", "question 9", "reply 9", "question 10", "reply 10",
             "question 11",
@@ -154,28 +142,35 @@ async def test_a_restart_restores_three_turns_as_text_and_undo_brings_all_back(
         assert "restart" in (await bot.says("/context undo")).text
         await talk(bot, 1, start=12)
         assert len(turns_sent(bot)) == 23
+        assert bot.sent[-1].reply.text == "reply 12", "it is said once"
+
+
+@pytest.mark.parametrize(("when_busy", "restore"), [("collect", "recent"), ("steer", "exact")])
+async def test_messages_that_were_joined_to_one_turn_survive_a_restart(
+    tmp_path: Path, when_busy: str, restore: str
+) -> None:
+    settings = {"when_busy": when_busy, "restore": restore}
+    async with busy(tmp_path, when_busy, restore=restore) as bot:
+        await bot.writes("two", id="second")
+        await bot.writes("three", id="third")
+        gate("opened").set()
+        await bot.reply_to("first" if when_busy == "steer" else "second")
+        await settled(bot)
+    async with run_bot(tmp_path, busy_script, settings) as bot:
+        await bot.says("next")
+        asked = [content(m) for m in steps(bot)[-1] if m["role"] == "user"]
+    assert {"wait", "two", "three", "next"} <= set(" ".join(asked).split())
 
 
 async def test_an_exact_restart_sends_the_very_same_beginning(tmp_path: Path) -> None:
-    settings = {"restore": "exact", "agent_max_context_turns": 6}
+    """It is the default."""
+    settings = {"agent_max_context_turns": 6}
     async with run_bot(tmp_path, echo, settings) as bot:
         await talk(bot, 10)
         before = turns_sent(bot)
     async with run_bot(tmp_path, echo, settings) as bot:
         await talk(bot, 1, start=11)
         assert turns_sent(bot)[: len(before)] == before
-
-
-async def test_a_clear_holds_over_a_restart_and_can_be_undone(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, {"restore": "exact"}) as bot:
-        await talk(bot, 3)
-        assert "t1 to t3" in (await bot.says("/context clear")).text
-    async with run_bot(tmp_path, echo, {"restore": "exact"}) as bot:
-        await talk(bot, 1, start=4)
-        assert turns_sent(bot) == ["question 4"]
-        await bot.says("/context undo")
-        await talk(bot, 1, start=5)
-        assert len(turns_sent(bot)) == 9
 
 
 async def test_a_frame_that_fills_the_window_is_told_with_its_sizes(tmp_path: Path) -> None:

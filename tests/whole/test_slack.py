@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
+from agent.tools.box import Ran
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
-from tests.fakes.slack_methods import SlackRefusal
 from tests.fakes.slack_server import SlackServer
 from tests.whole.slack_testbot import SlackTestBot, at_slack
 
@@ -23,39 +24,6 @@ async def answers(bot: SlackTestBot, words: str) -> list[str]:
     """All messages with these words, once the bot has nothing more to do."""
     await bot.is_idle()
     return [message.text for message in bot.slack.said if words in message.text]
-
-
-async def test_a_message_is_answered_with_its_markup(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello, **Ann** <!channel>!")]) as bot:
-        bot.ann.says("Hi")
-        answer = await bot.slack.shown("Hello, Ann <!channel>!")
-        assert answer.marked("bold") == ["Ann"]
-        assert bot.sent_to_model()[-1] == {"role": "user", "content": "Hi"}
-
-
-async def test_an_answer_streams_into_one_message_which_its_final_text_replaces(
-    tmp_path: Path,
-) -> None:
-    async with at_slack(tmp_path, [Hang("Once **upon** a time")]) as bot:
-        bot.ann.says("Tell me a story")
-        draft = await bot.slack.shown("Once upon a time …")
-        assert draft.marked("bold") == ["upon"]
-        bot.ann.says("/stop")
-        await bot.slack.until(lambda: draft.text == "Once upon a time\n\n(Stopped, as you asked.)")
-        assert len(await answers(bot, "Once upon")) == 1
-
-
-async def test_a_long_answer_comes_in_several_messages_with_its_code_as_code(
-    tmp_path: Path,
-) -> None:
-    code = "\n".join(f"line_{n} = {n}  # < & > 😀" for n in range(400))
-    async with at_slack(tmp_path, [Say(f"Here:\n\n```python\n{code}\n```\n\nDone.")]) as bot:
-        bot.ann.says("Write code")
-        await bot.slack.shown("Done.")
-        await bot.is_idle()
-        parts = [part for message in bot.slack.said for part in message.marked("pre")]
-        assert "\n".join(parts) == code
-        assert len(parts) > 2
 
 
 async def test_a_huge_answer_comes_as_a_file(tmp_path: Path) -> None:
@@ -84,17 +52,6 @@ async def test_events_that_come_again_are_answered_once(tmp_path: Path) -> None:
         assert len(bot.slack.said) == 3
 
 
-async def test_messages_that_come_at_once_are_taken_in_their_order(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        for number in range(8):
-            bot.ann.says(f"message {number}")
-        await bot.slack.shown("message 7")
-        await bot.is_idle()
-        asked = [str(message["content"]) for message in bot.sent_to_model()]
-        places = [next(n for n, a in enumerate(asked) if f"message {k}" in a) for k in range(8)]
-        assert places == sorted(places)
-
-
 async def test_what_no_bot_has_confirmed_is_brought_to_the_next_one(tmp_path: Path) -> None:
     async with SlackServer() as slack:
         async with at_slack(tmp_path, echo, slack=slack) as bot:
@@ -119,22 +76,6 @@ async def test_an_edited_message_is_answered_anew_and_one_that_got_a_preview_is_
         bot.ann.deletes(said)
         await bot.is_idle()
         assert len(bot.model.requests) == 2
-
-
-async def test_pictures_reach_the_model_and_documents_its_folder(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        bot.ann.sends("cat.png", PNG, "image/png", "What is this?")
-        await bot.slack.shown("What is this?")
-        parts = bot.sent_to_model()[-1]["content"]
-        assert [part["type"] for part in parts if part["type"] != "text"] == ["image_url"]
-        bot.ann.sends("note.txt", b"remember the milk", "text/plain", "Keep it")
-        await bot.slack.shown("Keep it")
-        assert kept_files(tmp_path) == {"note.txt": "remember the milk"}
-
-
-def kept_files(folder: Path) -> dict[str, str]:
-    """What stands in the folders of chats."""
-    return {file.name: file.read_text() for file in folder.glob("data/audiences/*/files/*")}
 
 
 async def test_a_file_that_slack_does_not_give_is_said(tmp_path: Path) -> None:
@@ -164,21 +105,12 @@ async def test_buttons_do_what_is_on_them_and_only_for_those_who_are_let_in(tmp_
         assert not asked
 
 
-async def test_a_reaction_stops_an_answer(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Hang("Once upon a time")]) as bot:
-        bot.ann.says("Tell me a story")
-        draft = await bot.slack.shown("Once upon a time …")
-        bot.ann.reacts(draft, "tada")
-        bot.ann.reacts(draft, "octagonal_sign")
-        await bot.slack.until(lambda: "Stopped, as you asked" in draft.text)
-
-
-@pytest.mark.usefixtures("processes")
 async def test_a_reaction_approves_in_a_thread_of_a_channel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = [Say(calls=(Call("shell", '{"command": "echo done"}', "c1"),)), Say("It is done.")]
     monkeypatch.setattr("plugins.builtin.shell._BOX", [False])
+    monkeypatch.setattr("agent.tools.box.run", AsyncMock(return_value=Ran(0, b"done", b"", 0)))
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
     async with at_slack(tmp_path, script, settings) as bot:
         bot.ann.mentions("do it", bot.slack.channel())
@@ -253,26 +185,6 @@ async def test_when_slack_asks_to_wait_the_reply_waits_as_long(tmp_path: Path) -
         bot.ann.says("Hi")
         await bot.slack.shown("Hello!")
         assert bot.slept.count(17) >= 2
-
-
-async def test_when_slack_fails_the_reply_is_sent_again(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello!")]) as bot:
-        errors = ("internal_error", "service_unavailable")
-        bot.slack.fail("chat.postMessage", *map(SlackRefusal, errors))
-        bot.ann.says("Hi")
-        await bot.slack.shown("Hello!")
-        assert len(await answers(bot, "Hello!")) == 1
-
-
-async def test_markup_that_slack_refuses_goes_as_plain_text(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, [Say("Hello, **Ann**!")]) as bot:
-        bot.channel.platform.traits = bot.channel.platform.traits.__class__(
-            longest=3_000, message_id=bot.channel.platform.traits.message_id
-        )
-        bot.slack.fail("chat.postMessage", SlackRefusal("invalid_blocks"))
-        bot.ann.says("Hi")
-        answer = await bot.slack.shown("Hello, **Ann**!")
-        assert answer.blocks[0]["type"] == "section"
 
 
 async def test_a_reply_to_a_channel_that_is_no_more_is_dropped(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,21 +20,9 @@ from channels.slack.settings import SlackSettings
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.slack_methods import SlackRefusal
-from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer
+from tests.fakes.slack_server import BOT_TOKEN, SlackServer
 from tests.whole.slack_testbot import EVENTS_API, SlackTestBot, at_slack
 from tests.whole.test_slack import echo
-
-
-async def test_after_a_broken_connection_it_goes_on(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        for number in range(3):
-            bot.ann.says(f"message {number}")
-            await bot.slack.shown(f"re: message {number}")
-            await bot.slack.delivery.cut()
-        bot.ann.says("last")
-        await bot.slack.shown("re: last")
-        assert bot.channel.health.state == "up"
-        assert all(seconds < 40 for seconds in bot.slept)
 
 
 async def test_a_connection_that_slack_renews_has_no_gap(tmp_path: Path) -> None:
@@ -68,14 +55,13 @@ async def test_hours_of_outage_are_waited_out_and_known(tmp_path: Path) -> None:
         assert max(bot.slept) > 20  # with longer and longer waits
 
 
-@pytest.mark.parametrize("code", ["token_revoked", "account_inactive", "invalid_auth"])
-async def test_a_token_that_is_revoked_is_a_sentence_for_the_owner(
-    tmp_path: Path, code: str
+async def test_a_token_of_an_account_that_was_closed_is_a_sentence_for_the_owner(
+    tmp_path: Path,
 ) -> None:
     async with at_slack(tmp_path, echo) as bot:
         bot.ann.says("before")
         await bot.slack.shown("re: before")
-        await bot.slack.revoke(code)
+        await bot.slack.revoke("account_inactive")
         await until_down(bot)
         assert "install the app again" in bot.channel.health.reason
 
@@ -223,14 +209,12 @@ async def test_who_has_not_the_secret_is_refused_and_counted(tmp_path: Path) -> 
         assert not bot.model.requests
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"7", b"\xff", b"[" * 9_000, b"{}"])
-async def test_what_slack_signs_and_nobody_can_read_breaks_nothing(
-    tmp_path: Path, body: bytes
-) -> None:
+async def test_what_slack_signs_and_nobody_can_read_breaks_nothing(tmp_path: Path) -> None:
     async with called(tmp_path) as bot:
-        headers = {**bot.slack.delivery.sign(body), "Content-Type": "application/json"}
-        status, _ = await post(bot, body, headers)
-        assert status < 500
+        for body in [b"", b"{", b"[]", b"null", b"7", b"\xff", b"[" * 9_000, b"{}"]:
+            headers = {**bot.slack.delivery.sign(body), "Content-Type": "application/json"}
+            status, _ = await post(bot, body, headers)
+            assert status < 500, body
         bot.ann.says("Hi")
         await bot.slack.shown("re: Hi")
 
@@ -244,21 +228,6 @@ async def test_a_clock_that_is_wrong_is_named_in_the_log(
         await bot.slack.until(lambda: len(bot.slack.delivery.answers) == 4)
         assert bot.slack.delivery.answers == [401] * 4
         assert "is the clock of this machine right?" in caplog.text
-
-
-async def test_no_secret_gets_into_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    async with at_slack(tmp_path, echo) as bot:
-        bot.ann.sends("note.txt", b"x", "text/plain", "Hi")
-        await bot.slack.shown("re: Hi")
-        await bot.slack.outage(True)
-        await bot.slack.until(lambda: len(bot.slept) > 3)
-        await bot.slack.outage(False)
-        await bot.slack.revoke()
-        await until_down(bot)
-    assert not any(secret in caplog.text for secret in (BOT_TOKEN, APP_TOKEN, SIGNING_SECRET))
 
 
 async def test_a_wrong_token_is_a_sentence_for_the_owner(tmp_path: Path) -> None:

@@ -15,17 +15,6 @@ def last_said(bot: SlackTestBot) -> str:
     return str(bot.sent_to_model()[-1]["content"])
 
 
-async def test_in_a_channel_it_answers_those_who_mention_it_in_a_thread(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        general = bot.slack.channel()
-        bot.ann.says("Lunch?", general)
-        said = bot.ann.mentions("Hello", general)
-        answer = await bot.slack.shown("Hello", general)
-        assert answer.thread == said.ts
-        await bot.is_idle()
-        assert len(bot.model.requests) == 1
-
-
 async def test_in_its_own_threads_it_answers_without_being_mentioned(tmp_path: Path) -> None:
     async with at_slack(tmp_path, echo) as bot:
         general = bot.slack.channel()
@@ -40,16 +29,6 @@ async def test_in_its_own_threads_it_answers_without_being_mentioned(tmp_path: P
         bot.ann.says("At noon", general, other.ts)
         await bot.is_idle()
         assert len(bot.model.requests) == 2
-
-
-async def test_threads_are_conversations_of_their_own(tmp_path: Path) -> None:
-    async with at_slack(tmp_path, echo) as bot:
-        general = bot.slack.channel()
-        bot.ann.mentions("apples", general)
-        await bot.slack.shown("apples", general)
-        bot.ann.mentions("pears", general)
-        await bot.slack.shown("pears", general)
-        assert not any("apples" in str(m["content"]) for m in bot.sent_to_model())
 
 
 async def test_who_calls_it_into_a_thread_lets_it_know_how_that_began(tmp_path: Path) -> None:

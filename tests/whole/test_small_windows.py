@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ from typing import Any
 import pytest
 
 from memory.context.meter import Meter
-from memory.context.strategies import STRATEGIES
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.points.wire import answered, results
+from tests.whole.requests import answered, results
 from tests.whole.testbot import run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -24,24 +22,23 @@ MOST = 1_500
 """Tokens that the prompt may have, with all built-in tools on."""
 
 
-@pytest.mark.parametrize("strategy", ["trim", "slim"])
 async def test_the_prompt_with_all_built_in_tools_has_at_most_1500_tokens(
-    tmp_path: Path, strategy: str
+    tmp_path: Path,
 ) -> None:
-    settings = {"tools": ALL_TOOLS, "context": {"strategy": strategy}}
+    """Under `slim`, which has the longest."""
+    settings = {"tools": ALL_TOOLS, "context": {"strategy": "slim"}}
     async with run_bot(tmp_path, settings=settings) as bot:
         await bot.says("/context")
         prefix = bot.app.config.prefix(KEY)
         tokens = bot.app.conversations.services.meter.prefix(prefix)
-    sys.stdout.write(f"{strategy}: {tokens.system} tokens of prompt, {tokens.tools} of tools\n")
     assert {"shell", "web_fetch"} < {tool["function"]["name"] for tool in prefix.tools}
     assert 0 < tokens.system + tokens.tools <= MOST
 
 
-# --- 60 turns with tools ---
+# --- turns with tools ---
 
-TURNS = 60
-WINDOWS = (4_096, 8_192)
+TURNS = 16
+WINDOW = 4_096
 WORDS = "the tide comes in at noon and the boats leave the harbour one by one "
 FIELDS = {
     "task_overview": "Keep the keys of the harbour.",
@@ -95,25 +92,24 @@ def put_files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "window", "offer"),
+    ("strategy", "offer"),
     [
-        *((name, window, "all") for name in sorted(STRATEGIES) for window in WINDOWS),
-        ("trim", 4_096, "lean"),
-        ("stubs", 4_096, "lean"),
+        *((name, "all") for name in ("trim", "slim", "full", "summarize", "structured")),
+        ("stubs", "lean"),
     ],
 )
-async def test_60_turns_with_tools_in_a_small_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int, offer: str
+async def test_turns_with_tools_go_on_in_a_small_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, offer: str
 ) -> None:
     monkeypatch.setattr("memory.compactor.COOLDOWN", 0)  # the turns take no time
     put_files(tmp_path)
     meter = Meter()
     await meter.ready()
     settings = {
-        "context": {"strategy": strategy, "max_tokens": window},
+        "context": {"strategy": strategy, "max_tokens": WINDOW},
         "tools": ALL_TOOLS | {"offer": offer},
     }
-    async with run_bot(tmp_path, Clerk(), settings, window=window) as bot:
+    async with run_bot(tmp_path, Clerk(), settings, window=WINDOW) as bot:
         bot.server.counts = lambda prompt: meter.count(prompt.decode())
         replies = [
             (await bot.says(f"The key of turn {n} is in locker{n:02d}. {WORDS}")).text
@@ -121,16 +117,16 @@ async def test_60_turns_with_tools_in_a_small_window(
         ]
         await bot.app.conversations.settle()
         found = []
-        for number in (1, 20, 40, TURNS - 1):
+        for number in (1, TURNS // 2, TURNS - 1):
             await bot.says(f"Find locker{number:02d}")
             found.append(f"The key of turn {number} is in locker" in results(answered(bot)[-1])[-1])
         refused = bot.server.refused
         history = (await bot.says("/context history")).data
     assert history is not None
     kinds = Counter((e["kind"], e["actor"]) for e in history["events"])
-    sys.stdout.write(f"{strategy} {window} {offer}: {dict(kinds)}, refused {refused}\n")
+    assert kinds, "nothing was cut"
     assert refused == 0
     if strategy in ("trim", "slim", "structured"):
         assert not [actor for _, actor in kinds if actor == "emergency"]
     assert all(reply.startswith("It is noted.") for reply in replies)
-    assert found == [True] * 4
+    assert found == [True] * 3

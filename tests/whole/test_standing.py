@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from channels.message import Attachment
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.whole.testbot import TestBot, run_bot
@@ -38,17 +36,14 @@ async def test_a_chat_is_pinned_or_archived_and_stays_so(tmp_path: Path) -> None
         assert await standing(bot) == ""
 
 
-@pytest.mark.parametrize("line", ["/pin t3", "/archive now", "/pin --unset now"])
-async def test_what_is_not_understood_changes_nothing(tmp_path: Path, line: str) -> None:
+async def test_what_is_not_understood_changes_nothing_and_what_was_forgotten_is_not_pinned(
+    tmp_path: Path,
+) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("Hello")
-        assert "takes nothing but --unset" in (await bot.says(line)).text
-        assert await standing(bot) == ""
-
-
-async def test_what_was_forgotten_stands_nowhere(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo) as bot:
-        await bot.says("Hello")
+        for line in ("/pin t3", "/archive now", "/pin --unset now"):
+            assert "takes nothing but --unset" in (await bot.says(line)).text
+            assert await standing(bot) == ""
         await bot.says("/pin")
         await bot.says("/forget chat yes")
         await bot.says("Hello again")

@@ -7,6 +7,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.models.base import ModelRefused
 from bot.recent import MOST_FAILURES, FailureLog
 from channels.message import Reply
@@ -67,33 +69,36 @@ def test_what_waits_for_long_is_told_with_replies_and_summaries() -> None:
     ]
 
 
-async def test_owners_are_told_what_failed_and_how_often(tmp_path: Path) -> None:
-    async with OpenAIServer([REFUSED, REFUSED]) as server, talking(tmp_path, server) as bot:
-        await bot.says("One?", id="1")
-        await bot.says("Two?", id="2")
-        status = await bot.says("/status")
-        assert "What failed in the last day:" in status["text"]
-        assert ", 2 times: the turn failed: " in status["text"]
-        assert "refused the API key" in status["text"]
-        assert [one["times"] for one in status["data"]["recent"]["failures"]] == [2]
-
-
-async def test_each_kind_of_failure_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_owners_alone_are_told_what_failed_and_how_often_each_kind_once(
+    tmp_path: Path,
+) -> None:
     failing = [
         Fail(404, {"message": "no such model"}),
         Fail(400, {"message": "messages[1]: a text of 12 characters is odd"}),
         REFUSED,
         Fail(400, {"message": "messages[7]: a text of 99 characters is odd"}),
     ]
-    async with OpenAIServer(failing) as server, talking(tmp_path, server) as bot:
+    settings = {"owners": ["pipe/ann"]}
+    async with OpenAIServer(failing) as server, talking(tmp_path, server, settings) as bot:
         for number in range(len(failing)):
-            await bot.says("Why?", id=str(number))
-        found = (await bot.says("/status"))["data"]["recent"]["failures"]
+            await bot.says("Why?", id=str(number), user="ann", chat="a")
+        status = await bot.says("/status", user="ann", chat="a")
+        code = (await bot.says("Hello", user="bob", chat="b"))["text"]
+        pairing = next(word for word in code.split() if word.isupper() and len(word) > 5)
+        await bot.says(f"/pair {pairing.strip('.,;')}", user="ann", chat="a")
+        shown_to_bob = await bot.says("/status", user="bob", chat="b", id="bob's")
+    assert "What failed in the last day:" in status["text"]
+    assert ", 2 times: the turn failed: " in status["text"]
+    found = status["data"]["recent"]["failures"]
     assert [one["times"] for one in found] == [2, 1, 1]
     refused, key, model = (one["sentence"] for one in found)
     assert "messages[7]" in refused
     assert "refused the API key" in key
     assert "has no model" in model
+    assert "Up for" in shown_to_bob["text"]
+    assert "What failed" not in shown_to_bob["text"]
+    assert shown_to_bob["data"]["recent"]["failures"] == []
 
 
 def logged(text: str, *values: object, error: BaseException | None = None) -> logging.LogRecord:
@@ -135,22 +140,6 @@ def test_other_sentences_and_other_errors_are_other_kinds() -> None:
     ):
         failures.handle(record)
     assert {one.times for one in failures.since(0)} == {1}
-
-
-async def test_users_who_are_no_owners_are_not_told_what_failed(tmp_path: Path) -> None:
-    settings = {"owners": ["pipe/ann"]}
-    async with (
-        OpenAIServer([REFUSED]) as server,
-        talking(tmp_path, server, settings) as bot,
-    ):
-        await bot.says("Anyone?", user="ann", chat="a")
-        code = (await bot.says("Hello", user="bob", chat="b"))["text"]
-        pairing = next(word for word in code.split() if word.isupper() and len(word) > 5)
-        await bot.says(f"/pair {pairing.strip('.,;')}", user="ann", chat="a")
-        status = await bot.says("/status", user="bob", chat="b")
-        assert "Up for" in status["text"]
-        assert "What failed" not in status["text"]
-        assert status["data"]["recent"]["failures"] == []
 
 
 def test_failures_are_bounded_and_the_newest_stay() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+import pytest
+from openai import AsyncOpenAI
 
 from channels.base import Activity, Delta
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.points.scene import answering, steps, whole
+from tests.web.site import serving
+from tests.whole.requests import answering, steps, whole
 from tests.whole.testbot import run_bot
 
 SLIM = {"context": {"strategy": "slim", "fold_turns": 1, "full_turns": 1}}
@@ -76,26 +79,6 @@ async def test_the_log_grows_line_by_line_and_context_shows_it(tmp_path: Path) -
     assert "t3 becomes a line of the log" in preview
 
 
-async def test_structured_asks_for_json_and_shows_it_after_the_prompt(tmp_path: Path) -> None:
-    settings = {"context": {"strategy": "structured", "max_tokens": 8_000}}
-
-    def answer(request: Received) -> Answer:
-        if "response_format" in request.body:
-            return Say(json.dumps({"task_overview": "Count.", "next_steps": "Go on."}))
-        return Say("reply " + "word " * 800)
-
-    async with run_bot(tmp_path, answer, settings) as bot:
-        for number in range(6):
-            await bot.says(f"question {number}")
-            await bot.app.conversations.settle()
-        bodies = [request.body for request in bot.server.requests]
-        formats = [body["response_format"] for body in bodies if "response_format" in body]
-        sent = [body for body in bodies if "tools" in body][-1]["messages"]
-    assert formats[0]["json_schema"]["schema"]["required"][0] == "task_overview"
-    assert sent[1]["role"] == "system"
-    assert "# Task overview\nCount." in sent[1]["content"]
-
-
 async def test_each_change_of_strategy_plans_over_all_that_was_said(tmp_path: Path) -> None:
     async with run_bot(tmp_path, tagged, SLIM) as bot:
         for number in range(1, 6):
@@ -130,6 +113,26 @@ async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_ther
         assert freed.data is not None
         assert freed.data["turns"] == ["t1", "t2"], "half of t3 would stay, so that it stays whole"
         assert freed.data["freed"] > 0
+        assert "outside" not in (await bot.says("/context history")).text, "a person asked for it"
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Parley-Session": "home"}], ids=["alone", "kept"])
+async def test_a_terse_tag_is_not_streamed_over_openais_protocol(
+    tmp_path: Path, headers: dict[str, str]
+) -> None:
+    documented = f"{DASHBOARD}\n<terse>{LINE}</terse>"
+    async with (
+        serving(tmp_path, answering(lambda _: Say(documented)), SLIM) as site,
+        AsyncOpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as openai,
+    ):
+        stream = await openai.chat.completions.create(
+            model="parley",
+            messages=[{"role": "user", "content": "Make it."}],
+            stream=True,
+            extra_headers=headers,
+        )
+        chunks = [chunk async for chunk in stream]
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == DASHBOARD
 
 
 async def test_the_preview_shows_what_a_raised_setting_brings_back(tmp_path: Path) -> None:

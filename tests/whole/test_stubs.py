@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.points.wire import data, events, results, with_plugin
-from tests.whole.process import talking
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.requests import data, events, results, with_plugin
 from tests.whole.testbot import TestBot, run_bot
 
 PAGES = '''
@@ -88,40 +87,6 @@ async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marke
     assert "strategy stubs (file), the last 1 tool result whole (file)" in shown
 
 
-async def test_stubs_stand_after_a_restart_and_undo_brings_the_results_back(
-    tmp_path: Path,
-) -> None:
-    async with run_bot(tmp_path, script, STUBS) as bot:
-        for number in (300, 301, 302):
-            await bot.says(f"Please count to {number}")
-        await bot.says("Thanks")
-        before = sent(bot)
-    async with run_bot(tmp_path, script, STUBS) as bot:
-        await bot.says("And?")
-        assert sent(bot) == before
-        stubs = await events(bot, "stub")
-        for _ in stubs:
-            undone = (await bot.says("/context undo")).text
-        await bot.says("And now?")
-        assert stubs
-        assert all("put away" not in text for text in sent(bot))
-    assert "old tool results to stubs" in undone
-
-
-@pytest.mark.parametrize("way", ["/context drop t1", "/context clear"])
-async def test_what_was_taken_away_is_not_read_again_by_its_stub(tmp_path: Path, way: str) -> None:
-    async with run_bot(tmp_path, script, STUBS) as bot:
-        for number in (300, 301, 302):
-            await bot.says(f"Please count to {number}")
-        await bot.says("Thanks")
-        (stub, *_) = named(bot.server.requests[-1].body)
-        await bot.says(way)
-        await bot.says(f"Please read {stub} again")
-        answer = sent(bot)[-1]
-    assert "298 299" not in answer
-    assert answer.startswith((f"There is no message {stub} among the", "Nothing was said before"))
-
-
 async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
     tmp_path: Path,
 ) -> None:
@@ -146,28 +111,6 @@ async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
     ]
     assert kinds == ["stub", "compact"]
     assert "old tool results become stubs first" in limits
-
-
-async def test_stubs_and_their_undo_outlive_a_kill_9(tmp_path: Path) -> None:
-    async with OpenAIServer(script) as endpoint:
-        async with talking(tmp_path, endpoint, STUBS) as bot:
-            for number in (300, 301, 302):
-                await bot.says(f"Please count to {number}")
-            await bot.says("Thanks")
-            await bot.kill()
-        before = results(endpoint.requests[-1].body)
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("And?")
-            after = results(endpoint.requests[-1].body)
-            await bot.says("/context undo", id="u1")
-            await bot.says("/context undo", id="u2")
-            await bot.kill()
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("And now?")
-            undone = results(endpoint.requests[-1].body)
-    assert before == after
-    assert [text.startswith("[put away") for text in before] == [True, True, False]
-    assert [text.startswith("[put away") for text in undone] == [False] * 3
 
 
 async def test_a_branch_reads_the_stubs_of_what_it_shares(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received
+from tests.waiting import until
 from tests.whole import test_untrusted as outside
 from tests.whole.process import talking
 from tests.whole.test_approve_cuts import ASK, SHOW, questioned, settle, told
@@ -42,32 +43,6 @@ async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path
         await bot.says("/context undo")
         await bot.says("question 12")
         assert "Lisbon" in asked(bot)
-
-
-async def test_the_summary_that_a_kill_cuts_short_continues_the_edited_one(tmp_path: Path) -> None:
-    slow = {"is": False}
-
-    def model(request: Received) -> Answer:
-        return Hang("") if slow["is"] and is_summary(request) else echo(request)
-
-    async with OpenAIServer(model) as endpoint:
-        async with talking(tmp_path, endpoint, {"context": {"keep_recent": 4}}) as bot:
-            for number in range(3):
-                await bot.says(f"question {number}")
-            await bot.says("/context compact")
-            await bot.says(f"/context summary edit {OWN}")
-            for number in range(3, 8):
-                await bot.says(f"question {number}")
-            slow["is"] = True
-            await bot.says("/context free")
-            await bot.kill()
-        slow["is"] = False
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.says("/status")
-            assert await bot.ended() == 0
-        written = continued(endpoint.requests)[-1]
-        assert OWN in written
-        assert "Lisbon" not in written
 
 
 async def test_a_restart_that_restores_the_recent_turns_continues_the_edited_one(
@@ -119,6 +94,7 @@ async def test_a_rule_asks_too_and_is_shown_too(tmp_path: Path) -> None:
                 assert "you said yes" in (await bot.says("/context history")).text
 
 
+@pytest.mark.usefixtures("processes")
 async def test_a_kill_while_the_summary_is_written_asks_once(tmp_path: Path) -> None:
     calls = {"summaries": 0}
 
@@ -155,8 +131,7 @@ async def test_a_cut_is_approved_while_a_turn_runs(tmp_path: Path) -> None:
         approve, *_ = (await questioned(bot)).actions
         slow["is"] = True
         await bot.writes("a slow one", id="slow")
-        while not bot.app.conversations.list_loaded()[0].context.current:
-            await bot.server_said_something()
+        await until(lambda: bot.app.conversations.list_loaded()[0].context.current)
         assert (await bot.says(approve.command)).text.startswith("Compacted t1 to t3")
         await bot.says("/stop")
         await bot.reply_to("slow")
@@ -206,10 +181,11 @@ async def test_what_was_said_for_a_form_is_in_no_search_and_no_export(tmp_path: 
         assert not any(b"zanzibar" in file.read_bytes() for file in exported)
 
 
-@pytest.mark.parametrize("strategy", ["truncate", "summarize", "structured"])
-async def test_show_tells_of_the_cuts_of_each_strategy(tmp_path: Path, strategy: str) -> None:
+async def test_show_tells_of_the_cut_of_another_strategy_and_its_recap_is_edited(
+    tmp_path: Path,
+) -> None:
     limits = {"max_tokens": 8_000, "keep_recent": 2, "compression_trigger": 0.55}
-    context = {"strategy": strategy, "compaction_approval": "show", "trigger_ratio": 0.4}
+    context = {"strategy": "truncate", "compaction_approval": "show"}
     async with run_bot(tmp_path, echo, {"context": {**limits, **context}}) as bot:
         number = 0
         while number < 9 and not told(bot):

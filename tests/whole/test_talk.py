@@ -22,6 +22,7 @@ from tests.fakes.openai_server import (
     StreamError,
     openai_overflow,
 )
+from tests.whole.retries import forbid_retries
 from tests.whole.testbot import run_bot
 
 TOOLS = "tool_calls"
@@ -80,29 +81,21 @@ async def test_tools_run_and_their_results_reach_the_model(tmp_path: Path) -> No
     assert [event.is_error for event in seen if isinstance(event, ToolEnded)] == [False, False]
 
 
-@pytest.mark.parametrize(
-    ("call", "told"),
-    [
-        (Call("calculate", "{not json", "a"), "not valid JSON"),
-        (Call("calculate", '{"expr": "1"}', "a"), "expression"),
-        (Call("calculat", '{"expression": "1"}', "a"), "calculate"),
-        (Call("read_file", '{"path": "../../../etc/passwd"}', "a"), "leads out"),
-    ],
-    ids=["malformed", "wrong argument", "unknown tool", "a way out"],
-)
-async def test_a_tool_call_that_fails_is_a_result_that_says_why(
-    tmp_path: Path, call: Call, told: str
-) -> None:
-    async with run_bot(tmp_path, [Say(calls=(call,)), Say("I see.")]) as bot:
-        assert (await bot.says("Try it.")).text == "I see."
-        assert told in bot.sent_to_model()[-1]["content"]
-
-
-async def test_a_call_id_that_is_used_twice_gets_a_name_of_its_own(tmp_path: Path) -> None:
-    call = Call("calculate", '{"expression": "1"}', "same")
-    script = [Say(calls=(call,)), Say(calls=(call,)), Say("Done.")]
+async def test_a_tool_call_that_fails_is_a_result_that_says_why(tmp_path: Path) -> None:
+    """All have the same id, which the bot tells apart."""
+    failing = {
+        Call("calculate", "{not json", "a"): "not valid JSON",
+        Call("calculate", '{"expr": "1"}', "a"): "expression",
+        Call("calculat", '{"expression": "1"}', "a"): "calculate",
+        Call("read_file", '{"path": "../../../etc/passwd"}', "a"): "leads out",
+    }
+    script = [*(Say(calls=(call,)) for call in failing), Say("I see.")]
     async with run_bot(tmp_path, script) as bot:
-        assert (await bot.says("Twice.")).text == "Done."
+        assert (await bot.says("Try it.")).text == "I see."
+        results = [m for m in bot.sent_to_model() if m["role"] == "tool"]
+    for result, told in zip(results, failing.values(), strict=True):
+        assert told in result["content"]
+    assert len({result["tool_call_id"] for result in results}) == len(failing)
 
 
 async def test_the_step_limit_ends_with_an_answer_that_says_so(tmp_path: Path) -> None:
@@ -170,7 +163,6 @@ async def test_stop_keeps_what_was_done(tmp_path: Path) -> None:
     assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
     tmp_path: Path,
 ) -> None:
@@ -203,9 +195,10 @@ async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
     assert sorted(results) == ["1", BROKEN_OFF]
 
 
-@pytest.mark.parametrize(
-    ("answers", "sentence"),
-    [
+async def test_whatever_the_endpoint_does_ends_in_a_sentence_and_the_next_message_works(
+    tmp_path: Path,
+) -> None:
+    failing: list[tuple[list[Answer], str]] = [
         ([Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})], "key"),
         ([Fail(400, {"message": "bad", "type": "invalid_request_error"})], "bad"),
         ([Break("Half an ans"), Break("Half an ans")], "Half an ans"),
@@ -213,27 +206,26 @@ async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
         ([Body("<html>Hello</html>"), Body("<html>Hello</html>")], "web page"),
         ([StreamError({"message": "overloaded", "code": 500})] * 2, "overloaded"),
         ([openai_overflow(9_000, 8_000)], "long"),
-    ],
-    ids=["refused key", "refused request", "half", "nothing", "html", "error", "overflow"],
-)
-async def test_whatever_the_endpoint_does_ends_in_a_sentence_and_the_next_message_works(
-    tmp_path: Path, answers: list[Say | Fail], sentence: str
+    ]
+    script = [answer for answers, _ in failing for answer in (*answers, Say("All is well."))]
+    async with run_bot(tmp_path, script) as bot:
+        for number, (_, sentence) in enumerate(failing):
+            reply = await bot.says("Hello?", f"chat {number}")
+            assert sentence in reply.text
+            assert "Traceback" not in reply.text
+            assert (await bot.says("And now?", f"chat {number}")).text == "All is well."
+
+
+async def test_an_endpoint_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with run_bot(tmp_path, [*answers, Say("All is well.")]) as bot:
-        reply = await bot.says("Hello?")
-        assert sentence in reply.text
-        assert "Traceback" not in reply.text
-        assert (await bot.says("And now?")).text == "All is well."
-
-
-async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
+    forbid_retries(monkeypatch)
     gone = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     async with run_bot(tmp_path, [], environ=gone) as bot:
         reply = await bot.says("Hello?")
     assert "http://127.0.0.1:9/v1" in reply.text
 
 
-@pytest.mark.usefixtures("processes")
 async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         is_slow = request.body["messages"][-1]["content"] == "Slow?"
@@ -284,19 +276,6 @@ async def test_chats_run_side_by_side_and_each_in_order(tmp_path: Path) -> None:
             assert texts == [f"re: {chat}{number}" for number in range(5)]
 
 
-async def test_the_same_message_twice_is_handled_once(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, [Say("Once."), Say("Another.")]) as bot:
-        first = await bot.writes("Hello", id="same")
-        second = await bot.writes("Hello", id="same")
-        await bot.reply_to("same")
-        await bot.says("Next")
-    assert first is not None
-    assert first.is_new
-    assert second is not None
-    assert not second.is_new
-    assert [o.reply.text for o in bot.sent] == ["Once.", "Another."]
-
-
 async def test_a_turn_that_a_crash_cut_short_goes_on_at_the_next_start(tmp_path: Path) -> None:
     call = Call("write_file", '{"path": "note.txt", "content": "x"}', "a")
     async with run_bot(tmp_path, [Say(calls=(call,)), Hang("I am about to")]) as bot:
@@ -333,14 +312,10 @@ async def test_strangers_get_nothing(tmp_path: Path) -> None:
         assert "owner" in (await bot.says("/whoami", user="ann")).text
 
 
-@pytest.mark.parametrize("text", ["", "   \n ", "\x00\x1b"])
-async def test_an_empty_message_is_answered_with_what_to_do(tmp_path: Path, text: str) -> None:
-    async with run_bot(tmp_path) as bot:
-        assert "empty" in (await bot.says(text)).text
-
-
 async def test_control_characters_and_broken_unicode_never_reach_the_model(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hm.")]) as bot:
+        for nothing in ("", "   \n ", "\x00\x1b"):
+            assert "empty" in (await bot.says(nothing)).text
         await bot.says("a\x00b\x1b[31m\ud800c\r\nd\te")
         assert bot.sent_to_model()[-1]["content"] == "ab[31m?c\nd\te"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import pytest
 
 from channels.base import ChannelError
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
-from tests.fakes.telegram_server import Refused, TelegramServer, failing
-from tests.fakes.voice_desk import OGG
+from tests.fakes.telegram_server import Refused, TelegramServer
+from tests.fakes.voice_server import OGG
 from tests.whole.process import MAIN
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
@@ -20,14 +19,6 @@ from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 def echo(request: Received) -> Answer:
     """A model that repeats the last thing it was told."""
     return Say(f"re: {request.body['messages'][-1]['content']}")
-
-
-async def test_a_message_is_answered(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("Hello, **Ann**!")]) as bot:
-        bot.ann.says("Hi")
-        answer = await bot.telegram.shown("Hello, Ann!")
-        assert answer.marked("bold") == ["Ann"]
-        assert bot.sent_to_model()[-1] == {"role": "user", "content": "Hi"}
 
 
 async def test_commands_are_registered_and_start_greets(tmp_path: Path) -> None:
@@ -73,62 +64,12 @@ async def test_a_draft_shows_the_tools_that_are_used(tmp_path: Path) -> None:
         await bot.telegram.shown("Stopped, as you asked.")
 
 
-async def test_a_long_answer_comes_in_several_messages_with_its_code_as_code(
-    tmp_path: Path,
-) -> None:
-    code = "\n".join(f"line_{n} = {n}  # < & > 😀" for n in range(400))
-    async with at_telegram(tmp_path, [Say(f"Here:\n\n```python\n{code}\n```\n\nDone.")]) as bot:
-        bot.ann.says("Write a program")
-        await bot.telegram.shown("Done.")
-        sent = list(bot.telegram.messages.values())
-        shown = "\n".join(block for message in sent for block in message.marked("pre"))
-        assert len(sent) > 2
-        assert shown.split("\n") == code.split("\n")
-
-
-async def test_a_table_is_aligned_and_tags_are_words(tmp_path: Path) -> None:
-    table = "| name | n |\n|---|---:|\n| one | 1 |\n| eleven | 11 |"
-    async with at_telegram(tmp_path, [Say(f"A List<String>:\n\n{table}")]) as bot:
-        bot.ann.says("Show it")
-        answer = await bot.telegram.shown("A List<String>:")
-        (block,) = answer.marked("pre")
-        assert len({len(line.rstrip("\n")) for line in block.strip("\n").split("\n")}) == 1
-
-
-async def test_markup_that_telegram_refuses_goes_as_plain_text(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("So **it** is")]) as bot:
-        bot.telegram.takes_entities = False
-        bot.ann.says("Is it?")
-        answer = await bot.telegram.shown("So it is")
-        assert answer.entities == []
-
-
 async def test_when_telegram_asks_to_wait_the_reply_waits_as_long(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, [Say("Here I am")]) as bot:
         bot.telegram.allowance[42] = 0
         bot.ann.says("Hello?")
         await bot.telegram.shown("Here I am")
         assert 7.0 in bot.slept
-
-
-async def test_when_telegram_does_not_answer_the_reply_is_sent_again(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("Here I am")]) as bot:
-        # More than drafts, which are tried once, can use up.
-        bot.telegram.failures["sendMessage"] = failing(*[Refused("Bad Gateway", 502)] * 90)
-        bot.telegram.failures["getUpdates"] = failing(*[Refused("Bad Gateway", 502)] * 3)
-        bot.ann.says("Hello?")
-        await bot.telegram.shown("Here I am")
-        assert len([seconds for seconds in bot.slept if seconds >= 1]) >= 4
-
-
-async def test_an_update_that_is_delivered_again_is_answered_once(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        bot.ann.says("One")
-        await bot.telegram.shown("re: One")
-        bot.telegram.deliver_again()
-        bot.ann.says("Two")
-        await bot.telegram.shown("re: Two")
-        assert await answers(bot, "re: ") == ["re: One", "re: Two"]
 
 
 async def test_a_bot_that_is_stopped_in_mid_turn_answers_at_its_next_start(tmp_path: Path) -> None:
@@ -198,17 +139,6 @@ async def test_who_goes_on_sending_long_texts_holds_up_nobody(tmp_path: Path) ->
         assert rounds < 40
 
 
-async def test_photos_reach_the_model_and_documents_its_folder(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, [Say("A cat."), Say("Milk.")]) as bot:
-        bot.ann.sends(bot.ann.photo(b"\xff\xd8\xff cat"))
-        await bot.telegram.shown("A cat.")
-        (part,) = bot.sent_to_model()[-1]["content"]
-        assert part["image_url"]["url"].startswith("data:image/jpeg;base64,")
-        bot.ann.sends(bot.ann.document("list.txt", "text/plain", b"milk", caption="What?"))
-        await bot.telegram.shown("Milk.")
-        assert "list.txt" in str(bot.sent_to_model()[-1]["content"])
-
-
 async def test_a_message_that_is_edited_is_answered_anew(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, echo) as bot:
         message = bot.ann.says("What is 2 + 2?")
@@ -248,17 +178,6 @@ async def test_telegram_says_its_own_words_in_the_language_of_the_person(tmp_pat
         ]
 
 
-async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        bot.ann.sends(bot.ann.message(contact={"phone_number": "1", "first_name": "Bob"}))
-        await bot.telegram.shown("I can't handle contacts yet; please put it in words.")
-        bot.ann.sends(bot.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
-        await bot.telegram.shown(
-            "I did not get big.iso: files of more than 20 MB can't be taken here."
-        )
-        assert not bot.model.requests
-
-
 async def test_a_stranger_is_refused_and_nothing_is_fetched_for_them(tmp_path: Path) -> None:
     async with at_telegram(tmp_path) as bot:
         eve = bot.telegram.person("Eve", 66)
@@ -287,28 +206,16 @@ async def test_a_wrong_token_is_a_sentence_for_the_owner(tmp_path: Path) -> None
             await bot.is_over()
 
 
-async def test_without_a_token_or_with_a_wrong_one_the_process_says_what_to_do(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_without_a_token_the_process_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    async with TelegramServer() as telegram:
-        assert "ask @BotFather for one" in await complaint(tmp_path, telegram, {})
-        wrong = {"TELEGRAM_BOT_TOKEN": "1:wrong"}
-        assert "does not know this token" in await complaint(tmp_path, telegram, wrong)
-
-
-async def complaint(folder: Path, telegram: TelegramServer, environ: dict[str, str]) -> str:
-    """What `python main.py --telegram` says on stderr before it ends with 1."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(MAIN), "--telegram"),
-        cwd=folder,
-        env={**os.environ, **environ, "PARLEY_TELEGRAM__BASE_URL": telegram.base_url},
-        stderr=asyncio.subprocess.PIPE,
+        *(sys.executable, str(MAIN), "--telegram"), cwd=tmp_path, stderr=asyncio.subprocess.PIPE
     )
     _, errors = await process.communicate()
     assert process.returncode == 1
-    assert len(errors.decode().strip().splitlines()) == 1
-    return errors.decode()
+    (line,) = errors.decode().strip().splitlines()
+    assert "ask @BotFather for one" in line
 
 
 async def test_what_was_not_sent_before_a_restart_is_sent_with_a_mark(tmp_path: Path) -> None:

@@ -23,32 +23,6 @@ async def said(bot: TelegramTestBot, person: Person, text: str) -> None:
     await bot.telegram.shown(f"re: {text}")
 
 
-async def test_in_private_a_fork_a_switch_and_a_side_question_are_taps_away(
-    tmp_path: Path,
-) -> None:
-    async with at_telegram(tmp_path, echo) as bot:
-        bot.ann.says("first")
-        await bot.telegram.shown("re: first")
-        bot.ann.says("second")
-        await bot.telegram.shown("re: second")
-        bot.ann.says("/fork t1 Aside")
-        forked = await bot.telegram.shown("You are in branch 2, “Aside” now. It shares t1")
-        assert [*forked.buttons] == ["Go back", "All branches"]
-        bot.ann.says("/btw why?")
-        await bot.telegram.shown("re: why?")
-        assert questions(bot) == ["first", "why?"]
-        bot.ann.says("third")
-        await bot.telegram.shown("re: third")
-        assert questions(bot) == ["first", "third"]
-        bot.ann.presses(forked, "Go back")
-        await bot.telegram.shown("You are in branch 1")
-        bot.ann.says("/btw")
-        await bot.telegram.shown("Nothing was asked aside here.")
-        bot.ann.says("fourth")
-        await bot.telegram.shown("re: fourth")
-        assert questions(bot) == ["first", "second", "fourth"]
-
-
 async def test_in_a_group_a_fork_leads_everybody_there_and_nobody_elsewhere(
     tmp_path: Path,
 ) -> None:

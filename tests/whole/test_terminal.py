@@ -7,9 +7,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from channels.terminal.keys import KEYS
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.whole.pseudo_terminal import Sitter, sitting
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 CONFIG = '{"model": "gpt-4o-mini"}'
 
@@ -119,25 +123,15 @@ async def test_several_conversations_are_chosen_searched_and_begun(tmp_path: Pat
             await person.sees("Sour.")
             person.types("And oranges?\r")
             await person.sees("Sweet.")
+            person.types("/resume\r")
+            await person.sees("Conversations of this terminal")
+            person.types("\x03half a thought")
+            await person.sees("› half a thought")
+            assert "Conversations of this terminal" not in person.glass.text
+            person.types("\x15")
             assert await person.leaves() == 0
         said = [str(m["content"]) for m in endpoint.requests[-1].body["messages"][1:]]
         assert said == ["How are lemons?", "Sour.", "And oranges?"]
-
-
-async def test_a_list_is_left_with_ctrl_c_and_the_line_comes_back(tmp_path: Path) -> None:
-    install(tmp_path)
-    async with (
-        OpenAIServer([]) as endpoint,
-        sitting(tmp_path, endpoint, arguments=("--chat", "trip")) as person,
-    ):
-        await person.sees("── trip · nothing was said here yet ──")
-        person.types("/resume\r")
-        await person.sees("Conversations of this terminal")
-        person.types("\x03half a thought")
-        await person.sees("› half a thought")
-        assert "Conversations of this terminal" not in person.glass.text
-        person.types("\x15")
-        assert await person.leaves() == 0
 
 
 async def test_an_answer_of_another_conversation_is_told_with_its_name(tmp_path: Path) -> None:
@@ -233,7 +227,9 @@ async def test_turns_are_completed_and_the_keys_are_listed(tmp_path: Path) -> No
         await person.sees("1/20 turns")
         person.types("/context drop t")
         await person.sees(re.compile("(in play|running) · a question"))  # it may just be ending
-        person.types("\x15/help\r")
+        person.types("\x15!id\r")
+        await person.sees("tools.shell true")
+        person.types("/help\r")
         await person.sees("In the terminal, too: /resume")
         person.types("/help keys\r")
         for key, _ in KEYS:
@@ -258,32 +254,15 @@ async def test_a_command_runs_when_it_is_allowed_and_the_model_sees_it_as_untrus
         await person.sees("The model sees it as t1.")
         person.types("What was it?\r")
         await person.sees("I see.")
+        person.types("!echo hi > note.txt\r")
+        await person.sees("May I? Run shell with exactly this", times=2)
+        await person.sees("Next: /approve", times=2)
+        name = re.findall(r"/deny (\w{4})", person.glass.text)[-1]
+        person.types(f"/deny {name}\r")
+        await person.sees("the person said no")
         assert await person.leaves() == 0
+        assert await asyncio.to_thread(lambda: [*tmp_path.rglob("note.txt")]) == []
     result = endpoint.requests[0].body["messages"][3]
     assert result["role"] == "tool"
     assert "<untrusted" in result["content"]
     assert "six times 42" in result["content"]
-
-
-async def test_a_command_that_is_denied_leaves_nothing(tmp_path: Path) -> None:
-    allow_shell(tmp_path)
-    async with OpenAIServer([]) as endpoint, sitting(tmp_path, endpoint) as person:
-        await person.sees("gpt-4o-mini answers.")
-        person.types("!echo hi > note.txt\r")
-        await person.sees("May I?")
-        name = re.search(r"/deny (\w{4})", person.glass.text)
-        assert name is not None
-        person.types(f"/deny {name[1]}\r")
-        await person.sees("the person said no")
-        await person.sees("0/20 turns")
-        assert await person.leaves() == 0
-        said = await asyncio.to_thread(lambda: [*tmp_path.rglob("note.txt")])
-        assert said == []
-
-
-async def test_without_the_tool_no_command_runs(tmp_path: Path) -> None:
-    install(tmp_path)
-    async with OpenAIServer([]) as endpoint, sitting(tmp_path, endpoint, columns=160) as person:
-        person.types("!id\r")
-        await person.sees("/config tools.shell true")
-        assert await person.leaves() == 0

@@ -6,9 +6,13 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.fakes.voice_desk import OGG
+from tests.fakes.voice_server import OGG
 from tests.whole.process import talking
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 async def test_one_that_the_bot_was_killed_over_is_heard_and_answered_once(tmp_path: Path) -> None:

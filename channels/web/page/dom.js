@@ -15,6 +15,21 @@ export function h(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+const LONGEST_PRESS = 1000; // milliseconds; some systems never tell of the release, under their own menu
+let release = Promise.resolve();
+document.addEventListener("pointerdown", ({ button }) => {
+  if (button !== 0) return;
+  release = new Promise((resolve) => {
+    const over = () => setTimeout(resolve); // once the click that belongs to it was heard
+    for (const kind of ["pointerup", "pointercancel"]) addEventListener(kind, over, { once: true, capture: true });
+    setTimeout(resolve, LONGEST_PRESS);
+  });
+}, true);
+
+/** Resolves when nothing is held down: a button that is replaced between press and release hears no
+    click. To be awaited before buttons are drawn anew because of something that happened elsewhere. */
+export const released = () => release;
+
 /** Tokens as people read them: 950, 12.4k, 1.5M. */
 export function amount(number) {
   if (number < 1000) return String(number);

@@ -1,5 +1,5 @@
 // The right column: the context, live. Every control in it is a command.
-import { amount, asked, byId, h, money, shown } from "./dom.js";
+import { amount, asked, byId, h, money, released, shown } from "./dom.js";
 import { showModel } from "./models.js";
 import { memory, receipt, timeline } from "./records.js";
 import { nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
@@ -39,6 +39,7 @@ export class Panel {
   async #load() {
     const load = this.#loads += 1;
     const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
+    await released();
     if (!state || load !== this.#loads) return; // a newer one is on its way, and tells what is so by now
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);

@@ -1,7 +1,7 @@
 // The left column: conversations of all channels, by date; searched, renamed, pinned, put away.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, byId, h } from "./dom.js";
+import { asked, byId, h, released } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
 import { t } from "./language.js";
@@ -42,6 +42,7 @@ export class Sessions {
   async refresh() {
     const words = this.#search.value.trim();
     const found = (await api.sessions(words)).sessions.map(named);
+    await released();
     if (words !== this.#search.value.trim()) return found; // a newer one is on its way
     for (const session of found) this.#known.set(session.name, session);
     this.#draw(found, words);

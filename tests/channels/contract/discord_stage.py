@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from channels.discord import DiscordSettings
 from channels.discord.client import DiscordClient
 from channels.discord.platform import Discord
 from channels.kit.messenger import Messenger
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.fakes.discord_people import DiscordPerson
 from tests.fakes.discord_rules import Refused, SentMessage
@@ -30,19 +30,17 @@ class DiscordStage(Stage):
 
     async def open(self) -> None:
         self.server = await DiscordServer().__aenter__()
+        self.pause, DiscordClient.pause = DiscordClient.pause, 0.0
         self.ann, self.bob = self.server.person("Ann", 42), self.server.person("Bob", 43)
 
     async def close(self) -> None:
+        DiscordClient.pause = self.pause
         await self.server.__aexit__()
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.05))
-
         platform = Discord(self.secrets[0], DiscordSettings(base_url=self.server.base_url))
         platform.traits = replace(platform.traits, draft=0.01, group_draft=0.01, overall=1_000)
-        DiscordClient.pause = 0.0
-        return Messenger(platform, sleep)
+        return Messenger(platform, quick_sleep)
 
     def _person(self, by: str, chat: str, thread: str = "") -> DiscordPerson:
         person = self.ann if by == "ann" else self.bob
@@ -117,7 +115,7 @@ class DiscordStage(Stage):
         return bool(self.server.typing)
 
     async def ask_to_wait(self, seconds: int) -> None:
-        self.server.limit(seconds)
+        self.server.limit(min(seconds, 0.05))  # the SDK waits by a clock of its own
 
     async def refuse_markup(self) -> None:
         self.server.refusals.append(Refused(400, 50035, "Invalid Form Body"))

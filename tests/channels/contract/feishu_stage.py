@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from channels.base import Channel
 from channels.feishu import FeishuSettings
 from channels.feishu.feishu import Feishu
 from channels.feishu.reading import EMOJI
 from channels.kit.messenger import Messenger
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.fakes.feishu_server import (
     APP_ID,
@@ -42,11 +44,10 @@ class FeishuStage(Stage):
         await self.server.__aexit__()
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.05))
-
         own = FeishuSettings(app_id=APP_ID, base_url=self.server.base_url)
-        return Messenger(Feishu(own, SECRET), sleep)
+        platform = Feishu(own, SECRET)
+        platform.traits = structs.replace(Feishu.traits, draft=0.3)
+        return Messenger(platform, quick_sleep)
 
     def _person(self, by: str, chat: str) -> FeishuPerson:
         person = self.ann if by == "ann" else self.bob

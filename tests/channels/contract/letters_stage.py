@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Place, Post
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.docs.pages import example
 
@@ -39,10 +39,7 @@ class LettersStage(Stage):
                 stage.posted.append(Seen(message, post.text))
                 return message
 
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.05))
-
-        return Messenger(Watched(self.folder), sleep)
+        return Messenger(Watched(self.folder), quick_sleep)
 
     async def say(
         self,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import itertools
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import format_datetime
-from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,33 +16,27 @@ from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.mail import MailSettings
 from channels.mail.mail import Mail
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.servers.link import Link
-from tests.servers.mail import PASSWORD, SERVER, Correspondent, PostOffice, running_mail
+from tests.servers.mail import PASSWORD, SERVER, Correspondent, PostOffice
 
 _numbers = itertools.count(1)
 
 
-_servers = ExitStack()
-atexit.register(_servers.close)
-
-
-@cache
-def _office() -> PostOffice:
-    """One for all tests of a process; ended with that."""
-    return _servers.enter_context(running_mail())
-
-
 class MailStage(Stage):
-    name = "mail"
+    name, server_fixture = "mail", "mail"
     can = (
         *("stranger", "file", "picture", "voice", "redeliver", "wait", "cut", "outage", "revoke"),
         "late",
     )
     secrets = (PASSWORD,)
 
+    def use(self, server: PostOffice) -> None:
+        self.server = server
+
     async def open(self) -> None:
-        self.office = _office()
+        self.office = self.server
         number = next(_numbers)
         self.bot = f"bot{number}@parley.test"
         self.people = {
@@ -64,9 +55,6 @@ class MailStage(Stage):
         await self.smtp.__aexit__(None, None, None)
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.2))
-
         told = MailSettings(
             address=self.bot,
             verified_by=SERVER,
@@ -76,7 +64,7 @@ class MailStage(Stage):
         )
         platform = Mail(told, PASSWORD)
         platform.traits = replace(Mail.traits, overall=1_000.0)
-        return Messenger(platform, sleep)
+        return Messenger(platform, quick_sleep)
 
     async def say(
         self,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache
 from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import structs
 
@@ -18,22 +16,14 @@ from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Desk
 from channels.matrix.matrix import Matrix
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.servers.link import Link
-from tests.servers.synapse import MatrixPerson, SynapseServer, running_synapse
+from tests.servers.synapse import MatrixPerson, SynapseServer
 
 _TAG = re.compile(r"<(/?)(\w+)([^>]*)>")
+_BRIEF = quote('{"room": {"timeline": {"limit": 1}}}')
 _BREAKS = {"p", "br", "tr", "pre", "ul", "blockquote", "h1", "h2", "h3", "table"}
-
-
-_servers = ExitStack()
-atexit.register(_servers.close)
-
-
-@cache
-def _server() -> SynapseServer:
-    """One for all tests of a process; ended with that."""
-    return _servers.enter_context(running_synapse())
 
 
 class Repeating(Matrix):
@@ -56,7 +46,7 @@ class Repeating(Matrix):
 
 
 class MatrixStage(Stage):
-    name = "matrix"
+    name, server_fixture = "matrix", "synapse"
     can = (
         *("stream", "typing", "group", "thread", "edit", "delete", "react", "picture", "voice"),
         *("redeliver", "wait", "cut", "outage", "revoke", "stranger", "file"),
@@ -64,28 +54,44 @@ class MatrixStage(Stage):
     first = ""
     is_repeating = False
 
+    def use(self, server: SynapseServer) -> None:
+        self.server = server
+
     async def open(self) -> None:
-        self.server = _server()
         self.account = self.server.register("parley")
-        self.people = {name: MatrixPerson(self.server, name) for name in ("ann", "bob")}
-        ann, bob = self.people["ann"], self.people["bob"]
-        self.owner, self.secrets = ann.user, (self.account.token,)
-        self.rooms = {name: one.chat_with(self.account.user) for name, one in self.people.items()}
-        self.group = ann.make_room(self.account.user, bob.user)
-        bob.joins(self.group)
+        self.people = {"ann": MatrixPerson(self.server, "ann")}
+        self.rooms: dict[str, str] = {}  # "group", and each person's own
+        self.owner, self.secrets = self.people["ann"].user, (self.account.token,)
         self.link = await Link(self.server.port).__aenter__()
+        self.files: dict[str, bytes] = {}
+        self.since: dict[str, str] = {}  # how far each person has followed what happens
 
     async def close(self) -> None:
         await self.link.__aexit__(None, None, None)
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.2))
+        return Messenger(Repeating(self, self.account.token), quick_sleep)
 
-        return Messenger(Repeating(self, self.account.token), sleep)
+    def _person(self, by: str) -> MatrixPerson:
+        if by not in self.people:
+            self.people[by] = MatrixPerson(self.server, by)
+        return self.people[by]
 
     def _room(self, chat: str, by: str) -> str:
-        return self.group if chat == "group" else self.rooms[by]
+        """Return a room, made when it is first needed: that takes a while."""
+        name = "group" if chat == "group" else by
+        if name not in self.rooms:
+            self.rooms[name] = self._make_room(name)
+        return self.rooms[name]
+
+    def _make_room(self, name: str) -> str:
+        bot = self.account.user
+        if name != "group":
+            return self._person(name).chat_with(bot)
+        bob = self._person("bob")
+        room = self.people["ann"].make_room(bot, bob.user)
+        bob.joins(room)
+        return room
 
     async def say(
         self,
@@ -103,23 +109,23 @@ class MatrixStage(Stage):
             more = {"m.mentions": {"user_ids": [self.account.user]}}
         if thread:
             more["m.relates_to"] = {"rel_type": "m.thread", "event_id": thread}
-        return self.people[by].says(self._room(chat, by), text, **more)
+        return self._person(by).says(self._room(chat, by), text, **more)
 
     async def send_file(self, name: str, content: bytes, media_type: str, text: str = "") -> str:
         kinds = {"image": "m.image", "audio": "m.audio"}
         kind = kinds.get(media_type.partition("/")[0], "m.file")
         more = {"filename": name, "body": text} if text else {}
-        room = self.rooms["ann"]
+        room = self._room("private", "ann")
         return self.people["ann"].sends_file(room, kind, content, media_type, name, **more)
 
     async def edit(self, message: str, text: str) -> None:
-        self.people["ann"].edits(self.rooms["ann"], message, text)
+        self.people["ann"].edits(self._room("private", "ann"), message, text)
 
     async def delete(self, message: str) -> None:
-        self.people["ann"].deletes(self.rooms["ann"], message)
+        self.people["ann"].deletes(self._room("private", "ann"), message)
 
     async def react(self, seen: Seen, emoji: str) -> None:
-        self.people["ann"].reacts(self.rooms["ann"], seen.id, emoji)
+        self.people["ann"].reacts(self._room("private", "ann"), seen.id, emoji)
 
     async def open_thread(self) -> str:
         return await self.say("About tea", "group", mention=False)
@@ -128,9 +134,17 @@ class MatrixStage(Stage):
         self.is_repeating = True
         self.link.reset()
 
+    async def wait_for_news(self, by: str) -> None:
+        query = f"sync?filter={_BRIEF}&timeout=200"
+        if since := self.since.get(by):
+            query += f"&since={since}"
+        news = await asyncio.to_thread(self._person(by).call, "GET", query)
+        self.since[by] = news["next_batch"]
+
     async def see(self, chat: str = "private", by: str = "ann") -> list[Seen]:
         found: dict[str, Seen] = {}
-        for event in self.people[by].reads(self._room(chat, by)):
+        events = await asyncio.to_thread(self._person(by).reads, self._room(chat, by))
+        for event in events:
             content = event["content"]
             if event["sender"] != self.account.user or event["type"] != "m.room.message":
                 continue
@@ -147,23 +161,25 @@ class MatrixStage(Stage):
     def _seen(self, event: str, content: dict[str, Any], relation: dict[str, Any], by: str) -> Seen:
         thread = relation["event_id"] if relation.get("rel_type") == "m.thread" else ""
         answers = "" if thread else relation.get("m.in_reply_to", {}).get("event_id", "")
-        file = self.people[by].downloads(content["url"]) if "url" in content else b""
+        file = b""
+        if url := content.get("url"):
+            file = self.files[url] = self.files.get(url) or self._person(by).downloads(url)
         return Seen(event, words_of(content), (), file, thread, answers)
 
     def has_streamed(self) -> bool:
         return any(
             event["content"].get("m.relates_to", {}).get("rel_type") == "m.replace"
-            for event in self.people["ann"].reads(self.rooms["ann"])
+            for event in self.people["ann"].reads(self._room("private", "ann"))
             if event["sender"] == self.account.user
         )
 
     def has_typed(self) -> bool:
         rooms = self.people["ann"].call("GET", "sync")["rooms"]["join"]
-        shown = rooms[self.rooms["ann"]]["ephemeral"]["events"]
+        shown = rooms[self._room("private", "ann")]["ephemeral"]["events"]
         return any(self.account.user in event["content"].get("user_ids", ()) for event in shown)
 
     async def ask_to_wait(self, seconds: int) -> None:
-        self.server.limit(self.account, per_second=1, at_once=1)
+        self.server.limit(self.account, per_second=5, at_once=1)
 
     async def cut(self) -> None:
         self.link.reset()

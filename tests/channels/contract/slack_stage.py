@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection
 from html import escape
 from typing import Any
@@ -13,6 +12,7 @@ from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.slack.platform import Slack
 from channels.slack.settings import SlackSettings
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Ability, Seen, Stage
 from tests.fakes.slack_people import BOT_USER, SlackMessage
 from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer
@@ -46,15 +46,12 @@ class SlackStage(Stage):
         """Over websockets, what comes earlier waits."""
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.05))
-
         own = SlackSettings(base_url=f"{self.server.url}/api/")
         platform = Slack(own, self.tokens)
         platform.traits = replace(
             Slack.traits, draft=0.01, group_draft=0.01, typing=0.05, overall=1_000.0
         )
-        return Messenger(platform, sleep)
+        return Messenger(platform, quick_sleep)
 
     async def say(
         self,
@@ -136,9 +133,9 @@ class SlackStage(Stage):
 
 
 class SlackCallsStage(SlackStage):
-    """Over the Events API. Nothing is connected there that could be cut."""
+    """Over the Events API, in what differs there: how it is called, and told of its end."""
 
-    can: Collection[Ability] = tuple({*SlackStage.can} - {"cut", "outage"})
+    can: Collection[Ability] = ("buttons", "redeliver", "revoke")
     tokens = EVENTS_API
 
     @property

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from channels.base import Channel
-
-PATIENCE = 60.0
-_LOOK = 0.02  # seconds between two looks at what can be seen
+from tests.waiting import until
 
 Ability = Literal[
     "stream",  # an answer is edited while it comes
@@ -54,6 +51,8 @@ class Stage:
     (each person's with the bot) and "group". Subclasses leave out what `can` does not name."""
 
     name: str
+    server_fixture = ""
+    """The fixture of the real server that `open` is given, where one is needed."""
     owner: str
     """Ann's id, as it stands in `owners` after the channel's name and a slash."""
     can: Collection[Ability] = ()
@@ -61,6 +60,9 @@ class Stage:
     """What must not be found in any log."""
     address = ""
     """Where the web channel's server is, once the bot runs, for platforms that call."""
+
+    def use(self, server: Any) -> None:
+        """Take the real server, before `open`."""
 
     async def open(self) -> None:
         """Start the platform."""
@@ -143,16 +145,23 @@ class Stage:
         """The token is no longer known."""
         raise NotImplementedError
 
+    async def wait_for_news(self, by: str) -> None:
+        """Return soon, or earlier when something is new to this person; where a look is cheap, at
+        once."""
+
     async def until(
         self, holds: Callable[[list[Seen]], Any], chat: str = "private", by: str = "ann"
     ) -> list[Seen]:
-        """What is seen there once it is like this."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not holds(seen := await self.see(chat, by)):  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK)
-        except TimeoutError:
-            raise AssertionError(f"it did not happen; seen is {seen}") from None
+        """Return what is seen there once it is like this."""
+        seen: list[Seen] = []
+
+        async def look() -> bool:
+            nonlocal seen
+            await self.wait_for_news(by)
+            seen = await self.see(chat, by)
+            return bool(holds(seen))
+
+        await until(look, lambda: f"seen is {seen}")
         return seen
 
     async def shown(self, words: str, chat: str = "private", by: str = "ann") -> Seen:

@@ -23,13 +23,17 @@ STAGES: dict[str, str] = {
     "wecom": "tests.channels.contract.wecom_stage:WeComStage",
 }
 """Module and class; more are added by whoever imports this."""
+SERVERS = ("mail", "matrix")
+"""Those whose platforms are real servers."""
 
 
-def list_stages(wanted: Collection[Ability]) -> list[ParameterSet]:
-    """Those that can do this, each as a parameter that makes one; a platform whose SDK is not
-    installed is skipped with the reason."""
+def list_stages(wanted: Collection[Ability], names: Collection[str]) -> list[ParameterSet]:
+    """Return those of these names that can do this, each as a parameter that makes one; a platform
+    whose SDK is not installed is skipped with the reason."""
     found = []
     for name, place in STAGES.items():
+        if name not in names:
+            continue
         module, _, kind = place.partition(":")
         try:
             stage: type[Stage] = getattr(import_module(module), kind)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from channels.base import Channel
 from channels.telegram import Rhythm, telegram_channel
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.fakes.telegram_server import TOKEN, Person, Refused, Sent, TelegramServer
 
@@ -48,10 +48,7 @@ class TelegramStage(Stage):
         return {"telegram": {"base_url": self.server.base_url}}
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.05))
-
-        rhythm = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=sleep)
+        rhythm = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
         return telegram_channel(TOKEN, lambda: settings().telegram, rhythm)
 
     def _person(self, by: str, chat: str, thread: str) -> Person:
@@ -146,6 +143,8 @@ class TelegramStage(Stage):
                 self.server.outages[method] = _DOWN
             else:
                 self.server.outages.pop(method, None)
+        self.server.end_poll()
 
     async def revoke(self) -> None:
         self.server.token = "another:token"
+        self.server.end_poll()

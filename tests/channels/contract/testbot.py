@@ -14,10 +14,11 @@ from bot.app import App
 from bot.assembly import assemble
 from bot.logs import set_up_logs
 from bot.settings import load_layers
-from channels.base import Channel, WithWebhook
-from tests.channels.contract.stage import PATIENCE, Stage
+from channels.base import Channel, WithHealth, WithWebhook
+from tests.channels.contract.stage import Stage
 from tests.channels.webhook_server import webhooks
 from tests.fakes.openai_server import OpenAIServer, Script
+from tests.waiting import PATIENCE
 from tests.whole.testbot import TestChannel
 
 
@@ -39,12 +40,17 @@ class PlatformTestBot:
             if request.body["messages"][-1]["role"] == "user"
         ]
 
+    @property
+    def state(self) -> str:
+        """How the channel is."""
+        assert isinstance(self.channel, WithHealth)
+        return self.channel.health.state
+
     async def is_idle(self) -> None:
         """Wait until nothing is under way in the bot."""
         app = self.app
-        for queues in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
-            await asyncio.wait_for(queues.idle(), PATIENCE)
-        await asyncio.wait_for(app.sender.queues.idle(), PATIENCE)
+        for part in (app.bot.commands, app.turns, app.delivery, app.sender):
+            await asyncio.wait_for(part.queues.idle(), PATIENCE)
 
 
 @asynccontextmanager

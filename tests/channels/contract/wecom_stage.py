@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
 from channels.wecom import WeComSettings
 from channels.wecom.wecom import WeCom
+from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.fakes.wecom_server import BOT_ID, SECRET, WeComRefusal, WeComServer
 
@@ -36,10 +38,9 @@ class WeComStage(Stage):
         await self.server.__aexit__()
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.05))
-
-        return Messenger(WeCom(WeComSettings(bot_id=BOT_ID, url=self.server.url), SECRET), sleep)
+        platform = WeCom(WeComSettings(bot_id=BOT_ID, url=self.server.url), SECRET)
+        platform.traits = structs.replace(WeCom.traits, draft=0.05)
+        return Messenger(platform, quick_sleep)
 
     async def say(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,8 @@ from channels.kit.messenger import Messenger
 from channels.kit.outside_code import change_parts
 from channels.whatsapp import WhatsAppSettings
 from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
-from tests.channels.contract.stage import PATIENCE, Seen, Stage
+from tests.channels.clock import quick_sleep
+from tests.channels.contract.stage import Seen, Stage
 from tests.fakes.whatsapp_server import (
     APP_SECRET,
     NUMBER,
@@ -23,6 +23,7 @@ from tests.fakes.whatsapp_server import (
     Rejected,
     WhatsAppServer,
 )
+from tests.waiting import until
 
 GROUP = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"
 _SIGNS = re.compile(r"[*_~]")
@@ -45,20 +46,15 @@ class WhatsAppStage(Stage):
         await self.server.__aexit__()
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        async def sleep(seconds: float) -> None:
-            await asyncio.sleep(min(seconds, 0.05))
-
         own = WhatsAppSettings(phone_id=PHONE_ID, base_url=self.server.base_url)
         secrets = MetaSecrets(TOKEN, APP_SECRET, VERIFY_TOKEN)
-        self.messenger = Messenger(WhatsApp(own, secrets, check=0.05), sleep)
+        self.messenger = Messenger(WhatsApp(own, secrets, check=0.05), quick_sleep)
         return self.messenger
 
     async def _until_called(self) -> None:
         """The web channel's server is up once the bot listens."""
         self.server.webhook_url = f"{self.address}/webhooks/whatsapp"
-        async with asyncio.timeout(PATIENCE):
-            while self.messenger.health.state == "starting":  # noqa: ASYNC110 - it is polled
-                await asyncio.sleep(0.01)
+        await until(lambda: self.messenger.health.state != "starting")
 
     async def say(
         self,

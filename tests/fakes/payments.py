@@ -80,3 +80,10 @@ class PayingModel(OpenAIServer):
         if messages[-1]["role"] == "tool":
             return Say(f"re: {text}")
         return Say(calls=(Call("pay", json.dumps({"what": text}), f"call-{text}"),))
+
+
+class Echo(PayingModel):
+    """Answers each message with itself, after a while, and pays for nothing."""
+
+    def answer(self, received: Received) -> Say:
+        return Say(f"re: {received.body['messages'][-1]['content']}")

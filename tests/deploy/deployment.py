@@ -8,24 +8,23 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import aiohttp
 import pytest
-import yaml
 
+from tests.bot.test_deploy_files import CLUSTER, commands
 from tests.cluster.rabbitmq_server import HOST, IS_INSTALLED, RabbitMQServer, free_port
 from tests.fakes.openai_server import OpenAIServer
-from tests.servers.postgresql import PostgresqlServer
+from tests.waiting import until
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-CLUSTER = ROOT / "deploy" / "cluster"
 TOKEN = "a-token-that-nobody-guesses"
-PATIENCE = 90.0
 HAS_NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 
 needs_servers = pytest.mark.skipif(
@@ -34,19 +33,8 @@ needs_servers = pytest.mark.skipif(
 )
 
 
-def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((CLUSTER / "compose.yaml").read_text())
-    return found
-
-
-def commands() -> dict[str, list[str]]:
-    """The command lines of the bot's own services."""
-    services = compose()["services"]
-    return {name: services[name]["command"] for name in ("gateway", "worker")}
-
-
 @dataclass
-class ByHand:
+class Deployment:
     """The services, started without Docker: `proxy` is the address of the page."""
 
     folder: Path
@@ -120,34 +108,35 @@ def _nginx(folder: Path, gateways: list[int]) -> Iterator[int]:
 
 
 @asynccontextmanager
-async def by_hand(
-    folder: Path, postgresql_server: PostgresqlServer, endpoint: OpenAIServer
-) -> AsyncIterator[tuple[ByHand, list[asyncio.subprocess.Process]]]:
+async def deploy(
+    folder: Path, broker: RabbitMQServer, database: str, endpoint: OpenAIServer
+) -> AsyncIterator[tuple[Deployment, list[asyncio.subprocess.Process]]]:
     """Two gateways and two workers behind a proxy."""
     ports = [free_port(), free_port()]
-    with ExitStack() as servers:
-        broker = servers.enter_context(RabbitMQServer(folder / "rabbitmq"))
-        proxy = servers.enter_context(_nginx(folder, ports))
+    with _nginx(folder, ports) as proxy:
         environ = {
-            "DATABASE_URL": postgresql_server.make_database("template1"),
+            "DATABASE_URL": database,
             "BROKER_URL": broker.url,
             "PARLEY_WEB_TOKEN": TOKEN,
             "OPENAI_API_KEY": "test-key",
             "OPENAI_BASE_URL": endpoint.base_url,
         }
         async with AsyncExitStack() as stack:
-            hands = ByHand(folder, f"http://{HOST}:{proxy}", environ, ports, stack)
+            deployment = Deployment(folder, f"http://{HOST}:{proxy}", environ, ports, stack)
             for _ in range(2):
-                await hands.start("worker")
-            gateways = [await hands.start("gateway", port) for port in ports]
-            yield hands, gateways
+                await deployment.start("worker")
+            gateways = [await deployment.start("gateway", port) for port in ports]
+            yield deployment, gateways
 
 
-async def until(is_so: Callable[[], Any]) -> Any:
-    """What this returns, as soon as it returns something; a refused connection is nothing."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with suppress(aiohttp.ClientError):
-                if found := await is_so():
-                    return found
-            await asyncio.sleep(0.1)
+async def until_served(ask: Callable[[], Awaitable[T | None]]) -> T:
+    """Return what this returns, once it is something; a refused connection is nothing."""
+
+    async def find() -> T | None:
+        with suppress(aiohttp.ClientError):
+            return await ask()
+        return None
+
+    found = await until(find)
+    assert found is not None
+    return found

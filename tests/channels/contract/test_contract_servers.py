@@ -1,0 +1,24 @@
+"""The contract, by the messengers whose platforms are real servers: Dovecot and Synapse."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.channels.contract import test_contract as contract
+from tests.channels.contract.stages import SERVERS
+from tests.channels.contract.test_contract import stage
+
+__all__ = ["stage"]
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+globals().update(
+    (name, test)
+    for name, test in vars(contract).items()
+    if name.startswith("test_") and contract.find_stages(test, SERVERS)
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test over the platforms that have what it needs."""
+    contract.run_over(metafunc, SERVERS)

@@ -1,0 +1,286 @@
+"""A request that the model's window does not hold: what the retry carries, what the person is told,
+how much is clipped, and what is learned of the window."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow
+from tests.whole.requests import (
+    answered,
+    answering,
+    audience,
+    content,
+    events,
+    has_results,
+    in_order,
+    last_asked,
+    looks,
+    put_file,
+    results,
+    state,
+    steps,
+    summaries,
+    talk,
+    whole,
+    with_plugin,
+)
+from tests.whole.testbot import TestBot, run_bot
+
+GOAL = "Plan the garden of aunt Walburga."
+LONG_TURNS = [f"{number} " + "word " * 700 for number in range(4)]
+NOTES = "\n".join(f"note {number}" for number in range(40))
+
+
+def refusing(times: int, window: int = 10_000) -> Callable[[Received], Answer]:
+    """Refuse the turn that asks for "the last" so many times, and else say Fine. A question that
+    begins with "look" or ends with "notes" reads a file first."""
+    left = times
+
+    def reply(request: Received) -> Answer:
+        nonlocal left
+        asked = last_asked(request)
+        reads = asked.startswith("look") or asked.endswith("notes")
+        if reads and not has_results(request):
+            return looks(request, "notes.txt")
+        if left and asked.startswith("the last"):
+            left -= 1
+            return openai_overflow(window + 500, window)
+        return Say("Fine.")
+
+    return answering(reply)
+
+
+def context(**settings: Any) -> dict[str, Any]:
+    return {"context": {"max_tokens": 10_000, "output_reserved": 500, **settings}}
+
+
+async def heard_in(bot: TestBot, line: str) -> str:
+    """Return all that the person gets for a line, the reply and what comes beside it."""
+    before = len(bot.sent)
+    await talk(bot, line)
+    return "\n".join(outbound.reply.text for outbound in bot.sent[before:])
+
+
+# --- the retry ---
+
+
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+async def test_the_retry_between_two_tool_calls_holds_the_goal_and_the_tools_of_what_left(
+    tmp_path: Path, strategy: str
+) -> None:
+    put_file(tmp_path, "notes.txt", NOTES)
+    async with run_bot(tmp_path, refusing(1), context(strategy=strategy)) as bot:
+        await talk(bot, GOAL, "look", *LONG_TURNS)
+        await talk(bot, "the last word about my notes", "and now?")
+        refused, retry, after = steps(bot)[-3:]
+    assert retry[-1]["role"] == refused[-1]["role"] == "tool"
+    people = [content(message) for message in retry if message["role"] == "user"]
+    assert GOAL not in people, "the turn itself has left"
+    assert GOAL in whole(retry)
+    notes = "\n".join(content(m) for m in after[1:] if m["role"] == "system")
+    for word in ("read_file", "notes.txt", "native"):
+        assert word in notes
+    assert "memory" in notes.replace("memory_search", "").lower()
+
+
+MARK = """
+from pathlib import Path
+
+from plugins.api import Tool, hookimpl, tool
+
+RUNS = Path(__file__).with_name("runs.txt")
+
+
+@tool
+def mark(one: int, two: int) -> str:
+    '''Mark something.'''
+    with RUNS.open("a") as file:
+        file.write("run\\n")
+    return "marked"
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [mark]
+"""
+
+
+async def test_a_call_is_the_same_after_an_overflow_however_its_arguments_are_written(
+    tmp_path: Path,
+) -> None:
+    runs = with_plugin(tmp_path, MARK) / "runs.txt"
+    script = in_order(
+        *(Say("Yes. " * 300),) * 3,
+        Say(calls=(Call("mark", '{"one": 1, "two": 2}', "a"),)),
+        openai_overflow(130_000, 128_000),
+        Say(calls=(Call("mark", '{"two":2,"one":1}', "b"),)),
+        Say("Done."),
+    )
+    async with run_bot(tmp_path, script) as bot:
+        await talk(bot, *(f"question {number}" for number in range(3)))
+        assert (await bot.says("Mark it.")).text.startswith("Done.")
+        sent = results(answered(bot)[-1])
+    assert sent == ["marked", "marked"]
+    assert runs.read_text() == "run\n", "the tool ran twice because of an overflow"
+
+
+def overflowing_work(request: Received) -> Answer:
+    """`work` reads a file in each of four steps, and the request with the fourth result is refused
+    when it comes first; all else is answered at once."""
+    roles = [message["role"] for message in request.body["messages"]]
+    if not last_asked(request).startswith("work"):
+        return Say("Done.")
+    if roles[::-1].index("user") < 8:
+        return looks(request, "long.txt")
+    asked = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
+    is_first = any("hello hello" in text for text in asked)  # a recap tells of it afterwards
+    return openai_overflow(10_500, 10_000) if is_first else Say("Worked.")
+
+
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+async def test_after_an_overflow_in_mid_turn_the_next_cuts_free_something_and_are_paid_once(
+    tmp_path: Path, strategy: str
+) -> None:
+    """`keep_recent` lets the turn's question leave first (Digitorn's safe split). Its summary tells
+    of the whole turn, so that the rest leaves later without another call."""
+    lines = "".join(f"line {n} of the long file that is read\n" for n in range(110))
+    put_file(tmp_path, "long.txt", lines[:1_800])
+    async with run_bot(tmp_path, answering(overflowing_work), context(strategy=strategy)) as bot:
+        await talk(bot, "hello " * 800, "work, please")
+        before = len(summaries(bot))
+        await talk(bot, "and now? " + "word " * 3_800, "and then?", "and what else?", "and last?")
+        overflow, *later = await events(bot)
+        paid = [whole(r.body["messages"]) for r in summaries(bot)[before:]]
+    assert overflow["actor"] == "emergency"
+    assert [e for e in later if e["tokens_after"] >= e["tokens_before"]] == []
+    assert sum("[t2]" in text for text in paid) == (strategy == "summarize")
+
+
+# --- the person is told ---
+
+
+async def test_the_person_hears_what_left_by_an_overflow_why_and_how_to_get_it_back(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, refusing(2), context(strategy="summarize")) as bot:
+        await talk(bot, *LONG_TURNS)
+        before = (await state(bot))["turns"]
+        heard = await heard_in(bot, "the last word")
+        left = set(before) - set((await state(bot))["turns"])
+    assert left, "something has left"
+    assert "t1" in heard, "what"
+    assert "window" in heard or "too long" in heard, "why"
+    assert "/context undo" in heard, "how to get it back"
+
+
+async def test_an_emergency_before_anything_is_sent_tells_the_person_too(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, refusing(0), context(strategy="full")) as bot:
+        for number in range(1, 9):
+            heard = await heard_in(bot, f"{number} " + "word " * 1_500)
+            left = [turn for event in await events(bot) for turn in event["turns"]]
+            if left:
+                break
+    assert left, "something has left"
+    assert "/context undo" in heard
+
+
+async def test_the_person_hears_that_their_own_text_was_clipped(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, refusing(0), context()) as bot:
+        heard = await heard_in(bot, "word " * 12_000)
+        received = content(steps(bot)[-1][-1])
+    assert "left out here" in received, "it was clipped"
+    assert heard.strip() != "Fine."
+
+
+async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, refusing(9), context()) as bot:
+        await talk(bot, *LONG_TURNS)
+        heard = await heard_in(bot, "the last word")
+        turns = (await state(bot))["turns"]
+    assert len(turns) <= 1, "nothing but this turn is in play"
+    assert "Fine." not in heard
+    assert "/context clear" not in heard
+
+
+# --- clips ---
+
+
+async def test_a_message_that_the_provider_finds_just_too_long_loses_only_a_little(
+    tmp_path: Path,
+) -> None:
+    settings = {"context": {"max_tokens": 20_000, "strategy": "full"}}
+    async with run_bot(tmp_path, refusing(1, window=16_000), settings) as bot:
+        await talk(bot, "the last word " + "word " * 13_000)
+        received = content(steps(bot)[-1][-1])
+    assert len(received) > 40_000
+
+
+async def test_calls_that_are_longer_than_the_window_are_run_and_shortened(tmp_path: Path) -> None:
+    written = "word " * 5_000
+
+    def reply(request: Received) -> Answer:
+        if has_results(request) or "write" not in last_asked(request):
+            return Say("Written.")
+        files = (json.dumps({"path": f"{n}.txt", "content": written}) for n in range(20))
+        return Say(calls=tuple(Call("write_file", one, f"c{n}") for n, one in enumerate(files)))
+
+    async with run_bot(tmp_path, answering(reply), context()) as bot:
+        heard = await heard_in(bot, "write it")
+        shown = [call for m in steps(bot)[-1] for call in m.get("tool_calls", ())]
+        assert await talk(bot, "and now?") == "Written."
+    assert heard.startswith("Written.")
+    assert "the model's own tool calls were too long and were shortened" in heard
+    assert len(shown) == 20
+    arguments = [json.loads(call["function"]["arguments"]) for call in shown]
+    assert all("left out here" in one["shortened"] for one in arguments)
+    assert (audience(tmp_path) / "files" / "0.txt").read_text() == written
+
+
+async def test_calls_are_left_alone_where_shorter_results_are_enough(tmp_path: Path) -> None:
+    def reply(request: Received) -> Answer:
+        read = sum(m["role"] == "tool" for m in request.body["messages"])
+        note = json.dumps({"path": "own.txt", "content": "mine " * 200})
+        if read == 0:
+            return Say(calls=(Call("write_file", note, "w"),))
+        return looks(request, "notes.txt", 3) if read == 1 else Say("Read.")
+
+    put_file(tmp_path, "notes.txt", "\n".join(["note " * 900] * 40))
+    async with run_bot(tmp_path, answering(reply), context()) as bot:
+        assert (await talk(bot, "look")).startswith("Read.")
+        arguments = str([m.get("tool_calls") for m in steps(bot)[-1]])
+    assert "mine " * 200 in arguments
+
+
+# --- a learned window ---
+
+
+async def test_a_window_too_small_to_be_true_is_not_believed_and_a_setting_is_obeyed(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, refusing(1, window=1_500), {}) as bot:
+        await talk(bot, "hello", "the last word")
+        assert await talk(bot, "and now?") == "Fine."
+        assert (await bot.says("hello", chat="other")).text == "Fine."
+        await talk(bot, "/config context.max_tokens 100000")
+        assert (await state(bot))["window"] == 100_000
+
+
+async def test_a_learned_window_is_shown_as_learned_and_forgotten_with_the_model_or_the_setting(
+    tmp_path: Path,
+) -> None:
+    changes = {"/model gpt-4o": 128_000, "/config context.max_tokens 60000": 60_000}
+    for number, (line, window) in enumerate(changes.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with run_bot(folder, refusing(1, window=16_000), {}) as bot:
+            await talk(bot, "the last word " + "word " * 18_000)
+            assert (await state(bot))["window"] == 16_000, "it is believed"
+            assert "learned" in (await bot.says("/context")).text
+            await talk(bot, line)
+            assert (await state(bot))["window"] == window

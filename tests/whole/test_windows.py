@@ -1,0 +1,104 @@
+"""The window and the prices of a model by its provider, and prompts that are cut without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genai_prices import Usage, calc_price
+
+from tests.fakes.openai_server import OpenAIServer, Say
+from tests.whole.requests import answering, data, ledger, state
+from tests.whole.testbot import run_bot
+
+KEY = {"THEIR_KEY": "their-key-123"}
+LONG = "The quick brown fox jumps over the lazy dog. " * 700  # about 7,000 tokens
+agreeing = answering(lambda _: Say("Yes."))
+
+
+def at(server: OpenAIServer, provider: str, model: str, **more: Any) -> dict[str, Any]:
+    """Return the settings with which a provider answers that is reached at this server."""
+    config = {"base_url": server.base_url, "api_key": "{{secret.THEIR_KEY}}"}
+    if provider == "ollama":
+        del config["api_key"]
+    brain = {"provider": provider, "model": model, "config": config, **more}
+    return {"agents": [{"id": "theirs", "brain": brain}], "agent": "theirs"}
+
+
+async def test_the_window_of_a_model_is_that_of_its_provider(tmp_path: Path) -> None:
+    """The same model has 128,000 tokens elsewhere."""
+    async with (
+        OpenAIServer(agreeing) as server,
+        run_bot(tmp_path, (), at(server, "cerebras", "llama3.1-8b"), KEY) as bot,
+    ):
+        assert (await state(bot))["window"] == 32_768
+
+
+async def test_a_call_is_reckoned_by_the_prices_of_its_provider(tmp_path: Path) -> None:
+    """gpt-oss-120b costs at cerebras nine times what it costs elsewhere."""
+    async with (
+        OpenAIServer(agreeing) as server,
+        run_bot(tmp_path, (), at(server, "cerebras", "gpt-oss-120b"), KEY) as bot,
+    ):
+        await bot.says("Are you there?")
+        bill = await ledger(bot)
+    used = Usage(input_tokens=bill["prompt"], output_tokens=bill["completion"])
+    price = calc_price(used, model_ref="gpt-oss-120b", provider_id="cerebras").total_price
+    assert bill["prompt"] > 500
+    assert bill["cost"] == pytest.approx(float(price))
+
+
+async def test_a_local_model_says_its_window_itself_also_behind_the_usual_address(
+    tmp_path: Path,
+) -> None:
+    """Ollama's names, llama3.1:8b, at the address of OPENAI_BASE_URL."""
+    there = {"model": "llama3.1:8b"}
+    async with run_bot(tmp_path, agreeing, there, ollama={"llama3.1:8b": 8_192}) as bot:
+        await bot.says("Are you there?")
+        assert (await state(bot))["window"] == 8_192
+
+
+async def test_a_window_that_was_set_outranks_what_ollama_says(tmp_path: Path) -> None:
+    own = {"context": {"max_tokens": 4_096}}
+    async with (
+        OpenAIServer(agreeing, ollama={"llama3.1:8b": 8_192}) as server,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b", **own)) as bot,
+    ):
+        await bot.says("Are you there?")
+        assert (await state(bot))["window"] == 4_096
+
+
+async def test_each_conversation_hears_once_of_cut_prompts_and_context_says_it_until_mended(
+    tmp_path: Path,
+) -> None:
+    """4,096 prompt tokens are reported for a request of more than 7,000. The meter is not corrected
+    by such a report: what was not read is still sent with every request."""
+    async with (
+        OpenAIServer(agreeing, cuts_at=4_096) as server,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
+    ):
+        for chat in ("main", "other"):
+            first = await bot.says(LONG, chat)
+            again = await bot.says("And now?", chat)
+            shown = await bot.says("/context", chat)
+            assert "has read only about 4,096 of the" in first.text
+            assert "OLLAMA_CONTEXT_LENGTH" in first.text
+            assert "has read only" not in again.text
+            assert "has read only about 4,096 of the" in shown.text
+        assert (await state(bot))["tokens"] > 7_000
+        await bot.says("/config context.max_tokens 4096")
+        await bot.says("Better?")
+        mended = await bot.says("/context")
+        found = await data(bot, "/context json")
+    assert "has read only" not in mended.text
+    assert found["cut_prompt"] is None
+
+
+async def test_a_report_that_is_a_little_below_the_estimate_alarms_nobody(tmp_path: Path) -> None:
+    """Tokenizers differ; only what is far below was cut."""
+    async with (
+        OpenAIServer(agreeing, cuts_at=6_500) as server,
+        run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
+    ):
+        assert "has read only" not in (await bot.says(LONG)).text
