@@ -167,7 +167,7 @@ async def test_thoughts_are_sent_back_with_the_calls_as_they_came() -> None:
 
 async def test_thoughts_that_another_model_had_are_left_out_once_they_are_refused() -> None:
     foreign = '[{"type": "thinking", "thinking": "Hm.", "signature": "theirs"}, "toolu_9"]'
-    made = ModelReply("", (ToolCall("toolu_9", "look", "{}"),), "tool_calls", "m")
+    made = ModelReply("", (ToolCall("toolu_9", "look", "{}"),), "tools", "m")
     async with conversation(CLAUDE, Say("I see.")) as (server, model):
         answer = await ask(model, after(HELLO_WITH_TOOL, made, foreign))
         kinds = [[b["type"] for b in r.body["messages"][1]["content"]] for r in server.requests]

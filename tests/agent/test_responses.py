@@ -98,7 +98,7 @@ async def test_thoughts_go_back_sealed_in_front_of_the_calls_that_they_led_to() 
 
 async def test_thoughts_that_cannot_be_read_there_are_left_out() -> None:
     sealed = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "another key's"}
-    made = ModelReply("", (ToolCall("c1", "look", "{}"),), "tool_calls", "m")
+    made = ModelReply("", (ToolCall("c1", "look", "{}"),), "tools", "m")
     request = after(HELLO_WITH_TOOL, made, json.dumps([sealed, "c1"]))
     async with conversation(RESPONSES, Say("I see.")) as (server, model):
         assert (await ask(model, request)).text == "I see."
