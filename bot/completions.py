@@ -22,6 +22,7 @@ from agent.loop import Agent
 from agent.models.base import (
     ModelError,
 )
+from agent.models.tags import without_markup
 from bot.access import CLOSED, TOO_FAST, Access, name_of
 from bot.keys import CHANNEL
 from bot.logs import in_turn
@@ -209,7 +210,9 @@ class _RunningRequest:
 
 def is_of_two(streamed: str, text: str) -> bool:
     """Whether more has streamed than the answer holds: the beginning of another one, before a
-    second model stepped in. A character that came in halves has streamed as two marks."""
+    second model stepped in. A character that came in halves has streamed as two marks, and of
+    thoughts and calls in the text it is known at the end alone that they are."""
+    streamed = without_markup(streamed)
     return len(streamed) - streamed.count("\ufffd") > len(text)
 
 

@@ -37,7 +37,7 @@ class Answer:
     """
 
     THINKS_ALOUD = True
-    """Whether an answer may come as a thought alone, where a server takes all of it for one."""
+    """Whether a server may take all of an answer for a thought, or leave calls in its text."""
 
     def __init__(self, field: str = "") -> None:
         self._field = field

@@ -33,27 +33,28 @@ def normalize(messages: Messages) -> list[Mapping[str, Any]]:
     result without a call. What keeps the rules stays as it is."""
     made: list[Mapping[str, Any]] = []
     taken: set[str] = set()
-    waiting: dict[str, str] = {}  # id as it came -> as it is sent, of calls without a result
+    waiting: list[tuple[str, str]] = []  # ids as they came and are sent, of calls without a result
     for message in messages:
         if message["role"] == "tool":
-            own = waiting.pop(message["tool_call_id"], None)
-            if own is not None:
-                is_same = own == message["tool_call_id"]
-                made.append(message if is_same else {**message, "tool_call_id": own})
+            found = next((one for one in waiting if one[0] == message["tool_call_id"]), None)
+            if found is not None:
+                waiting.remove(found)
+                came, own = found
+                made.append(message if own == came else {**message, "tool_call_id": own})
             continue
         made += _missing(waiting)
         if calls := message.get("tool_calls"):
             sent = [_to_call(call, taken) for call in calls]
-            waiting = {call["id"]: own["id"] for call, own in zip(calls, sent, strict=True)}
+            waiting = [(call["id"], own["id"]) for call, own in zip(calls, sent, strict=True)]
             is_same = all(own is call for own, call in zip(sent, calls, strict=True))
             message = message if is_same else {**message, "tool_calls": sent}
         made.append(message)
     return [*made, *_missing(waiting)]
 
 
-def _missing(waiting: dict[str, str]) -> list[Json]:
+def _missing(waiting: list[tuple[str, str]]) -> list[Json]:
     rows: list[Json] = [
-        {"role": "tool", "tool_call_id": own, "content": NO_RESULT} for own in waiting.values()
+        {"role": "tool", "tool_call_id": own, "content": NO_RESULT} for _, own in waiting
     ]
     waiting.clear()
     return rows

@@ -13,10 +13,14 @@ from memory.messages import ToolCall
 
 _OPENS = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _CLOSES = re.compile(
-    r"(?:\A|\n)[^\n`]*?</(?:think|thinking|thought|reasoning)>[^\S\n]*", re.IGNORECASE
+    r"(?:\A|\n)(?:(?:[^\n`]*[^\s`\"'“(])?</(?:think|thinking|thought|reasoning)>[^\S\n]*"
+    r"|[^\n`]*</(?:think|thinking|thought|reasoning)>[^\S\n]*(?=\n|\Z))",
+    re.IGNORECASE,
 )
+"""The end of thoughts, which ends a word or a line; in a sentence it is only spoken of."""
 _CALL = re.compile(
-    r"<(tool_call|function_call)>\s*(\{.*?\})\s*(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+    r"^[^\S\n]*<(tool_call|function_call)>\s*(\{.*?\})\s*(?:</\1>|\Z)",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 _LONGEST_TAG = len("<reasoning>")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
@@ -78,11 +82,18 @@ def _ends_in(text: str, tag: str) -> bool:
 _TAGS = ("<think>", "<thinking>", "<thought>", "<reasoning>")
 
 
+_OPENING = re.compile(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+
+
+def _is_code(text: str, place: int) -> bool:
+    return len(_FENCE.findall(text, 0, place)) % 2 == 1
+
+
 def split_thoughts(text: str) -> tuple[str, str]:
     """Return an answer without thoughts whose beginning was not marked (the template of the model
     had begun them), and these."""
     found = _CLOSES.search(text)
-    if found is None or len(_FENCE.findall(text, 0, found.end())) % 2:
+    if found is None or _is_code(text, found.end()) or _OPENING.search(text, 0, found.end()):
         return text, ""
     end = found.end()
     thought = re.sub(r"</\w+>[^\S\n]*\Z", "", text[:end])
@@ -90,10 +101,13 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
 
 def lift_calls(text: str, names: Collection[str]) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return a text without calls of these tools that stand in it as text, and the calls."""
+    """Return a text without calls of these tools that stand in it as text, and the calls; what is
+    in a fence is shown, and is no call."""
     calls: list[ToolCall] = []
 
     def take(found: re.Match[str]) -> str:
+        if _is_code(text, found.start()):
+            return found[0]
         try:
             wanted = orjson.loads(found[2])
         except ValueError:
@@ -109,3 +123,8 @@ def lift_calls(text: str, names: Collection[str]) -> tuple[str, tuple[ToolCall, 
         return text, ()
     rest = _CALL.sub(take, text)
     return (rest.strip() if calls else text), tuple(calls)
+
+
+def without_markup(text: str) -> str:
+    """Return a text without thoughts and calls, of whichever tools."""
+    return _CALL.sub("", split_thoughts(text)[0]) if "<" in text else text
