@@ -29,6 +29,8 @@ LONGEST_LINE = 4_000_000
 """Bytes of a line of a stream, or of an answer that is one document: these are parsed whole."""
 LONGEST_ERROR = 65_536
 """Bytes that are read of a response that is no success."""
+_MARK = b"\xef\xbb\xbf"
+"""What some put in front of UTF-8."""
 _BREATH = 65_536
 """Bytes after which other tasks have their turn, also where more is there already."""
 
@@ -196,7 +198,7 @@ class _EventReader:
     def read(self, line: bytes) -> bytes | None:
         """Take a line in; returns the data that it completes."""
         if not self._has_begun:
-            line = line.removeprefix(b"\xef\xbb\xbf")
+            line = line.removeprefix(_MARK)
             self._has_begun = bool(line.strip())
             if line.lstrip()[:1] in (b"{", b"["):
                 self._document = []
@@ -298,6 +300,7 @@ def _is_text(data: bytes) -> bool:
 
 def parse_chunk(data: bytes) -> object:
     """A chunk's JSON. Raises ValueError."""
+    data = data.removeprefix(_MARK)
     try:
         return orjson.loads(data)
     except ValueError:  # which it is also at half a character, an escape that Python takes
