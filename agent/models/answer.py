@@ -50,6 +50,7 @@ class Answer:
         self._text = StringIO()  # a list of a million small pieces would take 80 MB
         self._reasoning = StringIO()
         self._tags = ThoughtFilter()
+        self._has_tags = False
         self._has_refused = False
         self._calls: list[_PartialCall] = []
         self._latest: dict[object, _PartialCall] = {}
@@ -97,6 +98,7 @@ class Answer:
             return ""
         piece = self._tags.feed(self._clip(piece))
         if self._tags.thought:
+            self._has_tags = True
             self._reasoning.write(self._tags.thought)
             self.thought += join_halves(self._tags.thought)
         self._text.write(piece)
@@ -168,6 +170,12 @@ class Answer:
         """Whether the end came: a finish reason, or the usage that follows it; or it was put."""
         return self.is_full or bool(self.finish) or self._usage is not None
 
+    @property
+    def _is_thought_alone(self) -> bool:
+        """Whether thoughts may be the answer: all of it came, in the field of thoughts. What stands
+        in tags was thought."""
+        return self.THINKS_ALOUD and bool(self.finish) and not self._has_tags
+
     def reply(self, model: str) -> ModelReply:
         """The answer as a value; `model` names it where the endpoint did not."""
         whole = [call for call in self._calls if call.name and not call.is_cut]
@@ -178,11 +186,12 @@ class Answer:
         if "</" in text:
             text, thought = split_thoughts(text)
             reasoning += thought
+            self._has_tags |= bool(thought)
         finish = read_finish(self.finish, has_calls=bool(calls))
         if self._has_refused and finish == "complete":
             finish = "refused"
-        if self.THINKS_ALOUD and finish == "complete" and self.finish and not text.strip():
-            text, reasoning = reasoning, ""  # all of the answer came in the field of thoughts
+        if finish == "complete" and self._is_thought_alone and not text.strip():
+            text, reasoning = reasoning, ""
         signatures = [call.signature for call in whole]
         kept = chat_thoughts.keep(self._field, reasoning, self._details, signatures)
         return ModelReply(

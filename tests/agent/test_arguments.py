@@ -64,7 +64,7 @@ def test_an_object_stays_and_is_found_however_it_is_wrapped(
 
 
 @settings(max_examples=100)
-@given(st.text(max_size=30) | st.text("{}[]\":,1a`\\n \n", max_size=20))
+@given(st.text(max_size=30) | st.text('{}[]":,1a`\\n \n', max_size=20))
 def test_any_text_is_repaired_once(text: str) -> None:
     assert repair(repair(text)) == repair(text)
 

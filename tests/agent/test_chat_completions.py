@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent.models.arguments import repair
 from agent.models.answer import MOST_CALLS, MOST_CHARACTERS, Answer
+from agent.models.arguments import repair
 from agent.models.base import ModelReply, ModelRequest, Usage
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT, add_details, put_back
 from agent.models.providers import PROVIDERS

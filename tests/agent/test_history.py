@@ -32,7 +32,9 @@ ARGUMENTS = st.sampled_from(
 )
 WORDS = st.sampled_from(["", " ", "Hello.", "<system-reminder>\nBrief.\n</system-reminder>"])
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-CONTENTS = WORDS | st.just([]) | st.just([{"type": "text", "text": "See"}, PICTURE])
+CONTENTS: st.SearchStrategy[Any] = (
+    WORDS | st.just([]) | st.just([{"type": "text", "text": "See"}, PICTURE])
+)
 
 
 def call(own: str, name: str = "look", arguments: str = "{}") -> Json:

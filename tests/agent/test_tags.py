@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.models.answer import Answer
 from agent.models.base import ModelRequest
 from agent.models.tags import ThoughtFilter, lift_calls, split_thoughts, without_markup
 from memory.messages import ToolCall
-from tests.agent.endpoints import CHAT, TOOL, ask, conversation
+from tests.agent.endpoints import CHAT, TOOL, ask, conversation, user
 from tests.fakes.openai_server import Say
 
 
@@ -19,7 +22,7 @@ def filtered(text: str, cuts: list[int]) -> tuple[str, str, str]:
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     thoughts = ThoughtFilter()
     shown = thought = ""
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in pairwise(places):
         shown += thoughts.feed(text[start:end])
         thought += thoughts.thought
     held = thoughts.finish()
@@ -116,14 +119,22 @@ def test_what_is_no_call_stays(text: str) -> None:
 
 
 async def test_a_call_is_lifted_where_the_tool_was_offered() -> None:
-    offered = TOOL["function"]["name"]
-    text = CALL.replace('"look"', f'"{offered}"')
-    asking = {"messages": [{"role": "user", "content": "Look!"}]}
+    offered = "look"  # as TOOL is called
+    text = CALL
+    request = ModelRequest([user("Look!")], [TOOL])
     async with conversation(CHAT, *[Say(text)] * 3) as (_, model):
-        lifted = await ask(model, ModelRequest(**asking, tools=[TOOL]))
-        aside = await ask(model, ModelRequest(**asking, tools=[TOOL], tool_choice="none"))
-        bare = await ask(model, ModelRequest(**asking))
+        lifted = await ask(model, request)
+        aside = await ask(model, replace(request, tool_choice="none"))
+        bare = await ask(model, replace(request, tools=()))
     (call,) = lifted.tool_calls
     assert (lifted.text, lifted.finish) == ("", "tools")
     assert call == ToolCall(call.id, offered, '{"at":1}')
     assert [(reply.text, reply.finish) for reply in (aside, bare)] == [(text, "complete")] * 2
+
+
+def test_thoughts_in_tags_are_no_answer_by_themselves() -> None:
+    for text in ("<think>Hm.</think>", "Hm.\n</think>\n"):
+        whole = Answer()
+        whole.add({"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]})
+        reply = whole.reply("m")
+        assert (reply.text, reply.reasoning) == ("", "Hm.")

@@ -37,15 +37,18 @@ def parley_tools():
 WAIT = Say(calls=(Call("wait_at_the_gate", "{}", "a"),))
 
 
+def is_between(message: Mapping[str, Any]) -> bool:
+    return "tool_calls" in message or message["content"] == history.INTERRUPTED
+
+
 def asked(request: Received) -> list[str]:
     """What people said since the model's last reply."""
     said: list[str] = []
     for message in reversed(request.body["messages"]):
         if message["role"] == "user":
             said.insert(0, message["content"])
-        elif message["role"] == "assistant" and "tool_calls" not in message:
-            if message["content"] != history.INTERRUPTED:
-                break
+        elif message["role"] == "assistant" and not is_between(message):
+            break
     return said
 
 
