@@ -23,6 +23,7 @@ MOST_CALLS = 1_000
 """In one answer; how many of them are run is the setting `agent_max_calls`."""
 _MOST_TOKENS = 10**9  # in one answer
 LONGEST_NAME = 200  # characters of a model's or a tool's name
+_LONGEST_CHECKED = 20_000  # characters of arguments
 _ONLY_TEXT = frozenset({"role", "content"})
 
 
@@ -219,11 +220,14 @@ class _PartialCall:
     def add_name(self, piece: str) -> None:
         """Add a piece of the name: some send it in pieces, some send it again with each part."""
         if not self.arguments.tell() and not self.name.endswith(piece):
-            self.name += piece
+            self.name = (self.name + piece)[:LONGEST_NAME]
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments are a whole object."""
+        """Whether the arguments are a whole object; very long ones are not looked at again with
+        each part."""
+        if self.arguments.tell() > _LONGEST_CHECKED:
+            return False
         text = self.arguments.getvalue()
         return text.rstrip().endswith("}") and strict_object(text) == text
 

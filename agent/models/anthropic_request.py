@@ -223,8 +223,8 @@ def _in_order(content: str, calls: dict[str, Json], layout: Iterable[Any]) -> It
             if not is_said and content.strip():
                 yield _text(content)
                 content = ""
-            if item in left:
-                yield left.pop(item)
+            if named := item if item in left else next(iter(left), ""):  # its id came again
+                yield left.pop(named)
     if content.strip():
         yield _text(content)
     yield from left.values()

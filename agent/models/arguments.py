@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n?(.*?)\n?\s*```\s*", re.DOTALL | re.IGNORECASE)
+_FENCE = "```"
 _REST = re.compile(r"[\s}\]]*")
 _DEEPEST = 3  # strings of JSON in strings of JSON
 
@@ -43,8 +43,9 @@ def _parse(text: str) -> dict[str, Any] | None:
 
 def _find(text: str, depth: int) -> dict[str, Any] | None:
     text = text.strip().lstrip("\ufeff")
-    if fenced := _FENCE.fullmatch(text):
-        text = fenced[1].strip()
+    if text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) >= 2 * len(_FENCE):
+        inner = text[len(_FENCE) : -len(_FENCE)]
+        text = (inner[4:] if inner[:4].lower() == "json" else inner).strip()
     if text in ("", "null", "None"):
         return {}
     objects = _objects(text)

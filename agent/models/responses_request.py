@@ -136,7 +136,8 @@ def _assistant(one: Mapping[str, Any], beside: Beside) -> Iterator[Json]:
 
 def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
     """The items in the order in which they came, by `responses_answer.layout`: a thought may stand
-    only before what it led to. What the layout does not name stands at the end."""
+    only before what it led to. A call that the layout does not name, since its id came again and
+    was replaced, is the next one; what it says nothing of stands at the end."""
     left = dict(calls)
     thought: list[Json] = []
     for item in layout:
@@ -148,8 +149,8 @@ def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) ->
                 yield from (*thought, _say(piece))
             thought = []
         else:
-            if item in left:
-                yield from (*thought, left.pop(item))
+            if named := item if item in left else next(iter(left), ""):
+                yield from (*thought, left.pop(named))
             thought = []
     if content.strip():
         yield _say(content)

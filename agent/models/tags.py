@@ -23,6 +23,8 @@ _CALL = re.compile(
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 _LONGEST_TAG = len("<reasoning>")
+_MOST_BLANKS = 1_000  # characters in front of a tag
+_LONGEST_TEXT, _MOST_CALLS = 200_000, 100  # of a text in which calls are looked for
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
@@ -45,7 +47,8 @@ class ThoughtFilter:
             found = _OPENS.match(self._held)
             if found is None:
                 begun = self._held.lstrip().lower()
-                if len(begun) < _LONGEST_TAG and any(t.startswith(begun) for t in _TAGS):
+                is_short = len(begun) < _LONGEST_TAG and len(self._held) < _MOST_BLANKS
+                if is_short and any(t.startswith(begun) for t in _TAGS):
                     return ""
                 piece, self._held = self._held, None
                 return piece
@@ -119,12 +122,18 @@ def lift_calls(text: str, names: Collection[str]) -> tuple[str, tuple[ToolCall, 
         calls.append(ToolCall(f"call_{uuid4().hex[:16]}", name, said))
         return ""
 
-    if "_call>" not in text.lower():
+    if not _may_have_calls(text):
         return text, ()
     rest = _CALL.sub(take, text)
     return (rest.strip() if calls else text), tuple(calls)
 
 
+def _may_have_calls(text: str) -> bool:
+    tags = text.lower().count("_call>") if len(text) <= _LONGEST_TEXT else 0
+    return 0 < tags <= 2 * _MOST_CALLS
+
+
 def without_markup(text: str) -> str:
     """Return a text without thoughts and calls, of whichever tools."""
-    return _CALL.sub("", split_thoughts(text)[0]) if "<" in text else text
+    text = split_thoughts(text)[0] if "</" in text else text
+    return _CALL.sub("", text) if _may_have_calls(text) else text

@@ -77,3 +77,9 @@ def test_a_deep_nest_is_left_alone() -> None:
 def test_an_object_in_the_place_of_its_text_is_taken() -> None:
     assert orjson.loads(to_text({"at": 1})) == {"at": 1}
     assert [to_text(value) for value in ("{}", None, 7)] == ["{}", "", ""]
+
+
+@pytest.mark.timeout(20)
+def test_no_text_takes_longer_than_its_length() -> None:
+    for text in ("```" + " " * 500_000 + "x", "{}" * 200_000 + "x", "1" + "]" * 500_000 + "x"):
+        assert repair(text) == text

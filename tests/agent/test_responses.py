@@ -107,6 +107,22 @@ async def test_thoughts_that_cannot_be_read_there_are_left_out() -> None:
         assert len(server.requests) == 2
 
 
+async def test_a_thought_stays_before_a_call_whose_id_came_again() -> None:
+    sealed = {
+        "type": "reasoning",
+        "id": "r",
+        "summary": [],
+        "encrypted_content": seal("I should look."),
+    }
+    made = ModelReply("", (ToolCall("c1_t2_9", "look", "{}"),), "tools", "m")
+    request = after(HELLO_WITH_TOOL, made, json.dumps([sealed, "c1"]))
+    async with conversation(RESPONSES, Say("I see.")) as (server, model):
+        assert (await ask(model, request)).text == "I see."
+        items = server.requests[-1].body["input"]
+    assert [one.get("type") for one in items][1:3] == ["reasoning", "function_call"]
+    assert items[2]["call_id"] == items[3]["call_id"] == "c1_t2_9"
+
+
 async def test_parameters_that_are_refused_are_left_out_for_good() -> None:
     complaints = {
         "temperature": "Unsupported parameter: 'temperature' is not supported with this model.",

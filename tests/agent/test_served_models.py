@@ -147,6 +147,21 @@ async def test_a_wait_for_a_retry_is_as_long_as_asked_for_and_ends_when_it_is_ca
     assert waits == [8]
 
 
+@by_each_way
+async def test_a_wait_that_is_too_long_is_not_slept(
+    protocol: Protocol[Any], is_later: bool
+) -> None:
+    """Anthropic's SDK would sleep for all of it (pi#6911)."""
+    busy = Fail(429, {"message": "busy"}, {"Retry-After": "7200"})
+    stuck = Fail(503, {"message": "busy"}, {"Retry-After-Ms": "60000"})
+    script = (busy, stuck)
+    async with conversation(protocol, *script, is_later=is_later, max_retries=2) as (server, model):
+        errors = [await failure(model) for _ in script]
+        assert len(server.requests) == 2
+    assert [error.retry_after for error in errors] == [7200, 60]
+    assert "ask again in 2 hours" in str(errors[0])
+
+
 @pytest.mark.parametrize("is_later", [False, True])
 @each_protocol
 async def test_cancelling_ends_the_request_on_the_wire_and_the_model_can_be_asked_again(

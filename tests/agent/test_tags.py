@@ -138,3 +138,14 @@ def test_thoughts_in_tags_are_no_answer_by_themselves() -> None:
         whole.add({"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]})
         reply = whole.reply("m")
         assert (reply.text, reply.reasoning) == ("", "Hm.")
+
+
+@pytest.mark.timeout(20)
+def test_no_text_takes_longer_than_its_length() -> None:
+    for text in ("<tool_call>{\n" * 100_000, "<tool_call>{\n" * 99 + "{}" * 50_000 + "x"):
+        assert lift_calls(text, ["look"]) == (text, ())
+        assert without_markup(text) == text
+    for piece in (" ", "\n", "</", "a</think> b\n"):
+        thoughts = ThoughtFilter()
+        assert len("".join(thoughts.feed(piece) for _ in range(100_000))) >= 99_000
+        split_thoughts(piece * 100_000)
