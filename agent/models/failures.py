@@ -128,11 +128,11 @@ def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> Mo
 
 
 def _say_wait(wait: float) -> str:
-    """Return when an endpoint wants to be asked again, in words."""
+    """Return a time in words."""
     for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if wait >= 2 * unit:
-            return f"ask again in {math.ceil(wait / unit)} {name}"
-    return f"ask again in {math.ceil(wait)} seconds" if wait else "wait a moment, and ask again"
+            return f"{math.ceil(wait / unit)} {name}"
+    return f"{math.ceil(wait)} seconds"
 
 
 def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
@@ -145,9 +145,15 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
             "another model."
         )
+    if status == 429 and wait:
+        return ModelUnreachable(
+            f"{endpoint.shown_url} takes no more requests for now (error 429); ask again in "
+            f"{_say_wait(wait)}."
+        )
     if status == 429:
         return ModelUnreachable(
-            f"{endpoint.shown_url} takes no more requests for now (error 429); {_say_wait(wait)}."
+            f"{endpoint.shown_url} takes no more requests for now (error 429); wait a moment, and "
+            "ask again."
         )
     if status == 529:
         return ModelUnreachable(

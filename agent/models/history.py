@@ -109,27 +109,29 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
     Messages of a person that follow each other become one, and a note of the bot joins what it
     stands behind; they were recorded together, so nothing changes that was sent before.
     """
-    made: list[Mapping[str, Any]] = []
+    made: list[tuple[Mapping[str, Any], list[Any]]] = []  # messages, and contents that joined them
+    has_begun = False
     for message in messages:
-        role, last = message["role"], made[-1] if made else _SYSTEM
+        role, last = message["role"], made[-1][0] if made else _SYSTEM
         before = last["role"]
         if role == "user":
             message = _filled(message)
             if before == "user" or (before == "tool" and _is_note(message)):
-                made[-1] = {**last, "content": _join(last["content"], message["content"])}
+                made[-1][1].append(message["content"])
                 continue
             if before == "tool":
-                made.append({"role": "assistant", "content": INTERRUPTED})
+                made.append(({"role": "assistant", "content": INTERRUPTED}, []))
         elif role == "assistant":
             if before == "assistant" and not last.get("tool_calls"):
-                content = _join(last.get("content"), message.get("content"))
-                made[-1] = {**last, **message, "content": content}
+                joined = [last.get("content"), *made[-1][1], message.get("content")]
+                made[-1] = ({**last, **message, "content": None}, joined)
                 continue
-            if before in ("system", "developer"):
-                made.append({"role": "user", "content": NOTHING})
+            if not has_begun:
+                made.append(({"role": "user", "content": NOTHING}, []))
             message = message if message.get("tool_calls") else _filled(message)
-        made.append(message)
-    return made
+        has_begun |= role not in ("system", "developer")
+        made.append((message, []))
+    return [_with_joined(message, joined) for message, joined in made]
 
 
 _SYSTEM: Json = {"role": "system"}
@@ -145,13 +147,14 @@ def _filled(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": NOTHING} if is_empty else message
 
 
-def _join(first: Any, second: Any) -> Any:
-    """Return two contents as one: text behind text, or parts behind parts."""
-    if not first or not second:
-        return first or second
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    return [*_parts(first), *_parts(second)]
+def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
+    """Return a message that holds contents behind its own: text behind text, or parts."""
+    if not joined:
+        return message
+    contents = [one for one in (message.get("content"), *joined) if one]
+    if all(isinstance(one, str) for one in contents):
+        return {**message, "content": "\n\n".join(contents) or None}
+    return {**message, "content": [part for one in contents for part in _parts(one)]}
 
 
 def _parts(content: Any) -> list[Any]:
@@ -161,7 +164,7 @@ def _parts(content: Any) -> list[Any]:
 # --- the rules ---
 
 
-class Rule(Struct, frozen=True):
+class HistoryRule(Struct, frozen=True):
     """A rule of the history, who demands it, and a function that yields what breaks it."""
 
     name: str
@@ -169,7 +172,7 @@ class Rule(Struct, frozen=True):
     breaches: Callable[[Messages], Iterator[str]]
 
 
-def find_faults(messages: Messages, rules: Sequence[Rule]) -> list[str]:
+def find_faults(messages: Messages, rules: Sequence[HistoryRule]) -> list[str]:
     """Return a sentence for each breach of the rules."""
     return [f"{rule.name}: {what}" for rule in rules for what in rule.breaches(messages)]
 
@@ -178,7 +181,9 @@ STRICT = False
 """Whether requests are checked, as they are in tests."""
 
 
-def check(messages: list[Mapping[str, Any]], rules: Sequence[Rule]) -> list[Mapping[str, Any]]:
+def check(
+    messages: list[Mapping[str, Any]], rules: Sequence[HistoryRule]
+) -> list[Mapping[str, Any]]:
     """Return the messages of a request after a check in tests. Raises AssertionError there."""
     if STRICT and (faults := find_faults(messages, rules)):
         raise AssertionError(f"the request breaks rules of its protocol: {faults}")
@@ -223,20 +228,20 @@ def _pairs(messages: Messages) -> Iterator[str]:
 
 
 def _order(messages: Messages) -> Iterator[str]:
-    before = "system"
+    before = ""
     for number, message in enumerate(messages):
         role = message["role"]
-        allowed = _BEFORE.get(role, ())
-        if before not in allowed:
-            yield f"message {number} is of {role} behind one of {before}"
+        if role in ("system", "developer"):
+            before = before and "system"  # which only a client of ours puts anywhere else
+            continue
+        if before not in _BEFORE.get(role, ()):
+            yield f"message {number} is of {role} behind one of {before or 'nobody'}"
         before = role
 
 
 _BEFORE = {
-    "system": ("system", "developer"),
-    "developer": ("system", "developer"),
-    "user": ("system", "developer", "assistant"),
-    "assistant": ("user", "tool"),
+    "user": ("", "system", "assistant"),
+    "assistant": ("system", "user", "tool"),
     "tool": ("assistant", "tool"),
 }
 
@@ -250,20 +255,22 @@ def _contents(messages: Messages) -> Iterator[str]:
 
 
 CALLS = (
-    Rule("names of tools", "OpenAI: ^[a-zA-Z0-9_-]{1,64}$ (vercel/ai#17769)", _names),
-    Rule("arguments", "RFC 8259; strict servers parse them (mastra#15717)", _arguments),
-    Rule("ids of calls", "Responses API: no duplicates (open-webui#28570)", _ids),
-    Rule("calls and results", "OpenAI and Anthropic: a result for each call, behind it", _pairs),
+    HistoryRule("names of tools", "OpenAI: ^[a-zA-Z0-9_-]{1,64}$ (vercel/ai#17769)", _names),
+    HistoryRule("arguments", "RFC 8259; strict servers parse them (mastra#15717)", _arguments),
+    HistoryRule("ids of calls", "Responses API: no duplicates (open-webui#28570)", _ids),
+    HistoryRule(
+        "calls and results", "OpenAI and Anthropic: a result for each call, behind it", _pairs
+    ),
 )
 """The rules that all protocols have in common."""
 CHAT = (
     *CALLS,
-    Rule(
+    HistoryRule(
         "order of roles",
         "Mistral: no user behind a tool (hermes-agent#20154, zed#31736); templates of Gemma, "
         "Devstral, Ministral alternate (mistral-vibe#255, #578)",
         _order,
     ),
-    Rule("empty messages", "Moonshot, Anthropic: content must not be empty", _contents),
+    HistoryRule("empty messages", "Moonshot, Anthropic: content must not be empty", _contents),
 )
 """The rules of chat completions, as the strictest endpoints have them."""
