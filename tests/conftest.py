@@ -33,13 +33,14 @@ from tests.servers.fixtures import (
     broker_server,
     mail,
     mail_servers,
+    own_broker,
     postgresql,
     postgresql_server,
     synapse,
 )
 
-__all__ = ["broker", "broker_server", "mail", "mail_servers", "postgresql", "postgresql_server"]
-__all__ += ["synapse"]
+__all__ = ["broker", "broker_server", "mail", "mail_servers", "own_broker", "postgresql"]
+__all__ += ["postgresql_server", "synapse"]
 
 # Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
 settings.register_profile("parley", deadline=None, derandomize=True)

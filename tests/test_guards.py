@@ -51,52 +51,6 @@ def test_a_skip_fails_in_ci_and_only_there(tmp_path: Path, ci: str, outcome: str
 
 TESTS = Path(__file__).parent
 WAITING = ("waiting.py", "fakes/")  # it is the task of the first, and what others are slow at
-STILL_SLEEPING = {
-    # They are being changed to wait for events; a file that sleeps no more leaves this list.
-    "channels/contract/discord_stage.py",
-    "channels/contract/feishu_stage.py",
-    "channels/contract/letters_stage.py",
-    "channels/contract/mail_stage.py",
-    "channels/contract/matrix_stage.py",
-    "channels/contract/slack_stage.py",
-    "channels/contract/stage.py",
-    "channels/contract/telegram_stage.py",
-    "channels/contract/test_contract.py",
-    "channels/contract/wecom_stage.py",
-    "channels/contract/whatsapp_stage.py",
-    "channels/test_feishu.py",
-    "channels/test_kit.py",
-    "channels/test_listening.py",
-    "channels/test_mail_server.py",
-    "channels/test_matrix_server.py",
-    "channels/test_wecom.py",
-    "channels/test_whatsapp.py",
-    "cluster/cluster_testbot.py",
-    "cluster/payments.py",
-    "cluster/rabbitmq_server.py",
-    "cluster/test_broken_broker.py",
-    "cluster/test_cluster_processes.py",
-    "cluster/test_cluster_talk.py",
-    "cluster/test_cuts.py",
-    "cluster/test_ownership.py",
-    "deploy/by_hand.py",
-    "memory/test_forget.py",
-    "servers/mail.py",
-    "servers/postgresql.py",
-    "servers/synapse.py",
-    "web/test_slow_clients.py",
-    "web/test_webhooks.py",
-    "whole/discord_testbot.py",
-    "whole/mcp_testbot.py",
-    "whole/slack_testbot.py",
-    "whole/test_branches.py",
-    "whole/test_early_input.py",
-    "whole/test_kill.py",
-    "whole/test_once.py",
-    "whole/testbot.py",
-}
-
-
 BINDING = ("bind", "start_server", "create_server", "TCPSite", "run_app")
 LOOKED_FOR = re.compile(rf"\bsleep\((?!0\))|\b({'|'.join(BINDING)})\(")
 
@@ -133,7 +87,7 @@ def test_no_test_sleeps() -> None:
     found = {
         f"{name}:{call.lineno}"
         for name, call in calls()
-        if sleeps(call) and not name.startswith(WAITING) and name not in STILL_SLEEPING
+        if sleeps(call) and not name.startswith(WAITING)
     }
     assert found == set(), "wait with tests.waiting.until, or for an event"
 

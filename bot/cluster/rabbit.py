@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -42,9 +42,12 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 5
 """Seconds; a process that does not move for two or three of these has lost its connection, and with
 it what it owned."""
-CONNECTING = 20.0
-"""Seconds that a broker has to answer one who connects: a busy one takes its time, and one that is
-not there is known at once."""
+CONNECTING = 5.0
+"""Seconds that a broker has to answer an attempt to connect. One that has just been started takes
+some connections that it never answers, so the next attempt must not wait for long."""
+ATTEMPTS = 4
+"""Attempts to connect at the start, if a broker is too busy to answer; one that is not there is
+known at once."""
 PREFETCH = 500
 """Calls of one queue that are in hand at a time."""
 PATIENCE = 10.0
@@ -149,7 +152,7 @@ class RabbitMQ:
     async def start(self) -> None:
         """Connect. Raises BrokerError where that can't be done."""
         try:
-            self._link = await self._connect()
+            self._link = await self._connect_first()
         except _GONE as error:
             log.warning("no connection to the message broker: %r", error)
             raise BrokerError(UNREACHABLE) from None
@@ -176,6 +179,12 @@ class RabbitMQ:
         if self._link is not None:
             with suppress(*_GONE):
                 await self._link.connection.close()
+
+    async def _connect_first(self) -> _Link:
+        for _ in range(ATTEMPTS - 1):
+            with suppress(TimeoutError):
+                return await self._connect()
+        return await self._connect()
 
     async def _connect(self) -> _Link:
         connection = await aio_pika.connect(self._url, heartbeat=HEARTBEAT, timeout=CONNECTING)
@@ -261,6 +270,21 @@ class RabbitMQ:
 
     # --- what is owned ------------------------------------------------------------------------
 
+    @asynccontextmanager
+    async def _answered(self, link: _Link) -> AsyncIterator[None]:
+        """Bound a question about a queue. A broker that has just come back may never answer one,
+        since the queue has no leader yet. The connection is given up then, and made anew. Raises
+        BrokerError."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                with _reaching():
+                    yield
+        except TimeoutError:
+            log.warning("the message broker does not answer about a queue")
+            with suppress(BrokerError), _reaching():
+                await link.connection.close()
+            raise BrokerError(UNREACHABLE) from None
+
     async def declare(self, names: Sequence[str]) -> None:
         """Let there be these queues."""
         link = await self._linked()
@@ -272,7 +296,7 @@ class RabbitMQ:
         if (known := link.queues.get(name)) is not None:
             return known
         arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-single-active-consumer": True}
-        with _reaching():
+        async with self._answered(link):
             queue = await link.taking.declare_queue(
                 f"{self._kin}.{name}", durable=True, arguments=arguments
             )
@@ -295,7 +319,7 @@ class RabbitMQ:
 
         queue = await self._declare(link, name)
         tag = link.tags[name] = uuid4().hex  # known before the broker knows it
-        with _reaching():
+        async with self._answered(link):
             await queue.consume(on_message, consumer_tag=tag)
         if link is not self._link:
             raise BrokerError(UNREACHABLE)

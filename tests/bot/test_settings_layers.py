@@ -206,6 +206,12 @@ def test_a_number_of_steps_is_a_whole_number_in_its_range(write: Write) -> None:
         assert sentence.endswith("; it must be a whole number from 1 to 200.")
 
 
+def test_a_port_that_there_is_not_is_refused(write: Write) -> None:
+    for port in (70_000, -1):
+        sentence = refusal(write("config.json", f'{{"web": {{"port": {port}}}}}'))
+        assert sentence.startswith(f"web.port in config.json is {port}; it must be ")
+
+
 def test_several_faults_get_a_line_each(write: Write) -> None:
     config = write("config.json", '{"modle": "a", "agent_max_steps": 0, "owners": [1, 2]}')
     lines = refusal(config, PARLEY_MODELL="b", PARLEY_TURN_TIMEOUT="soon").splitlines()

@@ -25,7 +25,7 @@ SLICES = 8
 _CHANGED = f"""
 from bot.cluster import rabbit, slices
 slices.SLICES = {SLICES}
-rabbit.CONNECTING = 60
+rabbit.ATTEMPTS = 12
 """
 """What makes a process have few slices, each of which is a queue on the broker's disk."""
 

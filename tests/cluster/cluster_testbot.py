@@ -49,7 +49,8 @@ def small_and_quick() -> Iterator[None]:
         for module in (node, ownership, worker):
             patch.setattr(module, "BEAT", 0.2)
         patch.setattr(ownership, "SILENCE", PATIENCE)
-        for name in ("HEARTBEAT", "CONNECTING", "PATIENCE"):
+        patch.setattr(rabbit, "ATTEMPTS", 12)
+        for name in ("HEARTBEAT", "PATIENCE"):
             patch.setattr(rabbit, name, int(PATIENCE))
         yield
 

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cluster.cluster_processes import (
     HASTY,
     Processes,
@@ -92,9 +94,12 @@ async def test_a_worker_that_stood_still_writes_nothing_and_begins_anew(
 async def test_servers_that_are_killed_and_come_back_cost_a_delay(
     tmp_path: Path,
     servers: Mapping[str, Any],
-    broker: RabbitMQServer,
+    own_broker: RabbitMQServer,
     postgresql_server: PostgresqlServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("BROKER_URL", own_broker.url)
+
     def restart_database() -> None:
         postgresql_server.stop(signal.SIGQUIT)
         postgresql_server.start()
@@ -104,7 +109,7 @@ async def test_servers_that_are_killed_and_come_back_cost_a_delay(
         await gateway.says("hello")
         await says_all(gateway, CHATS)
         await gateway.until(lambda: len(gateway.replies) > 3)
-        await asyncio.to_thread(broker.restart)
+        await asyncio.to_thread(own_broker.restart)
         await gateway.until(lambda: len(gateway.replies) > 9)
         await asyncio.to_thread(restart_database)
         await gateway.until(lambda: len(gateway.replies) >= ALL)

@@ -12,7 +12,6 @@ from uuid import uuid4
 import aio_pika
 import pytest
 
-from bot.cluster import ownership
 from bot.cluster.base import BrokerError, OwnerCall
 from bot.cluster.ownership import Ownership
 from bot.cluster.rabbit import RabbitMQ
@@ -57,7 +56,7 @@ class Process:
             with suppress(BrokerError):
                 await self.broker.tell("beat", self.broker.me.encode())
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), ownership.BEAT)
+                await asyncio.wait_for(self._over.wait(), 0.2)
 
     async def stop(self) -> None:
         """In good order."""
@@ -157,9 +156,10 @@ class Cluster:
 
 
 @asynccontextmanager
-async def run_bot(server: RabbitMQServer) -> AsyncIterator[Cluster]:
+async def run_bot(server: RabbitMQServer, is_patient: bool = True) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
-        stack.enter_context(small_and_quick())
+        if is_patient:
+            stack.enter_context(small_and_quick())
         cluster = Cluster(server.url, stack)
         server.kins.add(cluster.kin)
         yield cluster
@@ -260,14 +260,14 @@ async def test_a_second_token_makes_no_second_owner(cluster: Cluster) -> None:
 
 
 async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
-    broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+    own_broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bot.cluster.ownership.COURTESY", PATIENCE)  # however long the other takes
-    async with run_bot(broker) as cluster:
+    async with run_bot(own_broker, is_patient=False) as cluster:
         one, two = await cluster.add("one"), await cluster.add("two")
         await cluster.shares(4, 4)
         before = {me: sorted(process.ownership.held) for me, process in cluster.alive.items()}
-        await asyncio.to_thread(broker.restart)
+        await asyncio.to_thread(own_broker.restart)
         answers = [await one.asks(name, name) for name in NAMES]
         assert answers == [f"{'one' if name in before['one'] else 'two'}: {name}" for name in NAMES]
         assert {"one": sorted(one.ownership.held), "two": sorted(two.ownership.held)} == before

@@ -126,6 +126,20 @@ async def test_what_was_said_on_a_day_is_found_by_its_date(lodge: Lodge) -> None
         assert sorted(spoken_of) == ["Hm.", "It is cold."]
 
 
+async def test_what_did_i_say_is_answered_by_ones_own_words(lodge: Lodge) -> None:
+    tea = "Tea from Assam is"
+    await tell(lodge, "Hm.", "Ah.", f"{tea} strong.", f"{tea} strong?", "Yes.", f"{tea} dark.")
+    for person, answer in (("I", f"{tea} strong."), ("Bob", f"{tea} dark.")):
+        assert await recalled(lodge, f"What did {person} say of the Assam tea?", 1) == [answer]
+
+
+async def test_a_date_counts_for_little_where_words_tell_more(lodge: Lodge) -> None:
+    said = "I adopted a walrus on May 20."
+    await tell(lodge, said, "Lovely.")
+    await tell(lodge, "Hm.", "Ah.", at=MONDAY + timedelta(days=12))
+    assert await recalled(lodge, "Who adopted a walrus on 20 May 2023?", 1) == [said]
+
+
 async def test_a_question_at_the_end_of_a_story_is_heard(lodge: Lodge) -> None:
     await tell(
         lodge, "我叔叔的邮箱地址是li@example.com。", "好的。", "今天天气真好，适合散步。", "是啊。"

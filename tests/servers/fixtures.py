@@ -57,16 +57,28 @@ def mail(mail_servers: PostOffice) -> PostOffice:
     return mail_servers
 
 
+def _start_broker(folders: pytest.TempPathFactory) -> Iterator[RabbitMQServer]:
+    module = importlib.import_module("tests.cluster.rabbitmq_server")
+    if not module.IS_INSTALLED:
+        pytest.skip("RabbitMQ is not installed (apt-get install rabbitmq-server)")
+    with module.RabbitMQServer(folders.mktemp("rabbitmq")) as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def broker_server(
     processes: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RabbitMQServer]:
     """A message broker."""
-    module = importlib.import_module("tests.cluster.rabbitmq_server")
-    if not module.IS_INSTALLED:
-        pytest.skip("RabbitMQ is not installed (apt-get install rabbitmq-server)")
-    with module.RabbitMQServer(tmp_path_factory.mktemp("rabbitmq")) as server:
-        yield server
+    yield from _start_broker(tmp_path_factory)
+
+
+@pytest.fixture
+def own_broker(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RabbitMQServer]:
+    """A message broker for one test, which may kill it."""
+    yield from _start_broker(tmp_path_factory)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -27,6 +26,8 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from imapclient import IMAPClient
 from imapclient.exceptions import IMAPClientError
+
+from tests.waiting import wait_until
 
 SERVER = "mx.parley.test"
 """The name with which the receiving server signs its results."""
@@ -105,16 +106,20 @@ class Dovecot:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ).result()
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                self.sign_in("test@parley.test").logout()
-                return
-            except (OSError, IMAPClientError):
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    log = self.folder / "log"
-                    raise RuntimeError(log.read_text() if log.exists() else "no log") from None
-                time.sleep(0.05)
+        wait_until(self._answers, self._read_log)
+
+    def _answers(self) -> bool:
+        try:
+            self.sign_in("test@parley.test").logout()
+        except (OSError, IMAPClientError):
+            assert self._process is not None
+            assert self._process.poll() is None, self._read_log()
+            return False
+        return True
+
+    def _read_log(self) -> str:
+        log = self.folder / "log"
+        return log.read_text() if log.exists() else "no log"
 
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -130,14 +135,14 @@ class Dovecot:
         """Let the password not open this mailbox any more; returns when that holds."""
         with (self.folder / "locked-out").open("a") as file:
             file.write(f"{address}:\n")
-        deadline = time.monotonic() + _PATIENCE
-        while time.monotonic() < deadline:
-            try:
-                self.sign_in(address).logout()
-            except IMAPClientError:
-                return
-            time.sleep(0.1)  # it looks at the file once a second
-        raise AssertionError("the server still lets them in")
+        wait_until(lambda: self._refuses(address))  # it looks at the file once a second
+
+    def _refuses(self, address: str) -> bool:
+        try:
+            self.sign_in(address).logout()
+        except IMAPClientError:
+            return True
+        return False
 
     def sign_in(self, address: str) -> IMAPClient:
         client = IMAPClient("127.0.0.1", self.port, ssl=False, timeout=10)

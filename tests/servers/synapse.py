@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -28,11 +27,12 @@ import httpx
 import pytest
 import yaml
 
+from tests.waiting import wait_until
+
 ENVIRONMENT = Path.home() / ".cache" / "parley-tests" / "synapse"
 NAME = "parley.test"
-_SECRET = "to register people with"
-_PATIENCE = 60.0
 _PLENTY = {"per_second": 10_000, "burst_count": 10_000}
+_SECRET = "to register people with"
 # The kernel ends a server with the thread that started it (--pdeathsig): not with one of a test's.
 _starter = ThreadPoolExecutor(1)
 _numbers = count(1)
@@ -116,16 +116,16 @@ class SynapseServer:
         self.admin = self.register("admin", is_admin=True)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                self.request("GET", "/_matrix/client/versions")
-                return
-            except httpx.TransportError:
-                is_over = self.process is None or self.process.poll() is not None
-                if is_over or time.monotonic() > deadline:
-                    raise RuntimeError((self.folder / "log").read_text()[-2_000:]) from None
-                time.sleep(0.05)
+        wait_until(self._answers, lambda: (self.folder / "log").read_text()[-2_000:])
+
+    def _answers(self) -> bool:
+        try:
+            self.request("GET", "/_matrix/client/versions")
+        except httpx.TransportError:
+            assert self.process is not None
+            assert self.process.poll() is None, (self.folder / "log").read_text()[-2_000:]
+            return False
+        return True
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:

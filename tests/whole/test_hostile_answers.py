@@ -19,6 +19,7 @@ from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
 from tests.fakes.openai_server import Say
+from tests.waiting import until
 from tests.whole.process import MAIN
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import TestBot, running
@@ -143,9 +144,7 @@ async def test_what_can_never_be_sent_is_put_aside_and_an_owner_is_told(tmp_path
 
 
 async def _told(bot: TestBot, words: str) -> None:
-    async with asyncio.timeout(30):
-        while not any(words in sent.reply.text for sent in bot.sent):
-            await bot.server_said_something()
+    await until(lambda: any(words in sent.reply.text for sent in bot.sent))
 
 
 @dataclass
@@ -184,6 +183,10 @@ class Slow(TestBot):
         (row,) = await self.app.store.read(mailbox.list_outbox)
         return row.tries
 
+    async def is_given_back(self) -> bool:
+        """Return whether the attempt under way no longer counts."""
+        return not await self.tries()
+
     async def send(self, outbound: Outbound) -> None:
         self.tried.append(await self.tries())
         self.is_asked.set()
@@ -200,9 +203,7 @@ async def test_an_attempt_is_on_disk_before_it_is_made_and_excused_when_it_only_
     )
     async with running(tmp_path, (bot := Slow()), {}, {}):
         await asyncio.wait_for(bot.is_asked.wait(), 30)
-        async with asyncio.timeout(30):
-            while await bot.tries():
-                await bot.server_said_something()
+        await until(bot.is_given_back)
         bot.may_send.set()
         await bot.reply_to("7")
         assert bot.tried == [1]

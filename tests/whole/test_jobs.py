@@ -17,6 +17,7 @@ from memory.record import jobs
 from memory.record.database import Database
 from memory.record.jobs import RunRow
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
+from tests.waiting import until
 from tests.whole.retries import forbid_retries
 from tests.whole.testbot import TestBot, run_bot, running
 
@@ -178,7 +179,7 @@ async def test_a_job_waits_for_the_turn_under_way_and_a_person_for_the_job(
     async with run_bot(tmp_path, script, SETTINGS | {"when_busy": "steer"}) as bot:
         await bot.says("/jobs add in 1 hour Look")
         await bot.writes("One", id="one")
-        await bot.server_said_something()
+        await until(lambda: bot.server.requests)
         clock.move_to(NOON + timedelta(hours=2), tick=True)
         await bot.app.jobs.tick()
         await bot.writes("Two", id="two")

@@ -16,6 +16,7 @@ from time_machine import Coordinates
 from memory.record import jobs
 from memory.record.jobs import JobRow, RunRow
 from tests.fakes.openai_server import Received, Say
+from tests.waiting import until
 from tests.whole.test_jobs import other_channel, tick_at, unasked
 from tests.whole.test_link import two_channels
 from tests.whole.testbot import TestBot, run_bot
@@ -203,8 +204,7 @@ async def test_who_writes_interrupts_a_job_where_that_is_set_and_it_is_done_afte
         await bot.says("/jobs add tomorrow 9:00 Look")
         clock.move_to(NOON + timedelta(hours=21), tick=True)
         await bot.app.jobs.tick()
-        while not bot.server.requests:
-            await bot.server_said_something()
+        await until(lambda: bot.server.requests)
         assert (await bot.says("I need you now")).text == "To you."
         gate.set()
         await bot.app.idle()
@@ -221,8 +221,7 @@ async def test_stop_ends_a_job_s_run_and_it_is_not_tried_again_before_its_time(
         await bot.says("/jobs add every day 9:00 Look")
         clock.move_to(NOON + timedelta(hours=21), tick=True)
         await bot.app.jobs.tick()
-        while not bot.server.requests:
-            await bot.server_said_something()
+        await until(lambda: bot.server.requests)
         await bot.says("/stop")
         gate.set()
         await bot.app.idle()
@@ -266,8 +265,7 @@ async def test_whoever_is_let_in_no_more_has_nothing_run_for_them(
         bot.server.answers.extend([Say("First.", gate=gate)])
         await bot.says("/jobs add every day 9:00 Look", "ann", "ann")
         await bot.writes("One", "ann", "ann")
-        while not bot.server.requests:
-            await bot.server_said_something()
+        await until(lambda: bot.server.requests)
         clock.move_to(NOON + timedelta(hours=21), tick=True)
         await bot.app.jobs.tick()  # it waits for the turn under way
         await bot.says("/revoke other/ann", "bob", "bob")

@@ -44,6 +44,17 @@ async def test_the_model_finds_what_left_its_context(tmp_path: Path) -> None:
     assert found.splitlines()[1:3] == ["[user t1] My sister lives in Lisbon.", "[assistant t1] Hm."]
 
 
+async def test_it_is_offered_once_and_with_the_same_bytes_whatever_it_finds(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, seeker, SETTINGS) as bot:
+        await bot.says("I like tea.")
+        assert "I like tea." in await finds(bot, "tea")
+        assert "Nothing was found" in await finds(bot, "bicycle")
+        offered = [json.dumps(request.body["tools"]) for request in bot.server.requests]
+    assert len(offered) == 5
+    assert len(set(offered)) == 1
+    assert offered[0].count('"memory_search"') == 1
+
+
 async def test_it_finds_nothing_cleared_or_forgotten_or_of_another_chat(tmp_path: Path) -> None:
     async with run_bot(tmp_path, seeker, SETTINGS) as bot:
         await say_all(bot, "The cleared code is 4711.", "/context clear")

@@ -22,6 +22,7 @@ from tests.fakes.openai_server import (
     StreamError,
     openai_overflow,
 )
+from tests.waiting import until
 from tests.whole.retries import forbid_retries
 from tests.whole.testbot import run_bot
 
@@ -152,8 +153,7 @@ async def test_stop_keeps_what_was_done(tmp_path: Path) -> None:
         await bot.writes("6*7?", id="q")
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
-        while not any(isinstance(event, Delta) for event in seen):
-            await bot.server_said_something()
+        await until(lambda: any(isinstance(event, Delta) for event in seen))
         await bot.says("/stop")
         first = (await bot.reply_to("q")).reply.text
         watching.cancel()
@@ -185,8 +185,7 @@ async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
         seen: list[Activity] = []
         watching = await bot.watches(seen)
         await bot.writes("Wait.", id="q")
-        while not any(isinstance(event, ToolEnded) for event in seen):
-            await bot.server_said_something()
+        await until(lambda: any(isinstance(event, ToolEnded) for event in seen))
         watching.cancel()
         await bot.says("/stop")
         await bot.reply_to("q")
@@ -348,8 +347,7 @@ async def test_a_done_event_follows_a_reply_that_is_on_disk(tmp_path: Path) -> N
         seen: list[Activity] = []
         watching = await bot.watches(seen)
         await bot.says("Hi")
-        while not (done := [event for event in seen if isinstance(event, Done)]):
-            await bot.server_said_something()
+        done = await until(lambda: [event for event in seen if isinstance(event, Done)])
         watching.cancel()
     (event,) = done
     assert (event.reply_to, event.turn) == ("m1", "t1")

@@ -115,10 +115,6 @@ class TestBot(TestChannel):
     app: App = field(init=False)
     server: OpenAIServer = field(init=False)
 
-    async def server_said_something(self) -> None:
-        """Let the bot read what has come over the wire by now."""
-        await asyncio.sleep(0.005)
-
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
         """The messages of a request that reached the endpoint."""
         messages: list[dict[str, Any]] = self.server.requests[index].body["messages"]
