@@ -21,7 +21,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.base import (
-    BOUNDED,
     ContextOverflow,
     Model,
     ModelAnswerBroken,
@@ -33,6 +32,7 @@ from agent.models.base import (
     unseen,
 )
 from agent.models.catalogue import price_reply
+from agent.models.finish import Finish
 from agent.pictures import Pictures, put_in
 from agent.prompt import SUBAGENT
 from agent.sent import describe_pictures
@@ -44,7 +44,7 @@ from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix
 from memory.context.terse import TerseFilter, extract
 from memory.context.view import View
-from memory.messages import Mark, Message, ToolCall
+from memory.messages import CUT_OFF, Mark, Message, ToolCall
 from memory.record.ledger import Spent
 from memory.record.store import StoreError
 from memory.request_log import SentBytes
@@ -53,11 +53,28 @@ from memory.turn_log import OpenTurn
 
 ToolChoice = Literal["auto", "none"]
 
-CUT_OFF = "The answer ends here because the model reached its length limit; say “go on” for more."
+SHORTFALLS: Mapping[Finish, str] = {
+    "length": "The answer ends here because the model reached its length limit; say “go on” for "
+    "more.",
+    "filtered": "The answer ends here because the provider's content filter stopped it; put the "
+    "question in other words.",
+    "refused": "The model declined to answer; put the question in other words, or choose another "
+    "model with `/model`.",
+    "interrupted": "The answer ends here because the provider reported an error; say “go on” for "
+    "more, or `/retry`.",
+    "unknown": "The answer may be incomplete: the provider ended it for a reason that is not known "
+    "here.",
+}
 CUT_SHORT = (
     "The answer ends here because it reached the most that is read of one answer; say “go on” "
     "for more."
 )
+CUT_CALLS = (
+    "I stopped because the model's tool calls were cut off by its length limit; ask for less at "
+    "once, or raise `brain.max_tokens`."
+)
+_MOST_CUT_STEPS = 2
+"""Steps in a row whose calls were cut off, after which the model is asked to end without tools."""
 TOO_MANY_CALLS = (
     "The model called too many tools at once, so only the first {most} calls were run; the "
     "limit is `agent_max_calls`."
@@ -114,10 +131,14 @@ class Agent(Struct, frozen=True):
                 await self._act(turn, calls, output)
                 continue
             await turn.between_steps()
-            if turn.steps < self.max_steps() or not self.toolbox.wire:
+            if not self.toolbox.wire:
+                await self._step(turn, output)
+            elif _is_cut_again(turn):
+                await self._conclude(turn, output, CUT_CALLS)
+            elif turn.steps < self.max_steps():
                 await self._step(turn, output)
             else:
-                await self._conclude(turn, output)
+                await self._conclude(turn, output, self._out_of_steps(turn))
         return reply
 
     async def answer_aside(self, turn: OpenTurn, output: Output) -> Message:
@@ -140,12 +161,14 @@ class Agent(Struct, frozen=True):
             reply = replace(reply, tool_calls=reply.tool_calls[:most])
         await self._record(turn, view, reply, note)
 
-    async def _conclude(self, turn: OpenTurn, output: Output) -> None:
-        """Out of steps: one last request in which no tool may be called."""
-        note = (
+    def _out_of_steps(self, turn: OpenTurn) -> str:
+        return (
             f"I stopped after {turn.steps} steps; the limit, `agent_max_steps`, is "
             f"{self.max_steps()}."
         )
+
+    async def _conclude(self, turn: OpenTurn, output: Output, note: str) -> None:
+        """Make one last request in which no tool may be called; `note` says why."""
         try:
             view, reply = await self._ask_model(turn, "none", output)
         except ModelAnswerBroken:
@@ -239,10 +262,10 @@ class Agent(Struct, frozen=True):
         self, turn: OpenTurn, view: View, reply: ModelReply, note: str = "", mark: Mark = ""
     ) -> None:
         """Put the reply into the turn, with a note of the house's own below it."""
-        turn.finish = "length" if reply.finish == BOUNDED else reply.finish
+        turn.finish = reply.finish
         note = note if self.wishes is None else ""
         text, line = extract(reply.text)
-        calls = _with_own_ids(self.toolbox.unwrap(reply.tool_calls), turn)
+        calls = _with_own_ids(self.toolbox.unwrap(_mark_cut(reply)), turn)
         message = Message(
             "assistant",
             text.strip() if note else text,
@@ -334,7 +357,25 @@ def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:
         return TOO_MANY_CALLS.format(most=most_calls)
     if reply.tool_calls or not reply.text:
         return ""
-    return {"length": CUT_OFF, BOUNDED: CUT_SHORT}.get(reply.finish, "")
+    return CUT_SHORT if reply.is_bounded else SHORTFALLS.get(reply.finish, "")
+
+
+def _mark_cut(reply: ModelReply) -> tuple[ToolCall, ...]:
+    """Return the calls of a reply; where it did not end by itself, the last one is marked as cut
+    off, since nobody knows what of it is missing."""
+    if not reply.tool_calls or reply.finish == "tools":
+        return reply.tool_calls
+    *whole, last = reply.tool_calls
+    return (*whole, replace(last, arguments=f"{last.arguments}{CUT_OFF}"))
+
+
+def _is_cut_again(turn: OpenTurn) -> bool:
+    """Return whether the last steps of a turn asked for nothing but calls that were cut off."""
+    steps = [e.message.tool_calls for e in turn.entries if e.message.role == "assistant"]
+    latest = steps[-_MOST_CUT_STEPS:]
+    return len(latest) == _MOST_CUT_STEPS and all(
+        calls and all(call.is_cut for call in calls) for calls in latest
+    )
 
 
 class _Offstage:

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 _FILLED = 0.9  # of the room for a piece: tokenizers differ, and the meter is one of them
 _LEAST = 200  # tokens that a piece may have in any window
 _MOST_MISSES = 3  # in a row, after which a provider is taken to keep nothing for summaries
+_SHORTER = "Your summary was cut off. Write it in at most {words} words."
+_FEWEST_WORDS = 30
 _AROUND = 50  # tokens of what stands around task and text
 
 Part = tuple[int, str, int]
@@ -184,7 +186,8 @@ class _Work(Struct):
             self.by.misses[self.model.name] += isinstance(error, ModelRefused)
             log.info("a summary is asked for apart from its conversation: %s", error)
             return ""
-        if reply.tool_calls or not (text := self._take(reply)):
+        is_whole = reply.finish == "complete" and not reply.tool_calls
+        if not is_whole or not (text := self._take(reply)):
             self.diary.clear()
             return ""
         return text
@@ -223,8 +226,17 @@ class _Work(Struct):
         raise error
 
     async def _ask(self, so_far: str, piece: Sequence[Part]) -> str:
+        """One piece's summary; one that the length limit cut off is asked for once more, shorter.
+        Raises ModelError, also for an answer that did not end by itself."""
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
-        return self._take(await self.by.ask(self.model, request))
+        reply = await self.by.ask(self.model, request)
+        if reply.finish == "length":
+            shorter = _SHORTER.format(words=max(_FEWEST_WORDS, request.max_tokens // 2))
+            request = replace(request, task=f"{request.task}\n\n{shorter}")
+            reply = await self.by.ask(self.model, request)
+        if reply.finish != "complete":
+            raise ModelAnswerBroken(f"The summary by {reply.model} is not whole ({reply.finish}).")
+        return self._take(reply)
 
     def _take(self, reply: ModelReply) -> str:
         """The summary in a reply. Under `slim` the model may write its line behind it, as ever."""

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.models.base import (
-    BOUNDED,
     ModelError,
 )
+from agent.models.tags import without_markup
 from bot.access import CLOSED, TOO_FAST, Access, name_of
 from bot.keys import CHANNEL
 from bot.logs import in_turn
@@ -210,16 +210,17 @@ class _RunningRequest:
 
 def is_of_two(streamed: str, text: str) -> bool:
     """Whether more has streamed than the answer holds: the beginning of another one, before a
-    second model stepped in. A character that came in halves has streamed as two marks."""
+    second model stepped in. A character that came in halves has streamed as two marks, and of
+    thoughts and calls in the text it is known at the end alone that they are."""
+    streamed = without_markup(streamed)
     return len(streamed) - streamed.count("\ufffd") > len(text)
 
 
-def finish_of(reason: str) -> str:
-    """The reason why a model ended, as the protocol names it. One that it does not know is an end
-    like any other."""
-    if reason == BOUNDED:
-        return "length"
-    return reason if reason in ("length", "content_filter") else "stop"
+def finish_of(finish: str) -> str:
+    """Return how a model's answer ended as OpenAI's protocol names it, which knows no more than
+    these."""
+    names = {"length": "length", "filtered": "content_filter", "refused": "content_filter"}
+    return names.get(finish, "stop")
 
 
 def _messages(given: Sequence[Given]) -> list[Message]:

@@ -20,6 +20,9 @@ SEARCHES = frozenset({"memory_search", "context_search"})
 with all that was found before."""
 TOOL_SEARCH, USE_TOOL = "tool_search", "use_tool"
 """The two tools that stand for all others where these are only named (`tools.offer: lean`)."""
+UNANSWERED = "(This was not answered.)"
+"""What the model is sent for a reply that broke off before a word was said: strict endpoints want
+users and assistants by turns."""
 PICTURE = "[image]"
 """The text of a message that came without words, and what stands for a picture that is not sent."""
 PICTURE_TOKENS = 1_000
@@ -53,12 +56,22 @@ def mark_untrusted(text: str, source: str) -> str:
     return mark_text(text, "untrusted", f' source="{source}"')
 
 
+CUT_OFF = "…[cut off]"
+"""The end of a call's arguments of which the model wrote only a part."""
+
+
 class ToolCall(Struct, frozen=True):
-    """A model's wish to run a tool. `arguments` is JSON text, kept just as the model wrote it."""
+    """A model's wish to run a tool. `arguments` is JSON text, kept just as the model wrote it; of a
+    call that was cut off, it ends in CUT_OFF."""
 
     id: str
     name: str
     arguments: str
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model's answer ended before the call did."""
+        return self.arguments.endswith(CUT_OFF)
 
     def is_like(self, other: ToolCall) -> bool:
         """Whether it asks for the same, however the arguments are written."""
@@ -73,13 +86,22 @@ class ToolCall(Struct, frozen=True):
 
     def parse(self) -> dict[str, Any]:
         """The arguments as an object; raises ValueError with a sentence when they are not one."""
+        if self.is_cut:
+            raise ValueError(
+                "the call was cut off by the length limit of an answer; send less at once, for "
+                "example in several calls"
+            )
         try:
-            value = json.loads(self.arguments or "{}")
+            value = json.loads(self.arguments or "{}", parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the arguments are not valid JSON ({error})") from None
         if not isinstance(value, dict):
             raise ValueError(f"the arguments must be a JSON object, not {type(value).__name__}")
         return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 class Image(Struct, frozen=True):
@@ -143,11 +165,6 @@ class Message(Struct, frozen=True):
     thoughts: str = ""
 
     @property
-    def is_sent(self) -> bool:
-        """Whether the model is shown it: a reply that broke off before a word was said is not."""
-        return bool(self.role != "assistant" or self.text or self.tool_calls or not self.mark)
-
-    @property
     def told(self) -> str:
         """The text as the person is told it: with what the bot says about it."""
         return "\n\n".join(filter(None, (self.text, self.notice and f"({self.notice})")))
@@ -178,6 +195,12 @@ class Message(Struct, frozen=True):
         return mark_untrusted(self.shown_text, self.tool) if self.is_untrusted else self.shown_text
 
     @property
+    def unanswered_text(self) -> str:
+        """The text that is sent for a reply that broke off before a word; "" for others."""
+        is_unsaid = self.role == "assistant" and self.mark and not (self.text or self.tool_calls)
+        return UNANSWERED if is_unsaid else ""
+
+    @property
     def is_final(self) -> bool:
         """Whether this message ends its turn: an assistant's message that asks for no tool."""
         return self.role == "assistant" and not self.tool_calls
@@ -194,7 +217,7 @@ class Message(Struct, frozen=True):
             images = {"images": [image.file for image in self.images]} if self.images else {}
             return {"role": "user", "content": text, **images}
         if not self.tool_calls:
-            return {"role": self.role, "content": self.text}
+            return {"role": self.role, "content": self.text or self.unanswered_text}
         return {
             "role": "assistant",
             "content": self.text or None,

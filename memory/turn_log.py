@@ -295,8 +295,8 @@ class OpenTurn:
     crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
     `with_last` is asked what is written with its final message, once that is known;
     `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that had
-    begun when the process died, and whether each must not run twice; `finish` is the protocol's
-    reason why the model ended its last reply ("stop", "length")."""
+    begun when the process died, and whether each must not run twice; `finish` says how the
+    model's last reply ended ("complete", "length")."""
 
     def __init__(
         self,

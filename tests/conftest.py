@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from agent.models import anthropic_client, fallback, openai_client
+from agent.models import anthropic_client, fallback, history, openai_client
 from bot.event_loop import make_event_loop
 from memory.record import engines
 from memory.record.database import DatabaseEngine
@@ -49,6 +49,8 @@ settings.load_profile("parley")
 for _name in [name for name in os.environ if name.startswith(("OPENAI_", "PARLEY_", "TELEGRAM_"))]:
     del os.environ[_name]
 
+
+history.STRICT = True  # a request that breaks a rule of its protocol is an error
 
 # Python asks the program `uname` for this once, and keeps the answer; the SDKs send it.
 platform.processor()

@@ -156,7 +156,7 @@ class AnthropicModel(EndpointModel):
                 request.on_lost(before)
                 raise
             content += answer.content
-        finish = "stop" if answer.is_paused else reply.finish
+        finish = "complete" if answer.is_paused else reply.finish
         return replace(reply, finish=finish, thoughts=layout(content))
 
     def _open(self) -> SdkClient:

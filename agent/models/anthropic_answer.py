@@ -11,18 +11,11 @@ from msgspec.structs import replace
 
 from agent.models.answer import LONGEST_NAME, Answer, as_mapping, count, get_string, join_halves
 from agent.models.base import ModelReply, Usage
+from agent.models.finish import read_finish
 from memory.messages import ToolCall
 
 PAUSED = "pause_turn"
 """The reason of an answer that wants to go on when it is sent back as it is."""
-_REASONS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-}
 MOST_BLOCKS = 2_000
 """In one answer."""
 
@@ -46,6 +39,8 @@ class AnthropicAnswer(Answer):
     """What has come so far. Events may have any shape: what is not of the protocol counts as
     absent. `content` is all of it in blocks, to be sent back as it came."""
 
+    THINKS_ALOUD = False
+
     def __init__(self) -> None:
         super().__init__()
         self._blocks: dict[int, _PartialBlock] = {}
@@ -66,7 +61,7 @@ class AnthropicAnswer(Answer):
                 return self._grow(event, as_mapping(event.get("delta")))
             case "message_delta":
                 reason = get_string(as_mapping(event.get("delta")), "stop_reason")
-                self.finish = _REASONS.get(reason, reason) or self.finish
+                self.finish = reason or self.finish
                 self._count(as_mapping(event.get("usage")))
             case "message":  # an endpoint that does not stream
                 return self._add_whole(event)
@@ -149,12 +144,8 @@ class AnthropicAnswer(Answer):
         )
         known = tuple(call for call in calls if call.id and call.name)
         reply = super().reply(model)
-        is_unsaid = known and not self.finish and not self.is_full
-        return replace(
-            reply,
-            tool_calls=known,
-            finish="tool_calls" if is_unsaid else reply.finish,
-        )
+        finish = reply.finish if self.is_full else read_finish(self.finish, has_calls=bool(known))
+        return replace(reply, tool_calls=known, finish=finish)
 
 
 _COUNTS = (

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from agent.models.anthropic_answer import THOUGHTS, read_layout
 from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
+from agent.models.history import CALLS, check, normalize
 from memory.messages import Beside, mark_text
 
 Json = dict[str, Any]
@@ -114,7 +115,7 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     for, stay here."""
     if neutral.get("without_thoughts"):
         beside = replace(beside, thoughts={})
-    system, said = _split(neutral["messages"])
+    system, said = _split(check(normalize(neutral["messages"]), CALLS))
     messages = _to_messages(said, beside)
     tools = [_to_tool(tool) for tool in neutral.get("tools", ())]
     body = {name: value for name, value in neutral.items() if name not in _OWN}
@@ -222,8 +223,8 @@ def _in_order(content: str, calls: dict[str, Json], layout: Iterable[Any]) -> It
             if not is_said and content.strip():
                 yield _text(content)
                 content = ""
-            if item in left:
-                yield left.pop(item)
+            if named := item if item in left else next(iter(left), ""):  # its id came again
+                yield left.pop(named)
     if content.strip():
         yield _text(content)
     yield from left.values()
@@ -234,7 +235,7 @@ def _to_use(call: Mapping[str, Any], ids: _Ids) -> Json:
     return {
         "type": "tool_use",
         "id": ids.asked(call["id"]),
-        "name": _SPOKEN.sub("_", function["name"])[:_LONGEST] or "_",
+        "name": function["name"],
         "input": _to_object(function["arguments"]),
     }
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agent.models.finish import Finish
 from memory.messages import NOTHING_BESIDE, Beside, ToolCall
 
 
@@ -83,10 +84,6 @@ class ModelRequest(Struct, frozen=True):
         return replace(self, max_tokens=most, temperature=own)
 
 
-BOUNDED = "bounded"
-"""How an answer ends of which more came than is kept."""
-
-
 class Wishes(Struct, frozen=True):
     """How a client of OpenAI's protocol wants to be answered: what any request may ask for, and
     `parameters` of the protocol that are sent on as they stand (`stop`, `seed`)."""
@@ -106,20 +103,20 @@ class Wishes(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True):
-    """One reply. `finish` is the protocol's reason ("stop", "length", "tool_calls", …), or BOUNDED;
-    `usage` is None where the provider reports none; `model` is the name that prices go by;
-    `thoughts` is what of it the provider wants back as it came, with the calls
-    (`Message.thoughts`); `by` is the model that stood in for the one that was asked (None: that one
-    answered)."""
+    """One reply. `finish` says how it ended; `is_bounded`, that more came than is kept; `usage` is
+    None where the provider reports none; `model` is the name that prices go by; `thoughts` is what
+    of it the provider wants back as it came, with the calls (`Message.thoughts`); `by` is the model
+    that stood in for the one that was asked (None: that one answered)."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
-    finish: str
+    finish: Finish
     model: str
     usage: Usage | None = None
     reasoning: str = ""
     thoughts: str = ""
     by: Model | None = None
+    is_bounded: bool = False
 
     @property
     def written(self) -> str:

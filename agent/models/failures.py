@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -21,6 +24,7 @@ from agent.models.base import (
     WantsResponses,
 )
 from agent.models.endpoint import Endpoint
+from agent.models.finish import read_finish
 
 # Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI, OpenAI's newer models,
 # Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole ones.
@@ -43,7 +47,28 @@ _OVERFLOW = (
     "tokens to keep from the initial prompt",
     "context length of only",
     "`inputs` tokens + `max_new_tokens`",
+    "range of input length should be",  # DashScope
+    "prompt exceeds max length",  # GLM, code 1261
+    "longer than the model's context length",  # SGLang
+    "longer than the maximum model length",  # vLLM
+    "max_seq_len",  # SiliconFlow
+    "model_max_prompt_tokens_exceeded",  # Copilot
+    "max message tokens",  # Doubao
+    "exceeded max context length",  # Ollama
+    "exceeds the maximum allowed input length",  # Poolside
 )
+_TOO_LONG = re.compile(
+    r"\b(?:prompt|input|context|conversation|messages?|request|tokens?)\b[^.{}]{0,60}?"
+    r"\b(?:too long|too large|too many|exceed\w*|longer than|larger than|greater than|beyond)\b"
+    r"[^.{}]{0,80}?\b(?:context|window|tokens?|length|sequence)\b"
+)
+"""The same in words that nobody has listed yet."""
+_OTHER_LIMIT = re.compile(
+    r"max_(?:completion_|output_|new_)?tokens|completion tokens|output tokens"
+    r"|per (?:minute|hour|day)|rate.?limit|quota|\b[rt]pm\b"
+    r"|image|picture|file|string_above_max|tool|function|parameter"
+)
+"""What says that something else is too much: the answer's length, a rate, a picture."""
 _WINDOW = re.compile(
     r"n_ctx\W{1,4}(\d{1,12})"
     r"|maximum context length (?:is|of) (\d[\d,]{0,14})"
@@ -56,7 +81,10 @@ _WINDOW = re.compile(
     r"|with (\d{1,12}) maximum context length"
     r"|current length is \d{1,12} while limit is (\d{1,12})"
     r"|context length of only (\d{1,12})"
-    r"|`max_new_tokens` must be <= (\d{1,12})",
+    r"|`max_new_tokens` must be <= (\d{1,12})"
+    r"|input length should be \[\d{1,4}, ?(\d{1,12})\]"
+    r"|maximum model length of (\d[\d,]{0,14})"
+    r"|model's context length \((\d[\d,]{0,14})",
     re.IGNORECASE,
 )
 _ROOM = re.compile(r"exceed context limit: (\d{1,12}) \+ \d{1,12} > (\d{1,12})")
@@ -80,7 +108,9 @@ _LONGEST_ERROR = 65_536
 def is_overflow(text: str) -> bool:
     """Whether an error's text says that the context is too long; phrases in any case, anywhere."""
     lowered = text.lower()
-    return any(phrase in lowered for phrase in _OVERFLOW)
+    if any(phrase in lowered for phrase in _OVERFLOW):
+        return True
+    return bool(_TOO_LONG.search(lowered)) and not _OTHER_LIMIT.search(lowered)
 
 
 def parse_window(text: str) -> int:
@@ -89,25 +119,36 @@ def parse_window(text: str) -> int:
     return int(next(filter(None, found.groups())).replace(",", "")) if found else 0
 
 
-def refusal(endpoint: Endpoint, status: int, body: str, retry_after: str = "") -> ModelError:
+def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
     """The error for an HTTP status that is no success, all retries done; `body` as it came, and the
-    header of that name."""
-    error = _refusal(endpoint, status, body)
-    error.status = status
-    if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 6:
-        error.retry_after = int(retry_after)
+    seconds after which the endpoint wants to be asked again (0: it did not say)."""
+    error = _refusal(endpoint, status, body, wait)
+    error.status, error.retry_after = status, math.ceil(wait)
     return error
 
 
-def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
+def _say_wait(wait: float) -> str:
+    """Return a time in words."""
+    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if wait >= 2 * unit:
+            return f"{math.ceil(wait / unit)} {name}"
+    return f"{math.ceil(wait)} seconds"
+
+
+def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
     if limit := _TOO_LARGE.search(body):
         return _over_limit(endpoint, int(limit[1]))
-    if status not in _NEVER_OVERFLOW and is_overflow(body):
+    if status == 413 or (status not in _NEVER_OVERFLOW and is_overflow(body)):
         return overflow(endpoint, body)
     if status == 402 or any(words in body for words in _NO_CREDIT):
         return AccountRefused(
             f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
             "another model."
+        )
+    if status == 429 and wait:
+        return ModelUnreachable(
+            f"{endpoint.shown_url} takes no more requests for now (error 429); ask again in "
+            f"{_say_wait(wait)}."
         )
     if status == 429:
         return ModelUnreachable(
@@ -290,6 +331,23 @@ def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken
     )
 
 
+def find_error(event: Mapping[str, Any]) -> object:
+    """Return the error that came in the place of a part of an answer; None where it is a part. Each
+    shape is what some server sends with status 200 (FIELD-NOTES: vLLM, DashScope, MiniMax)."""
+    if error := event.get("error"):
+        return error
+    if event.get("choices"):
+        return None
+    base = event.get("base_resp")
+    if isinstance(base, dict) and base.get("status_code") not in (None, 0, "0"):
+        return base
+    is_error = event.get("object") == "error" or event.get("type") == "error"
+    is_failure = event.get("success") is False
+    has_words = any(isinstance(event.get(name), str) for name in ("message", "msg", "detail"))
+    is_coded = event.get("code") not in (None, 0, "0", 200, "200", "success")
+    return event if is_error or is_failure or (has_words and is_coded) else None
+
+
 def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
     """The error for an error object that came with status 200, in a stream or instead of one."""
     whole = json.dumps(error, ensure_ascii=False)[:_LONGEST_ERROR]
@@ -301,13 +359,23 @@ def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
 
 def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
     """The error for an answer without text and without tool calls."""
-    match finish:
+    match read_finish(finish):
         case "length":
             return ModelAnswerBroken(
                 f"{endpoint.model} reached its length limit before saying anything; ask for less "
                 "at once, or choose another model."
             )
-        case "content_filter":
+        case "refused":
+            return ModelAnswerBroken(
+                f"{endpoint.model} declined to answer; put the question in other words, or choose "
+                "another model."
+            )
+        case "interrupted":
+            return ModelAnswerBroken(
+                f"{endpoint.shown_url} reported an error ({finish[:40]}) instead of an answer; ask "
+                "again."
+            )
+        case "filtered":
             return ModelAnswerBroken(
                 f"The content filter of {endpoint.shown_url} blocked the answer; try putting the "
                 "question in other words."
@@ -334,7 +402,7 @@ def _message(body: str) -> str:
     if isinstance(value, list) and value:  # as Gemini has it
         value = value[0]
     while isinstance(value, dict):
-        keys = ("error", "message", "detail", "Message")
+        keys = ("error", "message", "msg", "status_msg", "error_msg", "detail", "Message")
         value = next((value[key] for key in keys if key in value), body)
     text = value if isinstance(value, str) else body
     return "it gave no reason" if not text.strip() or text.lstrip().startswith("<") else text

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
 from agent.models.base import ModelRequest
 from agent.models.chat_thoughts import put_back
 from agent.models.endpoint import Endpoint
+from agent.models.history import CHAT, alternate, check, normalize
 from agent.models.providers import Provider
 from memory.messages import Beside
 
@@ -21,6 +22,7 @@ THOUGHTS = "thoughts"
 """What a body says, so long, of the field in which thoughts go back."""
 CALL_IDS = "call_ids"
 """What a body says, as long as it is in the shape that all take, of how long ids of calls are."""
+_LONGEST_ID = 40
 _LETTERS = string.ascii_letters + string.digits
 
 
@@ -91,18 +93,16 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]
 
 
 def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
-    """The body as it is sent. Where ids of calls must have so many letters and digits, those of
-    other models' calls are replaced, each always by the same one; where thoughts go back with the
-    calls, those of `beside` do."""
-    length, field = neutral.get(CALL_IDS), neutral.get(THOUGHTS)
-    if not length and not field:
-        return neutral
-    body = {name: value for name, value in neutral.items() if name not in (CALL_IDS, THOUGHTS)}
-    messages = neutral["messages"]
+    """Return the body as it is sent: its history keeps the rules of the protocol, ids of calls have
+    the length that the provider wants, and where thoughts go back with the calls, those of `beside`
+    do."""
+    length, field = neutral.get(CALL_IDS, 0), neutral.get(THOUGHTS)
+    messages: Iterable[Mapping[str, Any]] = neutral["messages"]
     if field:
         messages = [_with_thoughts(one, field, beside) for one in messages]
-    if length:
-        messages = [_with_ids(one, length) for one in messages]
+    messages = alternate(normalize([*messages]))
+    messages = check([_with_ids(one, length) for one in messages], CHAT)
+    body = {name: value for name, value in neutral.items() if name not in (CALL_IDS, THOUGHTS)}
     return body | {"messages": messages}
 
 
@@ -114,11 +114,22 @@ def _with_thoughts(message: Mapping[str, Any], field: str, beside: Beside) -> Ma
 
 def _with_ids(message: Mapping[str, Any], length: int) -> Mapping[str, Any]:
     if calls := message.get("tool_calls"):
-        own = [{**call, "id": shorten_id(call["id"], length)} for call in calls]
+        if all(fit_id(call["id"], length) == call["id"] for call in calls):
+            return message
+        own = [{**call, "id": fit_id(call["id"], length)} for call in calls]
         return {**message, "tool_calls": own}
     if "tool_call_id" in message:
-        return {**message, "tool_call_id": shorten_id(message["tool_call_id"], length)}
+        own_id = fit_id(message["tool_call_id"], length)
+        return message if own_id == message["tool_call_id"] else {**message, "tool_call_id": own_id}
     return message
+
+
+def fit_id(call: str, length: int) -> str:
+    """Return an id of just so many letters and digits, or, with 0, of at most 40 characters, which
+    is what OpenAI takes."""
+    if not length:
+        return call if len(call) <= _LONGEST_ID else shorten_id(call, _LONGEST_ID)
+    return shorten_id(call, length)
 
 
 def shorten_id(call: str, length: int) -> str:

@@ -20,9 +20,9 @@ from agent.models.answer import (
     join_halves,
 )
 from agent.models.base import ModelReply, Usage
+from agent.models.finish import read_finish
 from memory.messages import ToolCall
 
-_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _ENDS = ("response.completed", "response.incomplete")
@@ -45,6 +45,8 @@ class _PartialItem(Struct):
 class ResponsesAnswer(Answer):
     """What has come so far. Events may have any shape: what is not of the protocol counts as
     absent."""
+
+    THINKS_ALOUD = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,8 +86,7 @@ class ResponsesAnswer(Answer):
             self._usage = _usage(usage)
         if is_end:
             reason = get_string(as_mapping(response.get("incomplete_details")), "reason")
-            usual = "length" if response.get("status") == "incomplete" else "stop"
-            self.finish = _REASONS.get(reason, usual)
+            self.finish = reason or str(response.get("status") or "completed")
 
     def _item(self, event: Mapping[str, Any], kind: str) -> _PartialItem:
         place = count(event, "output_index")
@@ -143,11 +144,11 @@ class ResponsesAnswer(Answer):
             if item.kind == "function_call" and {"call_id", "name"} <= item.fields.keys()
         )
         reply = super().reply(model)
-        is_calling = bool(calls) and reply.finish == "stop"
+        finish = reply.finish if self.is_full else read_finish(self.finish, has_calls=bool(calls))
         return replace(
             reply,
             tool_calls=calls,
-            finish="tool_calls" if is_calling else reply.finish,
+            finish=finish,
             thoughts=layout(items) if calls else "",
         )
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from agent.models.base import ModelRequest
 from agent.models.endpoint import RESPONSES, Endpoint
+from agent.models.history import CALLS, check, normalize
 from agent.models.openai_request import shorten_id
 from agent.models.providers import Provider
 from agent.models.responses_answer import read_layout
@@ -23,9 +24,8 @@ from memory.messages import Beside
 Json = dict[str, Any]
 
 _OWN = ("protocol", "messages", "tools", "without_thoughts")
-_SPOKEN = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST = 64
-"""Of a call's id and of a tool's name."""
+"""Characters of a call's id."""
 LEAST = 16
 """Tokens that an answer must be allowed to have."""
 
@@ -105,7 +105,8 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     if neutral.get("without_thoughts"):
         beside = replace(beside, thoughts={})
     body = {name: value for name, value in neutral.items() if name not in _OWN}
-    body["input"] = list(_to_items(neutral["messages"], beside))
+    messages = check(normalize(neutral["messages"]), CALLS)
+    body["input"] = list(_to_items(messages, beside))
     if tools := neutral.get("tools"):
         body["tools"] = [_to_tool(tool) for tool in tools]
     return body
@@ -135,7 +136,8 @@ def _assistant(one: Mapping[str, Any], beside: Beside) -> Iterator[Json]:
 
 def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
     """The items in the order in which they came, by `responses_answer.layout`: a thought may stand
-    only before what it led to. What the layout does not name stands at the end."""
+    only before what it led to. A call that the layout does not name, since its id came again and
+    was replaced, is the next one; what it says nothing of stands at the end."""
     left = dict(calls)
     thought: list[Json] = []
     for item in layout:
@@ -147,8 +149,8 @@ def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) ->
                 yield from (*thought, _say(piece))
             thought = []
         else:
-            if item in left:
-                yield from (*thought, left.pop(item))
+            if named := item if item in left else next(iter(left), ""):
+                yield from (*thought, left.pop(named))
             thought = []
     if content.strip():
         yield _say(content)
@@ -164,7 +166,7 @@ def _to_call(call: Mapping[str, Any]) -> Json:
     return {
         "type": "function_call",
         "call_id": _to_id(call["id"]),
-        "name": _SPOKEN.sub("_", function["name"])[:_LONGEST] or "_",
+        "name": function["name"],
         "arguments": function["arguments"],
     }
 

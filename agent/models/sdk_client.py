@@ -82,7 +82,7 @@ class Sdk(Struct, frozen=True):
     path: str
     is_end: Callable[[bytes], bool]
     is_last: Callable[[bytes], bool] = lambda data: False
-    find_error: Callable[[Mapping[str, Any]], object] = lambda event: event.get("error")
+    find_error: Callable[[Mapping[str, Any]], object] = failures.find_error
 
 
 class SdkClient:
@@ -282,7 +282,7 @@ class SdkClient:
             response: httpx2.Response = error.response
             if response.is_redirect:
                 return failures.redirect(self._endpoint, response.headers.get("location", ""))
-            wait = response.headers.get("retry-after", "")
+            wait = wire.read_wait(response.headers)
             return failures.refusal(self._endpoint, response.status_code, response.text, wait)
         is_lost = isinstance(error, self._kinds.connection_error)
         cause = (

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec.structs import replace
 
 from agent.models import failures
 from agent.models.answer import MOST_CHARACTERS, Answer
@@ -29,6 +30,7 @@ from agent.models.base import (
 from agent.models.endpoint import Endpoint
 from agent.models.listed import ListedModel, read_list
 from agent.models.providers import find_provider
+from agent.models.tags import lift_calls
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -145,7 +147,8 @@ class EndpointModel(Model):
             async with aclosing(client.chunks(encode, lambda: answer.size, options)) as chunks:
                 await _take_in(chunks, answer, on_delta, request.on_thought, first)
             may_be_empty = request.parameters is not None or answer.is_paused
-            return finish_reply(self._endpoint, answer, may_be_empty)
+            reply = finish_reply(self._endpoint, answer, may_be_empty)
+            return _with_lifted(reply, request) if answer.THINKS_ALOUD else reply
         except ModelAnswerTooLong:
             answer.is_full = True
             if not answer.text.strip():
@@ -198,6 +201,14 @@ def _tell(text: list[str], on_delta: OnDelta) -> None:
     if text:
         on_delta("".join(text))
         text.clear()
+
+
+def _with_lifted(reply: ModelReply, request: ModelRequest) -> ModelReply:
+    """Return a reply whose calls are calls, where the server left them in the text."""
+    if reply.tool_calls or reply.finish != "complete" or request.tool_choice == "none":
+        return reply
+    text, calls = lift_calls(reply.text, [tool["function"]["name"] for tool in request.tools])
+    return replace(reply, text=text, tool_calls=calls, finish="tools") if calls else reply
 
 
 def encode(body: Mapping[str, Any]) -> bytes:

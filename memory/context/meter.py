@@ -122,9 +122,7 @@ class Meter:
 
     async def message(self, message: Message, picture: int = PICTURE_TOKENS) -> int:
         """Tokens of a message, as it is sent; each of its pictures counts `picture`."""
-        if not message.is_sent:
-            return 0
-        texts = [message.sent_text, message.speaker, message.terse]
+        texts = [message.sent_text or message.unanswered_text, message.speaker, message.terse]
         if message.thoughts:
             texts.append(message.reasoning)
         for call in message.tool_calls:

@@ -19,6 +19,8 @@ from memory.keys import ConversationKey
 from memory.record.ledger import Spent
 from memory.services import MemoryServices
 
+_TELLING = 4  # facts of which a summary that keeps none is no summary
+
 
 class SummaryDraft(Struct, frozen=True):
     """The text of a summary, and what is to be known of it: by which model, what of it is new to
@@ -54,8 +56,8 @@ class SummaryDrafter:
         beginning: Beginning | None = None,
     ) -> SummaryDraft:
         """The better of two attempts, where the first has kept too little; an extract without a
-        model where its answer is empty, or longer than what it replaces. The first may be asked for
-        behind the `beginning` of the conversation."""
+        model where its answer is no summary, is longer than what it replaces, or keeps nothing. The
+        first may be asked for behind the `beginning` of the conversation."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)
@@ -70,10 +72,12 @@ class SummaryDrafter:
             return first
         wanted = words.list_left_out(first.receipt.missing)
         again = await self._attempt(spec, (*parts, wanted), source, limits, replaced)
-        if again is None:
-            return first
-        again = await self._with_receipt(again, source)
-        return again if again.share > first.share else first
+        if again is not None:
+            again = await self._with_receipt(again, source)
+            first = again if again.share > first.share else first
+        if first.share == 0 and first.receipt is not None and first.receipt.total >= _TELLING:
+            return await self._with_receipt(extract, source)
+        return first
 
     async def _attempt(
         self,

@@ -197,10 +197,9 @@ class View(Struct, frozen=True, dict=True):
     @property
     def beside(self) -> Beside:
         """What the messages hold that their wire form has no place for."""
-        thoughts = {
-            m.tool_calls[0].id: m.thoughts for m in self.messages if m.thoughts and m.tool_calls
-        }
-        errors = frozenset(m.call_id for m in self.messages if m.is_error)
+        messages = [entry.message for entry in self._sent]
+        thoughts = {m.tool_calls[0].id: m.thoughts for m in messages if m.thoughts and m.tool_calls}
+        errors = frozenset(m.call_id for m in messages if m.is_error)
         return Beside(thoughts, errors) if thoughts or errors else NOTHING_BESIDE
 
     def with_scale(self, scale: Scale) -> View:
@@ -244,13 +243,11 @@ class View(Struct, frozen=True, dict=True):
     def _conversation_on_wire(self) -> list[dict[str, Any]]:
         """The turns; what stands where turns stood is sent in front of the next question, of whose
         row in the transcript it is no part."""
-        entries = (entry for turn in self.turns for entry in turn.entries)
-        sent = [entry for entry in entries if entry.message.is_sent]
         waiting = self._written
         if not waiting:
-            return [self._message_on_wire(entry) for entry in sent]
+            return [self._message_on_wire(entry) for entry in self._sent]
         wire = []
-        for entry in sent:
+        for entry in self._sent:
             wire.append(self._message_on_wire(entry))
             if entry.message.role == "user":
                 due = [s for s in waiting if s.seq < entry.seq]
@@ -260,6 +257,11 @@ class View(Struct, frozen=True, dict=True):
             wire.append({"role": "user", "content": self._as_sent(waiting)})
         return wire
 
+    @cached_property
+    def _sent(self) -> list[Entry]:
+        """The entries that are sent, each call with an id that no other one has."""
+        return _with_unique_ids([entry for turn in self.turns for entry in turn.entries])
+
     def _message_on_wire(self, entry: Entry) -> dict[str, Any]:
         """Under `slim` the model sees its own line again with its newest replies, and goes on to
         write them."""
@@ -268,6 +270,31 @@ class View(Struct, frozen=True, dict=True):
 
     def _as_sent(self, stand_ins: Sequence[StandIn]) -> str:
         return "\n\n".join(wrap_summary(self.summaries[s.summary].text) for s in stand_ins)
+
+
+def _with_unique_ids(entries: list[Entry]) -> list[Entry]:
+    """Return the entries with ids of calls that are unique. Some models number their calls anew in
+    each turn (Kimi, MiMo: oh-my-pi#2055), and what is kept beside a call is found by its id."""
+    ids = [call.id for entry in entries for call in entry.message.tool_calls]
+    if len({*ids}) == len(ids):
+        return entries
+    taken: set[str] = set()
+    renamed: dict[str, str] = {}
+    made = []
+    for entry in entries:
+        message = entry.message
+        if message.tool_calls:
+            calls = []
+            for call in message.tool_calls:
+                own = call.id if call.id not in taken else f"{call.id}_t{entry.turn}_{entry.seq}"
+                taken.add(own)
+                renamed[call.id] = own
+                calls.append(call if own == call.id else replace(call, id=own))
+            message = replace(message, tool_calls=tuple(calls))
+        elif renamed.get(message.call_id, message.call_id) != message.call_id:
+            message = replace(message, call_id=renamed[message.call_id])
+        made.append(entry if message is entry.message else replace(entry, message=message))
+    return made
 
 
 def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:

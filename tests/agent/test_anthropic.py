@@ -167,7 +167,7 @@ async def test_thoughts_are_sent_back_with_the_calls_as_they_came() -> None:
 
 async def test_thoughts_that_another_model_had_are_left_out_once_they_are_refused() -> None:
     foreign = '[{"type": "thinking", "thinking": "Hm.", "signature": "theirs"}, "toolu_9"]'
-    made = ModelReply("", (ToolCall("toolu_9", "look", "{}"),), "tool_calls", "m")
+    made = ModelReply("", (ToolCall("toolu_9", "look", "{}"),), "tools", "m")
     async with conversation(CLAUDE, Say("I see.")) as (server, model):
         answer = await ask(model, after(HELLO_WITH_TOOL, made, foreign))
         kinds = [[b["type"] for b in r.body["messages"][1]["content"]] for r in server.requests]
@@ -209,11 +209,12 @@ async def test_how_hard_it_thinks_is_put_as_the_model_takes_it() -> None:
 
 async def test_why_an_answer_ends_is_said_in_our_own_terms() -> None:
     reasons = {
-        "stop": "stop",
-        "stop_sequence": "stop",
+        "stop": "complete",
+        "stop_sequence": "complete",
         "length": "length",
         "model_context_window_exceeded": "length",
-        "content_filter": "content_filter",
+        "content_filter": "refused",  # the fake says `refusal`
+        "of_tomorrow": "unknown",
     }
     script = [Say("So far.", finish=reason) for reason in reasons]
     async with conversation(CLAUDE, *script) as (_, model):
@@ -226,7 +227,7 @@ async def test_an_answer_that_pauses_goes_on_and_is_one_answer() -> None:
         reply = await ask(model)
         counted = [bill.prompt for bill in server.bills]
         last = body_of(server)["messages"][-1]
-    assert (reply.text, reply.finish) == ("Half, and half.", "stop")
+    assert (reply.text, reply.finish) == ("Half, and half.", "complete")
     assert reply.usage is not None
     assert reply.usage.prompt == sum(counted)
     assert [block["type"] for block in last["content"]] == ["thinking", "text"]

@@ -98,13 +98,29 @@ async def test_thoughts_go_back_sealed_in_front_of_the_calls_that_they_led_to() 
 
 async def test_thoughts_that_cannot_be_read_there_are_left_out() -> None:
     sealed = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "another key's"}
-    made = ModelReply("", (ToolCall("c1", "look", "{}"),), "tool_calls", "m")
+    made = ModelReply("", (ToolCall("c1", "look", "{}"),), "tools", "m")
     request = after(HELLO_WITH_TOOL, made, json.dumps([sealed, "c1"]))
     async with conversation(RESPONSES, Say("I see.")) as (server, model):
         assert (await ask(model, request)).text == "I see."
         kinds = [item.get("type") for item in server.requests[-1].body["input"]]
         assert "reasoning" not in kinds
         assert len(server.requests) == 2
+
+
+async def test_a_thought_stays_before_a_call_whose_id_came_again() -> None:
+    sealed = {
+        "type": "reasoning",
+        "id": "r",
+        "summary": [],
+        "encrypted_content": seal("I should look."),
+    }
+    made = ModelReply("", (ToolCall("c1_t2_9", "look", "{}"),), "tools", "m")
+    request = after(HELLO_WITH_TOOL, made, json.dumps([sealed, "c1"]))
+    async with conversation(RESPONSES, Say("I see.")) as (server, model):
+        assert (await ask(model, request)).text == "I see."
+        items = server.requests[-1].body["input"]
+    assert [one.get("type") for one in items][1:3] == ["reasoning", "function_call"]
+    assert items[2]["call_id"] == items[3]["call_id"] == "c1_t2_9"
 
 
 async def test_parameters_that_are_refused_are_left_out_for_good() -> None:
@@ -156,10 +172,10 @@ async def test_pictures_and_long_ids_are_taken() -> None:
 
 
 async def test_an_answer_that_is_incomplete_says_why() -> None:
-    reasons = ["length", "content_filter"]
+    reasons = {"length": "length", "content_filter": "filtered"}
     script = [Say("Half an", finish=reason) for reason in reasons]
     async with conversation(RESPONSES, *script) as (_, model):
-        assert [(await ask(model)).finish for _ in reasons] == reasons
+        assert [(await ask(model)).finish for _ in reasons] == [*reasons.values()]
 
 
 async def test_an_error_event_is_a_plain_sentence() -> None:
@@ -189,7 +205,7 @@ async def test_an_answer_in_one_piece_is_read() -> None:
         "Let me look.",
         (ToolCall("c1", "look", '{"at": 1}'),),
     )
-    assert reply.finish == "tool_calls"
+    assert reply.finish == "tools"
 
 
 JSON = st.recursive(

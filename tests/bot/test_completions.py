@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agent.models.base import (
-    BOUNDED,
     AccountRefused,
     ContextOverflow,
     ModelAnswerBroken,
@@ -38,8 +37,8 @@ def test_an_answer_after_the_beginning_of_another_is_seen_to_be_of_two() -> None
 
 
 def test_a_finish_reason_is_one_that_the_protocol_knows() -> None:
-    known = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
-    others = {BOUNDED: "length", "eos": "stop", "": "stop"}
+    known = {"complete": "stop", "length": "length", "filtered": "content_filter"}
+    others = {"refused": "content_filter", "interrupted": "stop", "unknown": "stop", "": "stop"}
     for reason, finish in (known | others).items():
         assert finish_of(reason) == finish
 

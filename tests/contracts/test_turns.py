@@ -146,7 +146,7 @@ async def test_collect_joins_what_came_to_one_turn(live: Live) -> None:
         await _say_while_busy(run_bot, "first")
         await run_bot.endpoint.until_asked(2)
         assert (await run_bot.channel.says("and then?")).text == "re: and then?"
-        assert run_bot.endpoint.asked[1][-2:] == ["more 1", "more 2"]
+        assert run_bot.endpoint.asked[1][-1:] == ["more 1\n\nmore 2"]
         assert len(run_bot.endpoint.asked) == 3
 
 
@@ -155,7 +155,7 @@ async def test_steer_hands_what_came_to_the_running_turn(live: Live, tmp_path: P
     async with live(when_busy="steer") as run_bot:
         await _say_while_busy(run_bot, "pay rent")
         await run_bot.channel.reply_to("q0")
-        assert run_bot.endpoint.asked[1] == ["pay rent", "more 1", "more 2"]
+        assert run_bot.endpoint.asked[1] == ["pay rent", "more 1\n\nmore 2"]
         assert payments.made(tmp_path) == ["rent"]
 
 

@@ -45,9 +45,9 @@ async def test_the_listener_on_the_page_keeps_a_tool_from_running(tmp_path: Path
     call = Call("write_file", '{"path": "a.txt", "content": "x"}')
     async with run_bot(tmp_path, [Say(calls=(call,)), Say("Not today.")]) as bot:
         await bot.says("Write x!")
-        result, note = bot.sent_to_model()[-2:]
-    assert result["content"] == "write_file was not run: nothing is written on Sundays."
-    assert "Say so in one sentence." in note["content"]
+        result = bot.sent_to_model()[-1]["content"]
+    assert result.startswith("write_file was not run: nothing is written on Sundays.")
+    assert "Say so in one sentence." in result
     assert not (tmp_path / "data/audiences/pipe-main/files/a.txt").exists()
 
 

@@ -104,11 +104,11 @@ class ScriptedModel(Model):
             case ModelReply():
                 return answer
             case str():
-                return ModelReply(answer, (), "stop", self._name, self._usage(request, answer))
+                return ModelReply(answer, (), "complete", self._name, self._usage(request, answer))
             case _:
                 said = "".join(call.name + call.arguments for call in answer)
                 usage = self._usage(request, said)
-                return ModelReply("", answer, "tool_calls", self._name, usage)
+                return ModelReply("", answer, "tools", self._name, usage)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ async def test_a_message_streams_its_pieces_its_tools_and_its_answer(tmp_path: P
 async def test_what_a_model_thinks_streams_apart_from_its_answer_and_is_void_with_it(
     tmp_path: Path,
 ) -> None:
-    script = [Say(reasoning="Hm, no."), Say("Four.", reasoning="Two and two.")]
+    script = [Say(reasoning="Hm, no.", finish="length"), Say("Four.", reasoning="Two and two.")]
     async with serving(tmp_path, script) as site, site.streams("2+2?") as events:
         seen = [event async for event in events if event.kind != "context"]
     void = [event.kind for event in seen].index("restart")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent.models import history
 from bot.turns import INTERRUPTED, LONGEST_LINE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
@@ -36,13 +37,17 @@ def parley_tools():
 WAIT = Say(calls=(Call("wait_at_the_gate", "{}", "a"),))
 
 
+def is_between(message: Mapping[str, Any]) -> bool:
+    return "tool_calls" in message or message["content"] == history.INTERRUPTED
+
+
 def asked(request: Received) -> list[str]:
     """What people said since the model's last reply."""
     said: list[str] = []
     for message in reversed(request.body["messages"]):
         if message["role"] == "user":
             said.insert(0, message["content"])
-        elif message["role"] == "assistant" and "tool_calls" not in message:
+        elif message["role"] == "assistant" and not is_between(message):
             break
     return said
 
@@ -98,7 +103,7 @@ async def test_collect_joins_what_came_to_the_next_turn(tmp_path: Path) -> None:
         await bot.writes("three", id="third")
         gate("opened").set()
         assert (await bot.reply_to("second")).turn == "t2"
-        assert replies(bot) == {"first": "re: wait", "second": "re: two + three"}
+        assert replies(bot) == {"first": "re: wait", "second": "re: two\n\nthree"}
         assert await inbox_left(bot) == 0
         await bot.app.turns.queues.idle()
         assert not bot.app.turns._waiting, "nothing is kept of a line that is empty"
@@ -113,7 +118,11 @@ async def test_steer_gives_it_to_the_running_turn_after_the_tool_results(tmp_pat
         gate("opened").set()
         assert (await bot.reply_to("first")).reply.text == "re: wait + two"
         roles = [(m["role"], m["content"]) for m in bot.sent_to_model()][1:]
-        assert roles[-2:] == [("tool", "It is open."), ("user", "two")]
+        assert roles[-3:] == [
+            ("tool", "It is open."),
+            ("assistant", history.INTERRUPTED),
+            ("user", "two"),
+        ]
         assert (await bot.says("three")).text == "re: three"
         assert "second" not in replies(bot)
         assert await inbox_left(bot) == 0
@@ -156,10 +165,7 @@ async def test_one_conversation_may_do_it_otherwise(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["collect", "steer"])
 async def test_a_crash_neither_loses_nor_doubles_what_was_joined(tmp_path: Path, mode: str) -> None:
-    def later(request: Received) -> Answer:
-        return Hang() if len(asked(request)) > 1 or asked(request) == ["hang"] else Say("Yes.")
-
-    async with run_bot(tmp_path, later, {"when_busy": mode}) as bot:
+    async with run_bot(tmp_path, lambda _: Hang(), {"when_busy": mode}) as bot:
         await bot.writes("hang", id="first")
         await bot.server.reached.acquire()
         await bot.writes("two", id="second")
@@ -169,7 +175,7 @@ async def test_a_crash_neither_loses_nor_doubles_what_was_joined(tmp_path: Path,
         await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
     async with run_bot(tmp_path, script, {"when_busy": mode}) as bot:
         # The turn that was stopped stands where it stood: the restart is exact.
-        assert (await bot.reply_to("second")).reply.text == "re: hang + two + three"
+        assert (await bot.reply_to("second")).reply.text == "re: two\n\nthree"
         assert await inbox_left(bot) == 0
         assert "third" not in replies(bot)
         assert "2 turns" in (await bot.says("/context")).text
@@ -193,7 +199,7 @@ async def test_in_a_group_each_speaker_is_named_in_a_joined_turn(tmp_path: Path)
         await bot.writes("two", user="ann", id="second")
         await bot.writes("three", user="bob", id="third")
         gate("opened").set()
-        assert (await bot.reply_to("second")).reply.text == "re: ann: two + bob: three"
+        assert (await bot.reply_to("second")).reply.text == "re: ann: two\n\nbob: three"
         retried = (await bot.says("/retry", user="bob")).data
         assert retried is not None
         again = (await bot.reply_to(retried["asked"])).reply.text

@@ -67,14 +67,11 @@ async def test_a_veto_is_the_tools_result_and_notes_come_after_all_results(tmp_p
     )
     async with run_bot(tmp_path, [Say(calls=calls), Say("I may not.")]) as bot:
         await bot.says("Read it!")
-        *_, first, second, note = bot.sent_to_model()
+        *_, first, second = bot.sent_to_model()
     assert (first["tool_call_id"], second["tool_call_id"]) == ("a", "b")
     assert first["content"] == "read_file was not run: that file is private."
-    assert second["content"] == "4"
-    assert note == {
-        "role": "user",
-        "content": "<system-reminder>\nDo not ask for it again.\n</system-reminder>",
-    }
+    note = "<system-reminder>\nDo not ask for it again.\n</system-reminder>"
+    assert second["content"] == f"4\n\n{note}"
 
 
 async def test_of_a_sub_agent_only_its_tools_are_heard(tmp_path: Path) -> None:
@@ -124,8 +121,9 @@ async def test_what_a_rule_says_is_read_by_the_model(tmp_path: Path) -> None:
     brief, again = (
         f"<system-reminder>\n{text}\n</system-reminder>" for text in ("Be brief.", "Try again.")
     )
-    assert texts[:2] == ["What is 2+?", brief]
-    assert texts[4:] == [again, "No.", "Sure?"]
+    assert texts[0] == f"What is 2+?\n\n{brief}"
+    assert texts[2].endswith(f"\n\n{again}")
+    assert texts[3:] == ["No.", "Sure?"]
 
 
 async def test_a_rule_tells_the_person_when_a_turn_fails(tmp_path: Path) -> None:

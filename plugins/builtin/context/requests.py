@@ -378,7 +378,7 @@ def _parts(ask: Ask, again: Rebuilt) -> list[RequestPart]:
         names = clip(", ".join(tool["function"]["name"] for tool in again.prefix.tools))
         wire = orjson.dumps(again.prefix.tools)
         parts.append(RequestPart("tools", "tools", wire, scale(view.prefix.tools), names))
-    entries = [e for turn in view.turns for e in turn.entries if e.message.is_sent]
+    entries = [e for turn in view.turns for e in turn.entries]
     ahead = len(messages) - len(entries)
     for place, message in enumerate(messages[:ahead]):
         is_prompt = place == 0 and bool(again.prefix.system)

@@ -1,0 +1,276 @@
+"""The rules that providers put on the history of a request, and histories that keep them. Pure.
+
+`normalize` makes of any list of messages in OpenAI's shape one in which all protocols can be
+written; `alternate` adds what chat completions want. `find_faults` checks a history against every
+rule, each with its source; tests check each request that is made (`checks`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+Json = dict[str, Any]
+Messages = Sequence[Mapping[str, Any]]
+
+INTERRUPTED = "(Interrupted by a message.)"
+"""An assistant's message between the result of a tool and a message of a person's."""
+NO_RESULT = "(There is no result: the call was interrupted.)"
+NOTHING = "(nothing was said)"
+_NOTE = "<system-reminder>"
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_SPOKEN = re.compile(r"[^a-zA-Z0-9_-]+")
+_LONGEST = 64  # characters of a tool's name
+
+
+def normalize(messages: Messages) -> list[Mapping[str, Any]]:
+    """Return the messages with calls that every protocol takes: names of letters that are allowed,
+    each id once, arguments that are a JSON object, one result for each call right behind it, and no
+    result without a call. What keeps the rules stays as it is."""
+    made: list[Mapping[str, Any]] = []
+    taken: set[str] = set()
+    waiting: list[tuple[str, str]] = []  # ids as they came and are sent, of calls without a result
+    for message in messages:
+        if message["role"] == "tool":
+            found = next((one for one in waiting if one[0] == message["tool_call_id"]), None)
+            if found is not None:
+                waiting.remove(found)
+                came, own = found
+                made.append(message if own == came else {**message, "tool_call_id": own})
+            continue
+        made += _missing(waiting)
+        if calls := message.get("tool_calls"):
+            sent = [_to_call(call, taken) for call in calls]
+            waiting = [(call["id"], own["id"]) for call, own in zip(calls, sent, strict=True)]
+            is_same = all(own is call for own, call in zip(sent, calls, strict=True))
+            message = message if is_same else {**message, "tool_calls": sent}
+        made.append(message)
+    return [*made, *_missing(waiting)]
+
+
+def _missing(waiting: list[tuple[str, str]]) -> list[Json]:
+    rows: list[Json] = [
+        {"role": "tool", "tool_call_id": own, "content": NO_RESULT} for _, own in waiting
+    ]
+    waiting.clear()
+    return rows
+
+
+def _to_call(call: Mapping[str, Any], taken: set[str]) -> Mapping[str, Any]:
+    function = call["function"]
+    own = {
+        "id": _unique(call["id"], taken),
+        "name": clean_name(function["name"]),
+        "arguments": strict_object(function["arguments"]),
+    }
+    taken.add(own["id"])
+    if own == {"id": call["id"], "name": function["name"], "arguments": function["arguments"]}:
+        return call
+    named = {**function, "name": own["name"], "arguments": own["arguments"]}
+    return {**call, "id": own["id"], "function": named}
+
+
+def _unique(call: str, taken: set[str]) -> str:
+    """Return an id that no earlier call of the request has; the same for the same history."""
+    own = base = call or "call"
+    number = 1
+    while own in taken:
+        number += 1
+        own = f"{base}_{number}"
+    return own
+
+
+def clean_name(name: str) -> str:
+    """Return a tool's name in the letters that OpenAI's protocol allows
+    (`^[a-zA-Z0-9_-]{1,64}$`: vercel/ai#17769, opencode#48750, mastra#13632)."""
+    if _NAME.fullmatch(name):
+        return name
+    return _SPOKEN.sub("_", name).strip("_")[:_LONGEST] or "unknown"
+
+
+def strict_object(arguments: str) -> str:
+    """Return arguments that are a JSON object by RFC 8259, which has no NaN and no Infinity; those
+    that are none become an empty object."""
+    try:
+        value = orjson.loads(arguments)
+    except ValueError:
+        return "{}"
+    return arguments if isinstance(value, dict) else "{}"
+
+
+def alternate(messages: Messages) -> list[Mapping[str, Any]]:
+    """Return the messages as the strictest endpoints of chat completions want them: behind the
+    system prompt a person's, then by turns; behind results of tools an assistant's; none empty.
+
+    Messages of a person that follow each other become one, and a note of the bot joins what it
+    stands behind; they were recorded together, so nothing changes that was sent before.
+    """
+    made: list[tuple[Mapping[str, Any], list[Any]]] = []  # messages, and contents that joined them
+    has_begun = False
+    for message in messages:
+        role, last = message["role"], made[-1][0] if made else _SYSTEM
+        before = last["role"]
+        if role == "user":
+            message = _filled(message)
+            if before == "user" or (before == "tool" and _is_note(message)):
+                made[-1][1].append(message["content"])
+                continue
+            if before == "tool":
+                made.append(({"role": "assistant", "content": INTERRUPTED}, []))
+        elif role == "assistant":
+            if before == "assistant" and not last.get("tool_calls"):
+                joined = [last.get("content"), *made[-1][1], message.get("content")]
+                made[-1] = ({**last, **message, "content": None}, joined)
+                continue
+            if not has_begun:
+                made.append(({"role": "user", "content": NOTHING}, []))
+            message = message if message.get("tool_calls") else _filled(message)
+        has_begun |= role not in ("system", "developer")
+        made.append((message, []))
+    return [_with_joined(message, joined) for message, joined in made]
+
+
+_SYSTEM: Json = {"role": "system"}
+
+
+def _is_note(message: Mapping[str, Any]) -> bool:
+    return isinstance(message["content"], str) and message["content"].startswith(_NOTE)
+
+
+def _filled(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = message.get("content")
+    is_empty = not content.strip() if isinstance(content, str) else not content
+    return {**message, "content": NOTHING} if is_empty else message
+
+
+def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
+    """Return a message that holds contents behind its own: text behind text, or parts."""
+    if not joined:
+        return message
+    contents = [one for one in (message.get("content"), *joined) if one]
+    if all(isinstance(one, str) for one in contents):
+        return {**message, "content": "\n\n".join(contents) or None}
+    return {**message, "content": [part for one in contents for part in _parts(one)]}
+
+
+def _parts(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+# --- the rules ---
+
+
+class HistoryRule(Struct, frozen=True):
+    """A rule of the history, who demands it, and a function that yields what breaks it."""
+
+    name: str
+    source: str
+    breaches: Callable[[Messages], Iterator[str]]
+
+
+def find_faults(messages: Messages, rules: Sequence[HistoryRule]) -> list[str]:
+    """Return a sentence for each breach of the rules."""
+    return [f"{rule.name}: {what}" for rule in rules for what in rule.breaches(messages)]
+
+
+STRICT = False
+"""Whether requests are checked, as they are in tests."""
+
+
+def check(
+    messages: list[Mapping[str, Any]], rules: Sequence[HistoryRule]
+) -> list[Mapping[str, Any]]:
+    """Return the messages of a request after a check in tests. Raises AssertionError there."""
+    if STRICT and (faults := find_faults(messages, rules)):
+        raise AssertionError(f"the request breaks rules of its protocol: {faults}")
+    return messages
+
+
+def _calls(messages: Messages) -> Iterator[Mapping[str, Any]]:
+    for message in messages:
+        yield from message.get("tool_calls") or ()
+
+
+def _names(messages: Messages) -> Iterator[str]:
+    names = (str(call["function"]["name"]) for call in _calls(messages))
+    return (f"{name!r} names a tool" for name in names if not _NAME.fullmatch(name))
+
+
+def _arguments(messages: Messages) -> Iterator[str]:
+    texts = (str(call["function"]["arguments"]) for call in _calls(messages))
+    return (f"{text[:80]!r} is no object" for text in texts if strict_object(text) != text)
+
+
+def _ids(messages: Messages) -> Iterator[str]:
+    seen: set[str] = set()
+    for call in _calls(messages):
+        if call["id"] in seen or not call["id"]:
+            yield f"{call['id']!r} comes again"
+        seen.add(call["id"])
+
+
+def _pairs(messages: Messages) -> Iterator[str]:
+    waiting: list[str] = []
+    for message in [*messages, {"role": "end"}]:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                yield f"a result of {message['tool_call_id']!r}, which was not called just before"
+            else:
+                waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            yield f"no result of {waiting}"
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
+
+
+def _order(messages: Messages) -> Iterator[str]:
+    before = ""
+    for number, message in enumerate(messages):
+        role = message["role"]
+        if role in ("system", "developer"):
+            before = before and "system"  # which only a client of ours puts anywhere else
+            continue
+        if before not in _BEFORE.get(role, ()):
+            yield f"message {number} is of {role} behind one of {before or 'nobody'}"
+        before = role
+
+
+_BEFORE = {
+    "user": ("", "system", "assistant"),
+    "assistant": ("system", "user", "tool"),
+    "tool": ("assistant", "tool"),
+}
+
+
+def _contents(messages: Messages) -> Iterator[str]:
+    for number, message in enumerate(messages):
+        content = message.get("content")
+        is_empty = not content.strip() if isinstance(content, str) else not content
+        if is_empty and not message.get("tool_calls") and message["role"] != "tool":
+            yield f"message {number} is empty"
+
+
+CALLS = (
+    HistoryRule("names of tools", "OpenAI: ^[a-zA-Z0-9_-]{1,64}$ (vercel/ai#17769)", _names),
+    HistoryRule("arguments", "RFC 8259; strict servers parse them (mastra#15717)", _arguments),
+    HistoryRule("ids of calls", "Responses API: no duplicates (open-webui#28570)", _ids),
+    HistoryRule(
+        "calls and results", "OpenAI and Anthropic: a result for each call, behind it", _pairs
+    ),
+)
+"""The rules that all protocols have in common."""
+CHAT = (
+    *CALLS,
+    HistoryRule(
+        "order of roles",
+        "Mistral: no user behind a tool (hermes-agent#20154, zed#31736); templates of Gemma, "
+        "Devstral, Ministral alternate (mistral-vibe#255, #578)",
+        _order,
+    ),
+    HistoryRule("empty messages", "Moonshot, Anthropic: content must not be empty", _contents),
+)
+"""The rules of chat completions, as the strictest endpoints have them."""

@@ -1,0 +1,273 @@
+"""Answers in the shapes that servers really send."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from agent.models.answer import Answer
+from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
+from agent.models.failures import find_error, is_overflow, parse_window
+from agent.models.wire import MOST_WAIT, parse_chunk, read_wait
+from tests.agent.endpoints import CHAT, ask, conversation, failure
+from tests.fakes.openai_server import Body, Fail
+
+STREAM = "text/event-stream"
+
+
+def chunk(text: str, **more: Any) -> str:
+    return json.dumps({"choices": [{"delta": {"content": text}, **more}]}, ensure_ascii=False)
+
+
+HI = (chunk("Good "), chunk("morning.", finish_reason="stop"))
+WHOLE: dict[str, Any] = {
+    "choices": [{"message": {"content": "Good morning."}, "finish_reason": "stop"}]
+}
+BODIES = {
+    "events": ("".join(f"data: {one}\n\n" for one in HI), STREAM),
+    "events behind a mark": ("\ufeff" + "".join(f"data:{one}\r\n\r\n" for one in HI), STREAM),
+    "comments and names": (
+        ": ping\n\nevent: message\nid: 1\n" + "\n\n".join(f"data: {one}" for one in HI) + "\n\n",
+        STREAM,
+    ),
+    "a line each": ("\n".join(HI), "application/x-ndjson"),
+    "a line each, called events": ("\n".join(HI) + "\n[DONE]\n", STREAM),
+    "a document": (json.dumps(WHOLE), "application/json"),
+    "a document, called events": (json.dumps(WHOLE), STREAM),
+    "a document in lines, called events": (json.dumps(WHOLE, indent=2), STREAM),
+    "a document, called text": (json.dumps(WHOLE), "text/plain"),
+    "a document behind a mark": ("\ufeff" + json.dumps(WHOLE), "application/json"),
+}
+
+
+@pytest.mark.parametrize("shape", BODIES)
+async def test_an_answer_is_read_however_it_is_wrapped(shape: str) -> None:
+    async with conversation(CHAT, Body(*BODIES[shape])) as (_, model):
+        reply = await ask(model)
+    assert (reply.text, reply.finish) == ("Good morning.", "complete")
+
+
+def test_a_byte_that_is_no_text_costs_one_character() -> None:
+    read = parse_chunk(b'{"choices": "a\xffb"}')
+    assert read == {"choices": "a\ufffdb"}
+    with pytest.raises(ValueError, match=r"^[a-z]"):
+        parse_chunk(b"{half")
+
+
+ERRORS: dict[str, tuple[str, str]] = {
+    "OpenAI's": ('data: {"error": {"message": "GPU on fire"}}\n\n', STREAM),
+    "named by its event": ('event: error\ndata: {"message": "GPU on fire"}\n\n', STREAM),
+    "words in such an event": ("event: error\ndata: GPU on fire\n\n", STREAM),
+    "vLLM's": ('{"object": "error", "message": "GPU on fire", "code": 400}', "application/json"),
+    "DashScope's": ('data: {"code": "Internal", "message": "GPU on fire"}\n\n', STREAM),
+    "with a msg": ('{"code": 1234, "msg": "GPU on fire", "success": false}', "application/json"),
+    "MiniMax's": (
+        '{"choices": null, "base_resp": {"status_code": 1002, "status_msg": "GPU on fire"}}',
+        "application/json",
+    ),
+    "a document, called events": ('{"error": "GPU on fire"}', STREAM),
+    "with a detail": ('{"code": 500, "detail": "GPU on fire"}', STREAM),
+}
+
+
+@pytest.mark.parametrize("dialect", ERRORS)
+async def test_the_reason_of_an_error_that_is_called_a_success_is_told(dialect: str) -> None:
+    async with conversation(CHAT, Body(*ERRORS[dialect])) as (_, model):
+        error = await failure(model)
+    assert isinstance(error, ModelAnswerBroken)
+    assert "broke off with an error: GPU on fire." in str(error)
+
+
+async def test_an_overflow_that_is_called_a_success_is_one() -> None:
+    said = "<400> InternalError: Range of input length should be [1, 30720]"
+    body = json.dumps({"code": "InvalidParameter", "message": said})
+    async with conversation(CHAT, Body(body, STREAM), Fail(413, "<html>no</html>")) as (_, model):
+        errors = [await failure(model) for _ in range(2)]
+    windows = [error.window for error in errors if isinstance(error, ContextOverflow)]
+    assert windows == [30_720, 0]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        WHOLE,
+        {**WHOLE, "code": 5, "message": "fine"},
+        {**WHOLE, "base_resp": {"status_code": 0, "status_msg": ""}},
+        {"choices": [], "usage": {"prompt_tokens": 7}},
+        {"code": 0, "message": "success"},
+        {"code": 200, "msg": "success"},
+        {"type": "ping"},
+        {"error": None, "choices": []},
+        {},
+    ],
+)
+def test_what_is_no_error_is_none(event: Mapping[str, Any]) -> None:
+    assert find_error(event) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("Range of input length should be [1, 30720]", 30_720),
+        ('{"code": "1261", "message": "Prompt exceeds max length"}', 0),
+        ("The input (9 tokens) is longer than the model's context length (8192 tokens).", 8192),
+        ("The decoder prompt is longer than the maximum model length of 4,096.", 4096),
+        ("length of prompt_tokens (9001) must be less than max_seq_len (8192).", 0),
+        ('{"code": "model_max_prompt_tokens_exceeded"}', 0),
+        ("Total tokens of image and text exceed max message tokens", 0),
+        ("prompt too long; exceeded max context length by 12 tokens", 0),
+        ("Your input exceeds the maximum allowed input length", 0),
+        ("The conversation has grown larger than the window of tokens that the model takes", 0),
+    ],
+)
+def test_a_request_that_is_too_long_is_known_in_other_words(text: str, window: int) -> None:
+    assert is_overflow(text)
+    assert parse_window(text) == window
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens is too large: 100000. This model supports at most 4096 completion tokens.",
+        "Rate limit reached: requests exceed 30000 tokens per minute.",
+        "Your request exceeds your quota of tokens.",
+        "The image is too large: it exceeds the length of 20 MB.",
+        "The request has too many tools; the maximum length is 128.",
+        "messages: text content blocks must be non-empty",
+        "Input should be a valid string",
+    ],
+)
+def test_another_limit_is_no_overflow(text: str) -> None:
+    assert not is_overflow(text)
+
+
+# --- waiting ---
+
+
+def in_an_hour(zone: bool) -> str:
+    when = datetime.now(UTC) + timedelta(hours=1)
+    return format_datetime(when, usegmt=True) if zone else when.strftime("%a, %d %b %Y %H:%M:%S")
+
+
+@pytest.mark.parametrize(
+    ("headers", "least", "most"),
+    [
+        ({}, 0, 0),
+        ({"retry-after": "7200"}, 7200, 7200),
+        ({"retry-after": " 1.5 "}, 1.5, 1.5),
+        ({"retry-after": "3s"}, 3, 3),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25, 0.25),
+        ({"retry-after": in_an_hour(True)}, 3_500, 3_600),
+        ({"retry-after": in_an_hour(False)}, 3_500, 3_600),
+        ({"retry-after": "Mon, 23 Nov 2020 10:00:00 GMT"}, 0, 0),
+        ({"retry-after": "-3"}, 0, 0),
+        ({"retry-after": "nan"}, 0, 0),
+        ({"retry-after-ms": "inf"}, 0, 0),
+        ({"retry-after": "9" * 60}, MOST_WAIT, MOST_WAIT),
+        ({"retry-after": "soon"}, 0, 0),
+        ({"retry-after": "9" * 9_000}, 0, MOST_WAIT),
+    ],
+)
+def test_when_to_ask_again_is_read(headers: Mapping[str, str], least: float, most: float) -> None:
+    assert least <= read_wait(headers) <= most
+
+
+# --- contents and calls ---
+
+
+def reply_of(*deltas: Mapping[str, Any], finish: str = "stop") -> ModelReply:
+    answer = Answer()
+    for delta in deltas:
+        answer.add({"choices": [{"delta": delta}]})
+    answer.add({"choices": [{"delta": {}, "finish_reason": finish}]})
+    return answer.reply("m")
+
+
+def part(name: str = "", arguments: Any = "", **more: Any) -> dict[str, Any]:
+    return {"tool_calls": [{**more, "function": {"name": name, "arguments": arguments}}]}
+
+
+def test_a_content_in_parts_is_text_and_thoughts() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    parts = [thinking, {"type": "text", "text": "Good "}]
+    reply = reply_of({"content": parts}, {"content": "morning."}, {"content": [7, None, "x"]})
+    assert (reply.text, reply.reasoning) == ("Good morning.", "Hm.")
+
+
+def test_an_answer_that_came_as_a_thought_alone_is_the_answer() -> None:
+    assert reply_of({"reasoning_content": "Good morning."}).text == "Good morning."
+    cut = reply_of({"reasoning_content": "Hm, let me"}, finish="length")
+    assert (cut.text, cut.reasoning) == ("", "Hm, let me")
+
+
+def test_a_refusal_is_text_and_is_known_as_one() -> None:
+    reply = reply_of({"refusal": "I won't."})
+    assert (reply.text, reply.finish) == ("I won't.", "refused")
+
+
+CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
+    "an object": ([part("look", {"at": 1})], [("look", '{"at":1}')]),
+    "one index, no ids": (
+        [part("look", '{"at": 1}', index=0), part("act", "{}", index=0)],
+        [("look", '{"at": 1}'), ("act", "{}")],
+    ),
+    "one index, two ids": (
+        [part("look", "{}", index=0, id="a"), part("look", "{}", index=0, id="b")],
+        [("look", "{}"), ("look", "{}")],
+    ),
+    "a name in pieces": (
+        [part("lo", index=0, id="a"), part("ok", index=0), part("", "{}", index=0)],
+        [("look", "{}")],
+    ),
+    "the name again": (
+        [part("look", '{"at"', index=0, id="a"), part("look", ": 1}", index=0, id="a")],
+        [("look", '{"at": 1}')],
+    ),
+    "an empty object first": (
+        [part("look", "{}", index=0, id="a"), part("", '{"at": 1}', index=0)],
+        [("look", '{"at":1}')],
+    ),
+    "nothing": ([part("look", "")], [("look", "{}")]),
+}
+
+
+@pytest.mark.parametrize("shape", CALLS)
+def test_calls_are_read_in_any_shape(shape: str) -> None:
+    deltas, calls = CALLS[shape]
+    reply = reply_of(*deltas)
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == calls
+    assert len({call.id for call in reply.tool_calls}) == len(calls)
+    assert reply.finish == "tools"
+
+
+# --- usage ---
+
+
+@pytest.mark.parametrize(
+    ("reports", "usage"),
+    [
+        (
+            [{"prompt_tokens": 70, "completion_tokens": 3, "total_tokens": 100}],
+            Usage(70, 30),  # thoughts are in the total alone
+        ),
+        ([{"prompt_tokens": "70", "completion_tokens": 3.0}], Usage(70, 3)),
+        ([{"input_tokens": 70, "output_tokens": 3}], Usage(70, 3)),
+        ([{"prompt_tokens": 70, "cached_tokens": 64}], Usage(70, 0, cached=64)),
+        (
+            [{"prompt_tokens": 70, "completion_tokens": 3}, {"prompt_tokens": 0}],
+            Usage(70, 3),  # zeros take nothing back
+        ),
+        ([{"prompt_tokens": 70}, {}, {"prompt_tokens": 70, "completion_tokens": 3}], Usage(70, 3)),
+        ([{"prompt_tokens": -1, "completion_tokens": True, "total_tokens": 1.5}], Usage(0, 0)),
+    ],
+)
+def test_usage_is_read_in_any_shape(reports: list[dict[str, Any]], usage: Usage) -> None:
+    answer = Answer()
+    for report in reports:
+        answer.add({"choices": [], "usage": report})
+    assert answer.reply("m").usage == usage

@@ -1,0 +1,246 @@
+"""A bot in front of providers as they really behave: histories that strict ones take, ends that are
+none, calls and summaries that are not whole, and waits of hours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.loop import CUT_CALLS, SHORTFALLS
+from agent.models.finish import Finish
+from agent.models.history import INTERRUPTED
+from agent.models.providers import PROVIDERS
+from memory.messages import UNANSWERED
+from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
+from tests.whole.requests import answering, settled, summaries, whole
+from tests.whole.test_busy import WAIT, busy, gate
+from tests.whole.testbot import TestBot, run_bot
+
+ADD = Call("calculate", '{"expression": "2+2"}', "call_0")
+
+
+def complain(messages: list[dict[str, Any]]) -> str:
+    """What the strictest endpoint says of a history; "" where it takes it. Written apart from the
+    rules of the product: Mistral's order, Gemma's turns, OpenAI's names, the Responses API's ids,
+    and JSON by RFC 8259."""
+    roles = "".join("A" if m.get("tool_calls") else m["role"][0] for m in messages)
+    if not re.fullmatch(r"s?u(?:(?:At+)*au)*(?:At+)*", roles):
+        return f"the roles do not take turns: {roles}"
+    calls = [call for m in messages for call in m.get("tool_calls") or ()]
+    if len({call["id"] for call in calls}) < len(calls):
+        return "an id comes again"
+    for call in calls:
+        if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["function"]["name"]):
+            return f"{call['function']['name']!r} is no name"
+        if re.search(r"NaN|Infinity", call["function"]["arguments"]):
+            return "no JSON"
+    empty = [m for m in messages if not m.get("content") and not m.get("tool_calls")]
+    return "a message is empty" if empty else ""
+
+
+def strictly(script: Callable[[Received], Answer]) -> Callable[[Received], Answer]:
+    def answer(request: Received) -> Answer:
+        complaint = complain(request.body["messages"])
+        return Fail(400, {"message": complaint}) if complaint else script(request)
+
+    return answer
+
+
+def in_turn(*answers: Answer) -> Callable[[Received], Answer]:
+    left = list(answers)
+    return strictly(lambda _: left.pop(0))
+
+
+async def test_who_steers_is_heard_by_a_strict_endpoint_and_the_talk_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with busy(tmp_path, "steer") as bot:
+        await bot.writes("two", id="second")
+        gate("opened").set()
+        await bot.reply_to("first")
+        assert complain(bot.sent_to_model()) == ""
+        assert bot.sent_to_model()[-2]["content"] == INTERRUPTED
+        await bot.says("three")
+        assert complain(bot.sent_to_model()) == ""
+        assert WAIT.calls[0].name in str(bot.sent_to_model())
+
+
+async def test_a_turn_that_failed_or_was_stopped_leaves_a_history_that_is_taken(
+    tmp_path: Path,
+) -> None:
+    refused = Fail(400, {"message": "no"})
+    script = in_turn(refused, Say(calls=(ADD,)), refused, refused, Say("So."))
+    async with run_bot(tmp_path, script) as bot:
+        for question in ("One?", "Two?", "Three?"):
+            await bot.says(question)
+        assert (await bot.says("Four?")).text == "So."
+        sent = bot.sent_to_model()[1:]
+    assert [m["content"] for m in sent if m["role"] == "user"] == [
+        "One?",
+        "Two?",
+        "Three?",
+        "Four?",
+    ]
+    assert [m["content"] for m in sent].count(UNANSWERED) == 3
+
+
+async def test_a_tool_that_the_model_invented_is_refused_by_nobody(tmp_path: Path) -> None:
+    names = ("functions.calculate", " calculate", "x" * 90, "calculate<|channel|>commentary")
+    odd = tuple(Call(name, '{"a": NaN}', f"c{n}") for n, name in enumerate(names))
+    async with run_bot(tmp_path, in_turn(Say(calls=odd), Say("Well."), Say("Yes."))) as bot:
+        assert (await bot.says("Add!")).text == "Well."
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
+        assert (await bot.says("And?")).text == "Yes."
+    assert len(results) == 4
+    assert all("There is no tool" in result for result in results)
+
+
+async def test_calls_of_one_id_in_each_turn_keep_their_own_thoughts_and_results(
+    tmp_path: Path,
+) -> None:
+    steps = [
+        answer
+        for n in range(3)
+        for answer in (
+            Say(
+                calls=(Call("calculate", f'{{"expression": "{n}+1"}}', "call_0"),),
+                reasoning=f"I add one to {n}.",
+            ),
+            Say(f"It is {n + 1}."),
+        )
+    ]
+    brain = {"provider": "deepseek", "model": "deepseek-chat"}
+    keys = {"DEEPSEEK_API_KEY": "deep"}
+    async with run_bot(tmp_path, in_turn(*steps)) as other:
+        other.server.thoughts = PROVIDERS["deepseek"].thoughts
+        config = {"base_url": other.server.base_url}
+        settings = {
+            "agents": [{"id": "deep", "brain": {**brain, "config": config}}],
+            "agent": "deep",
+        }
+        (tmp_path / "two").mkdir()
+        async with run_bot(tmp_path / "two", (), settings, keys) as bot:
+            for n in range(3):
+                assert (await bot.says(f"{n}?")).text == f"It is {n + 1}."
+            sent = other.sent_to_model()
+    thoughts = [m["reasoning_content"] for m in sent if m.get("tool_calls")]
+    assert thoughts == [f"I add one to {n}." for n in range(3)]
+    assert [m["content"] for m in sent if m["role"] == "tool"] == ["1", "2", "3"]
+
+
+async def test_a_call_that_was_cut_off_is_told_and_after_two_it_ends(tmp_path: Path) -> None:
+    cut = Say(calls=(Call("calculate", '{"expression": "2+', "c"),), finish="length")
+    script = in_turn(cut, cut, Say("I can't."), Say("Yes."))
+    async with run_bot(tmp_path, script) as bot:
+        reply = await bot.says("Add!")
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
+        assert bot.server.requests[-1].body["tool_choice"] == "none"
+        assert len(bot.server.requests) == 3
+        assert (await bot.says("And?")).text == "Yes."
+    assert reply.text.startswith("I can't.")
+    assert CUT_CALLS in reply.text
+    assert all("cut off by the length limit" in result for result in results)
+
+
+WORDS: dict[str, Finish] = {
+    "length": "length",
+    "model_length": "length",
+    "sensitive": "filtered",
+    "content_filter": "filtered",
+    "refusal": "refused",
+    "network_error": "interrupted",
+    "insufficient_system_resource": "interrupted",
+    "of_tomorrow": "unknown",
+}
+
+
+async def test_what_is_not_complete_is_told_under_the_answer(tmp_path: Path) -> None:
+    script = in_turn(*(Say("It was", finish=word) for word in WORDS), Say("It was all."))
+    async with run_bot(tmp_path, script) as bot:
+        for word, meaning in WORDS.items():
+            text = (await bot.says("Go on.")).text
+            assert text.startswith("It was")
+            assert SHORTFALLS[meaning] in text, word
+        assert (await bot.says("Go on.")).text == "It was all."
+        assert "The answer" not in whole(bot.sent_to_model()[1:]), "nothing of it is sent"
+
+
+BAD_SUMMARIES: dict[str, Say] = {
+    "cut": Say("They talked about the harbour and", finish="length"),
+    "filtered": Say("They talked about", finish="content_filter"),
+    "broken": Say("They talked about", finish="network_error"),
+    "a refusal": Say("I'm sorry, but I can't help with that."),
+    "a call": Say('<tool_call>{"name": "calculate", "arguments": {}}</tool_call>'),
+    "a thought": Say("<think>What did they talk about? Let me see.</think>"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SUMMARIES)
+async def test_a_summary_that_is_none_is_replaced_by_an_extract(tmp_path: Path, kind: str) -> None:
+    def reply(request: Received) -> Answer:
+        return Say("Fine.")
+
+    script = answering(reply, lambda _: BAD_SUMMARIES[kind])
+    async with run_bot(tmp_path, script, {"agent_max_context_turns": 4}) as bot:
+        await _talk_of_harbours(bot)
+        assert summaries(bot), "one was asked for"
+        assert (await bot.says("And now?")).text == "Fine."
+        sent = whole(bot.sent_to_model())
+    assert BAD_SUMMARIES[kind].text not in sent
+    assert "can't help" not in sent
+    assert "harbour 1 " in sent, "the extract has the words themselves"
+
+
+async def _talk_of_harbours(bot: TestBot) -> None:
+    for number in range(9):
+        await bot.says(f"I saw harbour {number} in 19{number}7. " + "It was windy. " * 60)
+        await settled(bot)
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+async def test_a_wait_of_hours_is_told_and_not_slept(tmp_path: Path, answers: int) -> None:
+    busy_for = Fail(429, {"message": "slow down"}, {"Retry-After": "7200"})
+    first: list[Answer] = [Say("Hello.")] * (answers - 1)
+    async with run_bot(tmp_path, [*first, busy_for, Say("There.")]) as bot:
+        for _ in first:
+            await bot.says("Hello?")
+        text = (await bot.says("Anyone?")).text
+        assert "ask again in 2 hours" in text
+        assert len(bot.server.requests) == answers
+        assert (await bot.says("And now?")).text == "There."
+
+
+async def test_thoughts_and_calls_in_the_text_are_neither_shown_nor_sent_back(
+    tmp_path: Path,
+) -> None:
+    called = '<tool_call>\n{"name": "calculate", "arguments": {"expression": "2+2"}}\n</tool_call>'
+    script = in_turn(
+        Say(f"<think>I should add.</think>\n\n{called}"),
+        Say("Hm. Four.\n</think>\n\nIt is 4."),
+        Say("Yes."),
+    )
+    async with run_bot(tmp_path, script) as bot:
+        assert (await bot.says("2+2?")).text == "It is 4."
+        assert (await bot.says("Sure?")).text == "Yes."
+        sent = whole(bot.sent_to_model()[1:])
+    assert "think>" not in sent
+    assert "tool_call>" not in sent
+    assert "\n4\n" in sent
+
+
+async def test_an_error_in_the_place_of_an_answer_is_told_with_its_reason(tmp_path: Path) -> None:
+    error = json.dumps({"object": "error", "message": "GPU on fire", "code": 500})
+    left: list[Answer] = [Say("Better.")]
+
+    def script(request: Received) -> Answer:
+        is_later = request.body["messages"][-1]["content"] == "And now?"
+        return left.pop() if is_later else Body(error, "application/json")
+
+    async with run_bot(tmp_path, script) as bot:
+        assert "GPU on fire" in (await bot.says("Hello?")).text
+        assert (await bot.says("And now?")).text == "Better."
