@@ -238,6 +238,12 @@ class TelegramServer:
         self.webhook = parameters
         return True
 
+    @property
+    def unconfirmed(self) -> list[int]:
+        """The numbers of updates that would come again: those from the offset on."""
+        numbers = (int(update["update_id"]) for update in self._updates)
+        return [number for number in numbers if number >= self.confirmed]
+
     def end_poll(self) -> None:
         """Answer the request that waits for news, as at the end of its time."""
         self._is_held = False
