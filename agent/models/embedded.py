@@ -189,7 +189,8 @@ async def _launch(file: Path) -> _LlamaProcess:
 async def _address(process: asyncio.subprocess.Process, key: str) -> str:
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(f"{key}\n".encode())
+    with suppress(ConnectionError, RuntimeError):  # it has ended already; uvloop says RuntimeError
+        process.stdin.write(f"{key}\n".encode())
     try:
         async with asyncio.timeout(_START_TIMEOUT):
             line = await process.stdout.readline()

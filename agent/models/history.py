@@ -114,6 +114,8 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
     for message in messages:
         role, last = message["role"], made[-1][0] if made else _SYSTEM
         before = last["role"]
+        if role in ("system", "developer") and _is_empty(message):
+            continue
         if role == "user":
             message = _filled(message)
             if before == "user" or (before == "tool" and _is_note(message)):
@@ -141,10 +143,13 @@ def _is_note(message: Mapping[str, Any]) -> bool:
     return isinstance(message["content"], str) and message["content"].startswith(_NOTE)
 
 
-def _filled(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _is_empty(message: Mapping[str, Any]) -> bool:
     content = message.get("content")
-    is_empty = not content.strip() if isinstance(content, str) else not content
-    return {**message, "content": NOTHING} if is_empty else message
+    return not content.strip() if isinstance(content, str) else not content
+
+
+def _filled(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**message, "content": NOTHING} if _is_empty(message) else message
 
 
 def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
@@ -248,9 +253,7 @@ _BEFORE = {
 
 def _contents(messages: Messages) -> Iterator[str]:
     for number, message in enumerate(messages):
-        content = message.get("content")
-        is_empty = not content.strip() if isinstance(content, str) else not content
-        if is_empty and not message.get("tool_calls") and message["role"] != "tool":
+        if _is_empty(message) and not message.get("tool_calls") and message["role"] != "tool":
             yield f"message {number} is empty"
 
 

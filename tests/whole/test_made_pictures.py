@@ -70,7 +70,7 @@ async def test_only_pictures_are_shown_and_not_too_many_and_none_again(tmp_path:
         f"rm *; {draw('a.txt')}": 0,
         " && ".join(draw(f"{n}.png", PNG + bytes([n])) for n in range(9)): 4,
         f"rm *; mkdir -p deep && {draw('deep/a.png', PNG + b'deep')}": 1,
-        f"rm -r *; {draw('a.png', PNG + b'twice')} && cp a.png b.png": 1,
+        f"rm -r *; {draw('a.png', PNG + b'twice')} && cp a.png b.png && sleep 0.1": 1,
         "ls": 0,
     }
     answers = [answer for command in counts for answer in script(command)]
