@@ -128,6 +128,7 @@ async def test_a_message_that_is_delivered_again_is_taken_once(tmp_path: Path) -
         assert (await bot.says("Hi again")).text == "Again!"
 
 
+@pytest.mark.sqlite
 async def test_it_survives_a_kill(tmp_path: Path) -> None:
     async with run_bot(tmp_path) as bot:
         await bot.says("/note")
