@@ -75,8 +75,12 @@ class Sender:
             await self.on_trouble(channel.name, error)
             return
         if outbound.id:
-            # Synced or not: a power cut just before it would have the reply sent again as well.
-            await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
+            await self._mark_sent(outbound)
+
+    async def _mark_sent(self, outbound: Outbound) -> None:
+        """Keep that the platform has a reply. Raises StoreError."""
+        # Synced or not: a power cut just before it would have the reply sent again as well.
+        await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
 
     async def _attempt(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         """Send a reply. One that is sent again may have broken the process before this one, so the

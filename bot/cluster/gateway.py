@@ -336,11 +336,18 @@ class Gateway:
 
     async def _until_answered(self) -> None:
         """Until all that came in over the channels here is answered, and sent."""
-        read, names = self.app.store.read, [*self._listeners]
-        while self.bot.pending or await read(  # noqa: ASYNC110 - what workers do tells no event
-            lambda db: mailbox.is_waiting(db, names, self.sender.put_off)
-        ):
+        while self.bot.pending or await self._is_waiting():  # noqa: ASYNC110 - workers set no event
             await asyncio.sleep(FULL)
+
+    async def _is_waiting(self) -> bool:
+        names = [*self._listeners]
+        try:
+            return await self.app.store.read(
+                lambda db: mailbox.is_waiting(db, names, self.sender.put_off)
+            )
+        except StoreError as error:
+            log.warning("whether all is answered can't be read yet: %s", error)
+            return True
 
     async def _close(self) -> None:
         patience = self.app.config.shutdown_timeout

@@ -73,6 +73,7 @@ class ClusterSender(Sender):
         self.is_claimed: Callable[[str], bool] = lambda channel: True
         self._known: OrderedDict[int, _ReplyInHand] = OrderedDict()  # replies here
         self.put_off: set[int] = set()  # what their channel did not take
+        self._unmarked: set[int] = set()  # sent, but the database was not there to say so
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
         """Hand a reply over; should that fail, a gateway finds it in the outbox."""
@@ -89,11 +90,26 @@ class ClusterSender(Sender):
 
     def deliver(self, outbound: Outbound, tries: int = 0) -> None:
         """Send a reply from here, unless it is on its way already."""
+        if outbound.id in self._unmarked:
+            self._unmarked.remove(outbound.id)
+            address = outbound.address
+            chat = (address.channel, address.chat, address.thread)
+            self.queues.put(chat, lambda: self._mark_sent(outbound))
+            return
         if outbound.id:
             if outbound.id in self._known:
                 return
             self._know(outbound, is_sent=False)
         super().send(outbound, tries)
+
+    async def _mark_sent(self, outbound: Outbound) -> None:
+        """Keep that the platform has a reply; without the database, once the outbox is read again:
+        this process still knows it then, and would wait for its mark for ever when it ends."""
+        try:
+            await super()._mark_sent(outbound)
+        except StoreError as error:
+            log.warning("the reply to %s is marked as sent later: %s", outbound.reply_to, error)
+            self._unmarked.add(outbound.id)
 
     def _know(self, outbound: Outbound, is_sent: bool) -> None:
         self._known[outbound.id] = _ReplyInHand(outbound.address.channel, is_sent)
