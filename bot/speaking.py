@@ -33,9 +33,8 @@ _ADDRESS = re.compile(r"https?://\S+")
 _TABLE = re.compile(r"^[^\S\n]*\|.*$", re.MULTILINE)
 _SPOKEN = re.compile(r"answer-t(\d{1,18})\.(?:ogg|mp3)")
 _MARKS = re.compile(r"(^\s{0,3}(#{1,6}|>|[-*+]|\d+[.)])\s+)|[*_`~]{1,3}", re.MULTILINE)
-_SENTENCE_END = re.compile(
-    r"(?<![.!?。！？…])[.!?。！？…]++[\"'”’)]*+\s|\n"
-)  # each run is read once
+# The lookbehind and the possessive quantifiers read each run of marks once.
+_SENTENCE_END = re.compile(r"(?<![.!?。！？…])[.!?。！？…]++[\"'”’)]*+\s|\n")
 
 
 def to_spoken(text: str) -> str:
