@@ -16,7 +16,7 @@ from bot.speaking import Speaking
 from bot.spending import Spending
 from bot.turn_tasks import StoppableTasks
 from channels.language import _, explain
-from channels.message import Problem, Reply
+from channels.message import Action, Problem, Reply
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.messages import Message
@@ -58,6 +58,21 @@ class Answers:
     ) -> TurnAnswer:
         """The answer to a message, whose turn runs; `besides` is said below it, before all else."""
         return TurnAnswer(self, conversation, turn, received, besides)
+
+
+def offer_ways_on(problem: Problem) -> tuple[Action, ...]:
+    """Return the buttons below an answer that there is none: what makes the next one work."""
+    retry = Action(_("Retry"), "/retry")
+    compact = Action(_("Compact"), "/context compact")
+    clear = Action(_("Clear the context"), "/context clear", asks_first=True)
+    match problem:
+        case "invalid":
+            return (retry, compact, clear)
+        case "too_long":
+            return (compact, clear)
+        case "busy" | "unavailable" | "upstream" | "timeout" | "failed":
+            return (retry,)
+    return ()
 
 
 class TurnAnswer(Struct):
@@ -105,7 +120,13 @@ class TurnAnswer(Struct):
         words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
         self.text = "\n\n".join((words, *filter(None, told)))
         sound = "" if last.mark else await self._speak(last)
-        return Reply(self.text, images=self._pictures(), problem=problem, sound=sound)
+        return Reply(
+            self.text,
+            actions=offer_ways_on(problem),
+            images=self._pictures(),
+            problem=problem,
+            sound=sound,
+        )
 
     def _pictures(self) -> tuple[str, ...]:
         """The pictures that tools have made in this turn, the last of them."""

@@ -103,6 +103,9 @@ _NO_MODEL = (
 _FILTERED = ("content_filter", "content management policy")
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
+_WAYS_ON = (
+    " If that comes again, `/context compact` sends less, and `/context clear` begins a new context."
+)
 _LONGEST_QUOTE = 300
 _LONGEST_DETAIL = 4_000
 _LONGEST_ERROR = 65_536
@@ -227,7 +230,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
         case _:
             return (
                 f"{endpoint.shown_url} refused the request (error {status}): "
-                f"{_quote(endpoint, body)}"
+                f"{_quote(endpoint, body)}{_WAYS_ON * (status in _UNEXPLAINED)}"
             )
 
 

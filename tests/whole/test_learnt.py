@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
+from agent.pictures import Pictures
+from agent.sent import rebuild
+from bot.received import key_of
+from channels.message import Address, Attachment
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
 from tests.whole.requests import answered
+from tests.whole.test_attachments import AUDIENCE, PNG, url, urls
 from tests.whole.testbot import run_bot
 
 ADD = Call("calculate", '{"expression": "2+2"}', "call_0")
@@ -134,6 +139,19 @@ async def test_what_was_removed_in_vain_comes_back(tmp_path: Path) -> None:
         assert "Question 0?" in str(bot.sent_to_model())
 
 
+async def test_below_a_refusal_stand_buttons_that_make_the_next_message_work(
+    tmp_path: Path,
+) -> None:
+    script = refusing(lambda body: "Hello?" in str(body["messages"]), "Bad \x1a character.")
+    async with run_bot(tmp_path, script) as bot:
+        refused = await bot.says("Hello?")
+        assert "`/context clear`" in refused.text
+        commands = [action.command for action in refused.actions]
+        assert commands == ["/retry", "/context compact", "/context clear"]
+        await bot.says(commands[-1])
+        assert (await bot.says("And now?")).text == "Yes."
+
+
 async def test_thoughts_of_another_model_are_not_sent_to_the_next(tmp_path: Path) -> None:
     """OpenRouter: signatures are of the model that made them (oh-my-pi#3399)."""
 
@@ -171,3 +189,35 @@ CALL = {
 
 def _details(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for m in messages for one in m.get("reasoning_details", ())]
+
+
+async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
+    """At the price of one refusal, which the person hears of once."""
+    good, bad, later = (Attachment(f"{n}.png", "image/png", PNG + n.encode()) for n in "abc")
+    script = refusing(lambda body: url(bad) in str(body), "Could not process image")
+    async with run_bot(tmp_path, script) as bot:
+        assert (await bot.says("One?", files=(good,))).text == "Yes."
+        reply = await bot.says("Two?", files=(bad,))
+        assert "refused a picture" in reply.text
+        assert len(bot.server.requests) == 3
+        assert (await bot.says("Three?", files=(later,))).text == "Yes."
+        assert len(bot.server.requests) == 4
+        assert urls(bot.sent_to_model()) == [url(good), url(later)]
+        conversation = await bot.app.conversations.get(key_of(Address("pipe", "main")))
+        log = conversation.turns.requests
+        pictures = Pictures(tmp_path / AUDIENCE, lambda: 9)
+        for number in await log.numbers():
+            sent = await log.request(number)
+            assert sent is not None
+            assert (await rebuild(log, sent, pictures)).is_same, number
+
+
+async def test_a_model_that_sees_nothing_is_told_in_words_and_that_is_said_once(
+    tmp_path: Path,
+) -> None:
+    photos = [Attachment(f"{n}.png", "image/png", PNG + n.encode()) for n in "ab"]
+    script = refusing(lambda body: "image_url" in str(body), "unknown variant `image_url`")
+    async with run_bot(tmp_path, script) as bot:
+        assert "takes no pictures" in (await bot.says("One?", files=(photos[0],))).text
+        assert (await bot.says("Two?", files=(photos[1],))).text == "Yes."
+        assert len(bot.server.requests) == 3
