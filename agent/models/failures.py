@@ -104,7 +104,8 @@ _FILTERED = ("content_filter", "content management policy")
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
 _WAYS_ON = (
-    " If that comes again, `/context compact` sends less, and `/context clear` begins a new context."
+    " If that comes again, `/context compact` sends less, and `/context clear` begins a new "
+    "context."
 )
 _LONGEST_QUOTE = 300
 _LONGEST_DETAIL = 4_000
