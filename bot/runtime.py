@@ -111,7 +111,8 @@ class RuntimeConfig(Struct, frozen=True):
         ):
             return known
         settings, choice = self.book.effective(key.id), self.choice(key)
-        remote = self.remote_for(key, None)
+        has_tools = settings.tools.offer != "none"
+        remote = self.remote_for(key, None) if has_tools else None
         model = self.models.of(choice)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         if len(self._known) > _MOST_KNOWN:
@@ -127,7 +128,7 @@ class RuntimeConfig(Struct, frozen=True):
             self.toolbox.select(settings.tools, window).beside(remote),
             choice,
             remote,
-            remote is not None or bool(settings.mcp.servers or settings.mcp.added),
+            has_tools and (remote is not None or bool(settings.mcp.servers or settings.mcp.added)),
         )
         return made
 
@@ -187,7 +188,8 @@ class RuntimeConfig(Struct, frozen=True):
         """The same where these skills are there."""
         now = self.at(key)
         takes_tools = now.model.takes_tools
-        skills = there if takes_tools else ()
+        has_tools = now.settings.tools.offer != "none"
+        skills = there if takes_tools and has_tools else ()
         known = self._prefixes.get(key.id)
         if known is None or known[0] is not now or known[1] != skills:
             system = base(
@@ -197,6 +199,7 @@ class RuntimeConfig(Struct, frozen=True):
                 offers=self._offers if now.settings.context.offload else "",
                 skills=format_skills(skills),
                 tools=now.toolbox.listed,
+                has_tools=has_tools,
             )
             known = self._prefixes[key.id] = (now, skills, system)
         tools = now.toolbox.wire if takes_tools else ()

@@ -97,7 +97,7 @@ class AnthropicModel(EndpointModel):
 
     def _as_wanted(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The request as this model is known to want it."""
-        asked = dict(body)
+        asked = self._known.trim(body)
         if self._longest:
             asked["max_tokens"] = min(asked["max_tokens"], self._longest)
         config = dict(asked.get("output_config", {}))

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from agent.models.anthropic_answer import THOUGHTS, read_layout
 from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
-from agent.models.history import CALLS, check, normalize
+from agent.models.history import CALLS, check, normalize, spell_out
 from memory.messages import Beside, mark_text
 
 Json = dict[str, Any]
@@ -115,7 +115,10 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     for, stay here."""
     if neutral.get("without_thoughts"):
         beside = replace(beside, thoughts={})
-    system, said = _split(check(normalize(neutral["messages"]), CALLS))
+    history = check(normalize(neutral["messages"]), CALLS)
+    if not neutral.get("tools"):  # "Requests which include `tool_use` … blocks must define tools"
+        history = spell_out(history)
+    system, said = _split(history)
     messages = _to_messages(said, beside)
     tools = [_to_tool(tool) for tool in neutral.get("tools", ())]
     body = {name: value for name, value in neutral.items() if name not in _OWN}

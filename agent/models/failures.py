@@ -234,6 +234,17 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
     )
 
 
+def too_large(endpoint: Endpoint, size: int, largest: int) -> ContextOverflow:
+    """Return the error for a request of so many bytes that is not sent, since it is known that the
+    endpoint refuses it: the same as for one that was refused for its size."""
+    error = ContextOverflow(
+        f"The request has {size:,} bytes, and {endpoint.shown_url} takes {largest:,}; send less at "
+        "once."
+    )
+    error.status = 413
+    return error
+
+
 def _parse_room(text: str) -> int:
     found = _ROOM.search(text)
     return max(0, int(found[2]) - int(found[1])) if found else 0

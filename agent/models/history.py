@@ -102,6 +102,28 @@ def strict_object(arguments: str) -> str:
     return arguments if isinstance(value, dict) else "{}"
 
 
+def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
+    """Return normalized messages in which calls and their results are text: for a request that
+    offers no tools, where its receiver refuses them in the history too."""
+    names = {call["id"]: call["function"]["name"] for call in _calls(messages)}
+    made: list[Mapping[str, Any]] = []
+    for message in messages:
+        if calls := message.get("tool_calls"):
+            lines = [_called(call["function"]) for call in calls]
+            plain = {name: value for name, value in message.items() if name != "tool_calls"}
+            made.append(_with_joined(plain, ["\n".join(lines)]))
+        elif message["role"] == "tool":
+            told = f"[{names[message['tool_call_id']]} returned]"
+            made.append(_with_joined({"role": "user", "content": told}, [message["content"]]))
+        else:
+            made.append(message)
+    return made
+
+
+def _called(function: Mapping[str, Any]) -> str:
+    return f"[called {function['name']} with {function['arguments']}]"
+
+
 def alternate(messages: Messages) -> list[Mapping[str, Any]]:
     """Return the messages as the strictest endpoints of chat completions want them: behind the
     system prompt a person's, then by turns; behind results of tools an assistant's; none empty.

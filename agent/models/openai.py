@@ -20,7 +20,7 @@ from agent.models.base import (
     WantsResponses,
 )
 from agent.models.endpoint import OPENAI_URL, Endpoint
-from agent.models.providers import Provider, find_provider
+from agent.models.providers import Provider
 from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
 from agent.pictures import blind, has_pictures
@@ -67,7 +67,7 @@ class OpenAIModel(EndpointModel):
 
     def __init__(self, endpoint: Endpoint, *, by_responses: bool = False) -> None:
         super().__init__(endpoint)
-        self._provider = find_provider(endpoint.provider, endpoint.base_url)
+        self._provider = self._known
         is_known = self._provider.wants_responses(endpoint.model)
         self._api = BY_RESPONSES if by_responses or is_known else BY_CHAT
         self._unwanted: frozenset[str] = frozenset()

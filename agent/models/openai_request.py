@@ -12,7 +12,7 @@ from typing import Any
 from agent.models.base import ModelRequest
 from agent.models.chat_thoughts import put_back
 from agent.models.endpoint import Endpoint
-from agent.models.history import CHAT, alternate, check, normalize
+from agent.models.history import CHAT, alternate, check, normalize, spell_out
 from agent.models.providers import Provider
 from memory.messages import Beside
 
@@ -29,13 +29,15 @@ _LETTERS = string.ascii_letters + string.digits
 def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) -> Json:
     """The body of a request in the shape that all take."""
     body = wire_body(endpoint.model, request)
+    if not (endpoint.takes_tools and provider.takes_tools):
+        body["messages"] = spell_out(normalize(request.messages))
     if provider.call_ids:
         body[CALL_IDS] = provider.call_ids
     if provider.thoughts:
         body[THOUGHTS] = provider.thoughts
     if provider.cache_key == "body" and request.affinity:
         body["prompt_cache_key"] = request.affinity
-    return body
+    return provider.trim(body)
 
 
 def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
         body["text"] = {"format": form}
     if provider.cache_key and request.affinity:
         body["prompt_cache_key"] = request.affinity
-    return body | {"without_thoughts": False}
+    return provider.trim(body) | {"without_thoughts": False}
 
 
 def _tool_choice(request: ModelRequest, wanted: object) -> object:

@@ -35,6 +35,7 @@ from msgspec.structs import replace
 from agent.models import failures, transport, wire
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
+from agent.models.providers import find_provider
 from agent.models.transport import PATIENCE, BegunResponse, Pattern, Transport
 
 CONNECT_TIMEOUT = 10.0
@@ -99,6 +100,8 @@ class SdkClient:
         Raises ModelRefused for an address that is none."""
         self._endpoint, self._kinds, self._transport = endpoint, sdk, http.direct
         self._pattern: Pattern | None = None
+        known = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
+        self._largest_body = known.largest_body
         try:
             self._sdk = connect(
                 {
@@ -222,7 +225,10 @@ class SdkClient:
 
     async def _open(self, encode: Encode, options: Mapping[str, Any]) -> BegunResponse:
         try:
-            reply = await self._send(encode(), options)
+            content = encode()
+            if 0 < self._largest_body < len(content):
+                raise failures.too_large(self._endpoint, len(content), self._largest_body)
+            reply = await self._send(content, options)
         except (self._kinds.error, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
         if reply.packing:

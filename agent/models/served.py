@@ -48,6 +48,7 @@ class EndpointModel(Model):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self._known = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
         self._client: SdkClient | None = None
         self._opening = asyncio.Lock()
         self.on_called: OnCalled = uncalled
@@ -66,11 +67,11 @@ class EndpointModel(Model):
 
     @property
     def takes_tools(self) -> bool:
-        return self._endpoint.takes_tools
+        return self._endpoint.takes_tools and self._known.takes_tools
 
     @property
     def sees(self) -> bool:
-        return True  # until it refuses them: no package knows
+        return self._known.sees  # until it refuses them: no package knows
 
     @property
     def is_free(self) -> bool:
@@ -85,7 +86,7 @@ class EndpointModel(Model):
 
     async def list_models(self) -> list[ListedModel]:
         """All models that the endpoint lists and that one can talk to. Raises ModelError."""
-        provider = find_provider(self._endpoint.provider, self._endpoint.base_url)
+        provider = self._known
         if not provider.lists:
             raise failures.unlisted(self._endpoint)
         client = await self._connect()
