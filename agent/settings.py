@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self
 
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -83,6 +84,19 @@ _Parameter = Annotated[
     StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=100),
     AfterValidator(_check_parameter),
 ]
+
+
+def _check_object(text: str) -> str:
+    try:
+        value = orjson.loads(text or "{}")
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not value.keys().isdisjoint(_NEEDED):
+        raise ValueError("no object of parameters")
+    return text
+
+
+_JsonObject = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_check_object)]
 _LEAST_PATH = 2  # a place of the API, and a name in what it answers
 
 
@@ -144,6 +158,13 @@ class ProviderQuirks(BaseModel):
     )
     without: Annotated[tuple[_Parameter, ...], Field(strict=False, max_length=50)] | None = _quirk(
         "Parameters of a request that are never sent.", "a list of parameters"
+    )
+    extra: _JsonObject | None = _quirk(
+        "Parameters that are sent with each request.", 'a text such as {"reasoning_split": true}'
+    )
+    empty_content: bool | None = _quirk(
+        'Whether a message that only calls tools has the content "", and not null.',
+        "true or false",
     )
     max_tokens: Annotated[str, StringConstraints(pattern=r"^[a-z_]{0,100}$")] | None = _quirk(
         "The parameter that says how long a reply may be, where it is not `max_tokens`.",

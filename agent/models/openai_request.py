@@ -22,6 +22,9 @@ THOUGHTS = "thoughts"
 """What a body says, so long, of the field in which thoughts go back."""
 CALL_IDS = "call_ids"
 """What a body says, as long as it is in the shape that all take, of how long ids of calls are."""
+EMPTY = "empty_content"
+"""What a body says, so long, of a message that only calls tools: its content is "", not null."""
+_OWN = (THOUGHTS, CALL_IDS, EMPTY)
 _LONGEST_ID = 40
 _LETTERS = string.ascii_letters + string.digits
 
@@ -35,6 +38,8 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
         body[CALL_IDS] = provider.call_ids
     if provider.thoughts:
         body[THOUGHTS] = provider.thoughts
+    if provider.empty_content:
+        body[EMPTY] = True
     if provider.cache_key == "body" and request.affinity:
         body["prompt_cache_key"] = request.affinity
     return provider.trim(body)
@@ -103,8 +108,10 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     if field:
         messages = [_with_thoughts(one, field, beside) for one in messages]
     messages = alternate(normalize([*messages]))
+    if neutral.get(EMPTY):
+        messages = [one if one.get("content") else {**one, "content": ""} for one in messages]
     messages = check([_with_ids(one, length) for one in messages], CHAT)
-    body = {name: value for name, value in neutral.items() if name not in (CALL_IDS, THOUGHTS)}
+    body = {name: value for name, value in neutral.items() if name not in _OWN}
     return body | {"messages": messages}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -40,6 +41,8 @@ class Provider(Struct, frozen=True):
     thoughts: str = ""
     responses: str = ""
     without: tuple[str, ...] = ()
+    extra: str = ""
+    empty_content: bool = False
     max_tokens: str = ""
     largest_body: int = 0
     takes_tools: bool = True
@@ -56,7 +59,7 @@ class Provider(Struct, frozen=True):
 
     def is_at(self, host: str) -> bool:
         """Whether this host is its own; what runs on a machine of one's own has none."""
-        return not self.is_free and fnmatchcase(host, self.host)
+        return not self.is_free and any(fnmatchcase(host, one) for one in self.host.split())
 
     def may_chat(self, name: str) -> bool:
         """Whether a model in its list may be one to talk to."""
@@ -67,9 +70,11 @@ class Provider(Struct, frozen=True):
         return bool(self.responses) and re.fullmatch(self.responses, name) is not None
 
     def trim(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a request's body without the parameters that are refused here, and with the
-        longest reply under the name that is wanted."""
+        """Return a request's body without the parameters that are refused here, with those that
+        belong to each request, and with the longest reply under the name that is wanted."""
+        extra: dict[str, Any] = orjson.loads(self.extra) if self.extra else {}
         kept = {name: value for name, value in body.items() if name not in self.without}
+        kept = {**extra, **kept} if extra else kept
         if self.max_tokens and "max_tokens" in kept:
             kept[self.max_tokens] = kept.pop("max_tokens")
         return kept
@@ -95,6 +100,8 @@ def _read(entry: Mapping[str, Any]) -> Provider:
         thoughts=entry.get("thoughts", ""),
         responses=entry.get("responses", ""),
         without=tuple(entry.get("without", ())),
+        extra=entry.get("extra", ""),
+        empty_content=entry.get("empty_content", False),
         max_tokens=entry.get("max_tokens", ""),
         largest_body=entry.get("largest_body", 0),
         takes_tools=entry.get("takes_tools", True),

@@ -42,6 +42,8 @@ EVERY: dict[str, Any] = {
     "thoughts": "reasoning_content",
     "responses": "big-.*",
     "without": ("stream_options",),
+    "extra": '{"reasoning_split": true}',
+    "empty_content": True,
     "max_tokens": "max_completion_tokens",
     "largest_body": 1_000_000,
     "takes_tools": False,
@@ -90,6 +92,8 @@ def test_what_is_set_is_laid_over_what_is_known() -> None:
         {"largest_body": -1},
         {"cache_key": "a b"},
         {"max_tokens": "Max"},
+        {"extra": "[1]"},
+        {"extra": '{"messages": []}'},
     ],
 )
 def test_what_fits_nothing_is_refused(wrong: dict[str, Any]) -> None:
@@ -163,6 +167,28 @@ async def test_ids_thoughts_and_the_cache_are_as_they_are_set() -> None:
         assert body["prompt_cache_key"] == "talk"
         assert body["messages"][1]["reasoning_content"] == "Hm."
         assert len(body["messages"][1]["tool_calls"][0]["id"]) == 9
+
+
+async def test_a_message_that_only_calls_has_an_empty_content_where_null_is_refused() -> None:
+    quirks = (("empty_content", True), ("extra", '{"seed": 5}'))
+    async with conversation(CHAT, Say("Yes."), quirks=quirks) as (server, model):
+        await ask(model, ModelRequest(LOOKED, [TOOL]))
+        body = server.requests[0].body
+        assert body["messages"][1]["content"] == ""
+        assert body["seed"] == 5
+        assert "empty_content" not in body
+
+
+async def test_moonshot_is_asked_as_it_is_documented() -> None:
+    settings = {"provider": "moonshot", "temperature": 0.5, "max_tokens": 50}
+    async with conversation(CHAT, Say("Yes."), **settings) as (server, model):
+        server.thoughts = "reasoning_content"
+        await ask(model, ModelRequest(LOOKED, [TOOL], affinity="talk"))
+        body = server.requests[0].body
+        assert not {"temperature", "max_tokens"} & body.keys()
+        assert (body["max_completion_tokens"], body["prompt_cache_key"]) == (50, "talk")
+        said = body["messages"][1]
+        assert (said["content"], said["reasoning_content"]) == ("", " ")
 
 
 # --- calls where no tools are offered ---

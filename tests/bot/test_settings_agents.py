@@ -218,8 +218,9 @@ def test_a_key_as_plain_text_is_refused_and_not_repeated(refusal: Callable[..., 
     [
         ({"provider": "deepsek", "model": "m"},
          ".provider in config.json is 'deepsek'; it must be one of anthropic, azure, bedrock, "
-         "cerebras, deepseek, gemini, groq, llama.cpp, lmstudio, mistral, ollama, openai, "
-         "openrouter, together, vllm, xai, or any name with a config.base_url; did you mean "
+         "cerebras, dashscope, deepseek, gemini, groq, llama.cpp, lmstudio, minimax, mistral, "
+         "moonshot, ollama, openai, openrouter, siliconflow, together, vllm, volcengine, xai, zai, "
+         "or any name with a config.base_url; did you mean "
          "'deepseek'?"),
         ({"model": "m", "backend": "grpc"},
          ".backend in config.json is 'grpc'; it must be auto, openai_compat, openai_responses or "
