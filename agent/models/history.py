@@ -2,7 +2,8 @@
 
 `normalize` makes of any list of messages in OpenAI's shape one in which all protocols can be
 written; `alternate` adds what chat completions want. `find_faults` checks a history against every
-rule, each with its source; tests check each request that is made (`checks`).
+rule, each with its source; tests check each request that is made (`check`). The rules of the other
+two protocols are about the body as it is sent: `anthropic_rules.py`, `responses_rules.py`.
 """
 
 from __future__ import annotations
@@ -215,6 +216,26 @@ def check(
     if STRICT and (faults := find_faults(messages, rules)):
         raise AssertionError(f"the request breaks rules of its protocol: {faults}")
     return messages
+
+
+class BodyRule(Struct, frozen=True):
+    """A rule of a whole body, as another protocol has it: the same, for what is sent."""
+
+    name: str
+    source: str
+    breaches: Callable[[Mapping[str, Any]], Iterator[str]]
+
+
+def find_body_faults(body: Mapping[str, Any], rules: Sequence[BodyRule]) -> list[str]:
+    """Return a sentence for each breach of the rules."""
+    return [f"{rule.name}: {what}" for rule in rules for what in rule.breaches(body)]
+
+
+def check_body(body: Json, rules: Sequence[BodyRule]) -> Json:
+    """Return the body of a request after a check in tests. Raises AssertionError there."""
+    if STRICT and (faults := find_body_faults(body, rules)):
+        raise AssertionError(f"the request breaks rules of its protocol: {faults}")
+    return body
 
 
 def _calls(messages: Messages) -> Iterator[Mapping[str, Any]]:

@@ -180,7 +180,7 @@ async def test_a_message_that_only_calls_has_an_empty_content_where_null_is_refu
 
 
 async def test_moonshot_is_asked_as_it_is_documented() -> None:
-    settings = {"provider": "moonshot", "temperature": 0.5, "max_tokens": 50}
+    settings: dict[str, Any] = {"provider": "moonshot", "temperature": 0.5, "max_tokens": 50}
     async with conversation(CHAT, Say("Yes."), **settings) as (server, model):
         server.thoughts = "reasoning_content"
         await ask(model, ModelRequest(LOOKED, [TOOL], affinity="talk"))
