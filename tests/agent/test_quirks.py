@@ -14,8 +14,9 @@ from agent.models.listed import inquiries, read_list
 from agent.models.ollama import inquiries as ollama_inquiries
 from agent.models.openai_request import to_body, to_neutral
 from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
+from agent.models.quirks import ProviderQuirks
 from agent.models.selection import Credentials, ModelChoice, Models, place_of
-from agent.settings import Brain, BrainConfig, ProviderQuirks
+from agent.settings import Brain, BrainConfig
 from memory.messages import Beside, Message, ToolCall
 from tests.agent.endpoints import (
     CHAT,
