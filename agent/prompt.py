@@ -47,19 +47,23 @@ _MOST = 100
 
 def base(
     persona: str,
-    takes_tools: bool,
+    *,
+    is_small: bool = False,
     asks_terse: bool = False,
     offers: str = "",
     skills: str = "",
     tools: str = "",
+    has_tools: bool = True,
 ) -> str:
     """The text of the system prompt, before any hook: for a persona ("" is Parley's own), with what
-    the offloader offers, tools that are only listed, and what is said of skills at its end. A small
-    model that takes no tools gets a short one, so that its first word comes soon; it would not keep
-    to a form for tags either."""
-    if not takes_tools:
+    the offloader offers, tools that are only listed, and what is said of skills at its end; nothing
+    of these where no tools are offered. A small model, which takes none, gets a short one, so that
+    its first word comes soon; it would not keep to a form for tags either."""
+    if is_small:
         return persona or SMALL
     terse = REQUEST if asks_terse else ""
+    if not has_tools:
+        return "\n\n".join(filter(None, (persona or PERSONA, terse)))
     parts = (persona or PERSONA, WITH_TOOLS, tools, terse, offers, skills)
     return "\n\n".join(filter(None, parts))
 

@@ -17,16 +17,13 @@ from pydantic.config import JsonDict
 
 from agent.mcp.settings import McpSettings
 from agent.models.providers import PROVIDERS
+from agent.models.quirks import FIXED, ProviderQuirks
 
 TURN: JsonDict = {"holds": "from the next turn on"}
 """When a change takes effect; the next step is meant where nothing is said."""
 
 _NAME = r"(-|-?[^\s\p{C}-][^\s\p{C}]*)"  # what begins with -- is a flag that is not known
 ModelName = Annotated[str, StringConstraints(pattern=f"^{_NAME}( {_NAME})*$", max_length=200)]
-
-
-FIXED: JsonDict = {"fixed": True, "holds": "from the next start on"}
-"""Not to be changed in the chat: who may write there must not send a key to another address."""
 
 
 class BrainConfig(BaseModel):
@@ -107,6 +104,7 @@ class Brain(BaseModel):
         description="The longest a reply may be; 0 leaves it to the endpoint.",
         json_schema_extra={"unit": "tokens", **FIXED},
     )
+    quirks: ProviderQuirks = ProviderQuirks()
 
     @property
     def is_elsewhere(self) -> bool:
@@ -261,12 +259,13 @@ class ToolSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    offer: Literal["auto", "all", "lean"] = Field(
+    offer: Literal["auto", "all", "lean", "none"] = Field(
         default="auto",
         description="How the model is told of its tools. all: with how each is called, in every "
         "request. lean: by their names; it looks up the rest when it needs one, which takes less "
         "of a small window, and sometimes one more step. auto: all, unless that takes more of the "
-        "window than tools.share. Those of MCP servers are always looked up.",
+        "window than tools.share. Those of MCP servers are always looked up. none: it has no "
+        "tools at all.",
         json_schema_extra={"here": True, **TURN},
     )
     share: float = Field(

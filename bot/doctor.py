@@ -373,7 +373,8 @@ async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Fi
 def check_listing(listed: Sequence[ListedModel], served: _Served, finding: str) -> Finding:
     """Whether the endpoint has the models that are set; one that lists none has to be believed, and
     so is who sets one that is none to talk to."""
-    provider = find_provider(served.brain.provider, served.place.base_url)
+    brain = served.brain
+    provider = find_provider(brain.provider, served.place.base_url, brain.quirks.given)
     names = [one.name for one in listed]
     there = {AUTO, EMBEDDED, *names, *(name.removesuffix(":latest") for name in names)}
     wanted = [name.removeprefix(provider.prefix) for name in served.names]

@@ -141,6 +141,8 @@ def summary_choice_of(settings: Settings) -> ModelChoice:
     brain = Brain(
         config=place.config,
         provider=place.provider,
+        backend=place.backend,
+        quirks=place.quirks,
         temperature=own.temperature,
         max_tokens=own.max_tokens,
     )

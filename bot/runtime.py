@@ -111,7 +111,8 @@ class RuntimeConfig(Struct, frozen=True):
         ):
             return known
         settings, choice = self.book.effective(key.id), self.choice(key)
-        remote = self.remote_for(key, None)
+        has_tools = settings.tools.offer != "none"
+        remote = self.remote_for(key, None) if has_tools else None
         model = self.models.of(choice)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         if len(self._known) > _MOST_KNOWN:
@@ -127,7 +128,7 @@ class RuntimeConfig(Struct, frozen=True):
             self.toolbox.select(settings.tools, window).beside(remote),
             choice,
             remote,
-            remote is not None or bool(settings.mcp.servers or settings.mcp.added),
+            has_tools and (remote is not None or bool(settings.mcp.servers or settings.mcp.added)),
         )
         return made
 
@@ -186,20 +187,21 @@ class RuntimeConfig(Struct, frozen=True):
     def _prefix(self, key: ConversationKey, there: tuple[Skill, ...]) -> PromptPrefix:
         """The same where these skills are there."""
         now = self.at(key)
-        takes_tools = now.model.takes_tools
-        skills = there if takes_tools else ()
+        has_tools = now.model.takes_tools and now.settings.tools.offer != "none"
+        skills = there if has_tools else ()
         known = self._prefixes.get(key.id)
         if known is None or known[0] is not now or known[1] != skills:
             system = base(
                 now.settings.system_prompt,
-                takes_tools,
+                is_small=self.models.uses_embedded(now.choice),
                 asks_terse=now.settings.context.strategy == "slim",
                 offers=self._offers if now.settings.context.offload else "",
                 skills=format_skills(skills),
                 tools=now.toolbox.listed,
+                has_tools=has_tools,
             )
             known = self._prefixes[key.id] = (now, skills, system)
-        tools = now.toolbox.wire if takes_tools else ()
+        tools = now.toolbox.wire if has_tools else ()
         return self.prompt.prefix(key, known[2], tools, self.memory_in_prompt(key).text)
 
     def memory_in_prompt(self, key: ConversationKey) -> PromptMemory:

@@ -60,7 +60,7 @@ class AnthropicModel(EndpointModel):
 
     def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
         """The request as this model is known to want it."""
-        asked = to_neutral(self.name, request, self._endpoint.effort)
+        asked = self._known.trim(to_neutral(self.name, request, self._endpoint.effort))
         asked = {name: value for name, value in asked.items() if name not in self.learnt.unwanted}
         config = dict(asked.get("output_config", {}))
         effort = config.get("effort", "")

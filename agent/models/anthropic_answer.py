@@ -204,10 +204,19 @@ def read_layout(thoughts: str) -> list[Any]:
 
 def _is_item(item: object) -> bool:
     if isinstance(item, dict):
-        return str(item.get("type", "")) in THOUGHTS and all(
-            isinstance(v, str) for v in item.values()
-        )
+        fields = _SEALED.get(str(item.get("type")), {"type", ""})
+        sealed = item.get("signature") or item.get("data")  # without one it is refused
+        return item.keys() == fields and bool(sealed) and all(map(_is_text, item.values()))
     return type(item) is int or isinstance(item, str)
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 THOUGHTS = ("thinking", "redacted_thinking")
+_SEALED = {
+    "thinking": {"type", "thinking", "signature"},
+    "redacted_thinking": {"type", "data"},
+}
+"""The fields of a thought, as they go back."""

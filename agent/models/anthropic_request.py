@@ -26,9 +26,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.models.anthropic_answer import THOUGHTS, read_layout
+from agent.models.anthropic_rules import IMAGES, RULES
 from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
-from agent.models.history import CALLS, check
+from agent.models.history import CALLS, check, check_body
 from agent.models.neutral import OWN, read_history
 from memory.messages import Beside, mark_text
 
@@ -44,6 +45,7 @@ EFFORTS = {"low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max"
 _SPOKEN = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST = 64
 _NOTHING = "(nothing was said)"
+_UNSEEN = "(a picture of a kind that can't be shown)"
 _DATA_URL = re.compile(r"data:([\w.+/-]{1,100});base64,")
 
 
@@ -62,8 +64,8 @@ def to_neutral(model: str, request: ModelRequest, effort: str = "") -> Json:
     if request.tools:
         body["tools"] = list(request.tools)
         body |= _tool_choice(request, wanted)
-    if effort:
-        body["thinking"] = {"type": "adaptive"}
+    if effort and body.get("tool_choice", {}).get("type") not in ("any", "tool"):
+        body["thinking"] = {"type": "adaptive"}  # which is refused where a tool is forced
     body |= _output_config(request, effort or wanted.get("reasoning_effort"))
     if stops := _stops(wanted.get("stop")):
         body["stop_sequences"] = stops
@@ -124,7 +126,7 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
         _mark_prefix(system, tools)
         if "tool_choice" not in body:  # what is said is kept for requests with the same one alone
             _mark_messages(system, messages)
-    return body
+    return check_body(body, RULES)
 
 
 def _split(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Json], Sequence[Mapping[str, Any]]]:
@@ -162,9 +164,12 @@ def _to_messages(said: Sequence[Mapping[str, Any]], beside: Beside) -> list[Json
         if not blocks:
             continue
         if messages and messages[-1]["role"] == role:
-            messages[-1]["content"] += blocks
-        else:
-            messages.append({"role": role, "content": blocks})
+            if role == "user" or not any(block["type"] in THOUGHTS for block in blocks):
+                messages[-1]["content"] += blocks
+                continue
+            # what was thought stands where it stood: at the beginning of what was said
+            messages.append({"role": "user", "content": [_text(_NOTHING)]})
+        messages.append({"role": role, "content": blocks})
     if not messages or messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": [_text(_NOTHING)]})
     if messages[-1]["role"] == "assistant":
@@ -194,9 +199,20 @@ def _assistant(one: Mapping[str, Any], beside: Beside, ids: _Ids) -> list[Json]:
     calls = {call["id"]: _to_use(call, ids) for call in one.get("tool_calls") or ()}
     content = one.get("content") or ""
     if not isinstance(content, str):
-        return [*_blocks(content), *calls.values()]
+        said = [block for block in _blocks(content) if block["type"] == "text"]
+        return [*said, *calls.values()]
     thoughts = beside.thoughts.get(next(iter(calls), ""), "")
-    return list(_in_order(content, calls, read_layout(thoughts)))
+    return _without_idle(list(_in_order(content, calls, read_layout(thoughts))))
+
+
+def _without_idle(blocks: list[Json]) -> list[Json]:
+    """The blocks without thoughts behind the last call, which led to nothing: a message must not
+    end with one."""
+    uses = [place for place, block in enumerate(blocks) if block["type"] == "tool_use"]
+    last = uses[-1] if uses else -1
+    return [
+        block for place, block in enumerate(blocks) if place < last or block["type"] not in THOUGHTS
+    ]
 
 
 def _in_order(content: str, calls: dict[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
@@ -278,7 +294,10 @@ def _to_block(part: Mapping[str, Any]) -> Json:
     if part["type"] != "image_url":
         return _text(str(part.get("text", "")))
     url = part["image_url"]["url"]
-    if found := _DATA_URL.match(url):
+    found = _DATA_URL.match(url)
+    if (found[1] not in IMAGES) if found else not url.startswith(("https://", "http://")):
+        return _text(_UNSEEN)
+    if found:
         source = {"type": "base64", "media_type": found[1], "data": url[found.end() :]}
     else:
         source = {"type": "url", "url": url}

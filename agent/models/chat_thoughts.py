@@ -1,9 +1,9 @@
 """What some who speak chat completions want back with a model's calls, though the protocol has no
 place for it: each in a field of its own, just as it came, or the next request is refused.
 
-`Provider.thoughts` names the field: DeepSeek wants the thoughts themselves (`reasoning_content`),
-OpenRouter a list of what whoever is behind it has signed (`reasoning_details`), and Gemini a
-signature with each call (`extra_content`).
+`Provider.thoughts` names the field: DeepSeek, Kimi and GLM want the thoughts themselves
+(`reasoning_content`), OpenRouter a list of what whoever is behind it has signed, and MiniMax one of
+what it thought (`reasoning_details`), and Gemini a signature with each call (`extra_content`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ UNRECORDED = "(not recorded)"
 """What stands for thoughts of which nothing is known."""
 _UNSIGNED: Json = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini takes for calls that another model has made."""
+_UNTHOUGHT = " "
+"""What stands where nothing was thought, or by another model: Kimi and DeepSeek V4 refuse calls
+without the field, and an empty one too."""
+_WHOLE = "MiniMax"
+"""The format of details whose text may come whole so far with each chunk, as the samples of its
+documentation read it, and not in pieces."""
 _GROWING = ("text", "summary", "data")
 _MOST_DETAILS = 2_000
 
@@ -36,12 +42,18 @@ def add_details(details: list[Json], more: object) -> int:
         if last and all(last.get(name) == piece.get(name) for name in ("type", "index")):
             known = {name: value for name, value in piece.items() if value is not None}
             for name in _GROWING:
-                if isinstance(known.get(name), str) and isinstance(last.get(name), str):
-                    known[name] = last[name] + known[name]
+                text, before = known.get(name), last.get(name)
+                if isinstance(text, str) and isinstance(before, str):
+                    known[name] = text if _is_whole(piece, before, text) else before + text
             last.update(known)
         else:
             details.append(dict(piece))
     return size
+
+
+def _is_whole(piece: Mapping[str, Any], before: str, text: str) -> bool:
+    is_so_sent = str(piece.get("format")).startswith(_WHOLE)
+    return is_so_sent and bool(before) and text != before and text.startswith(before)
 
 
 def keep(field: str, text: str, details: Sequence[Json], signatures: Sequence[object]) -> str:

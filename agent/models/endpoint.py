@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -15,6 +15,8 @@ Protocol = Literal["openai_compat", "openai_responses", "anthropic"]
 COMPATIBLE: Protocol = "openai_compat"
 RESPONSES: Protocol = "openai_responses"
 ANTHROPIC: Protocol = "anthropic"
+Quirks = tuple[tuple[str, Any], ...]
+"""What the configuration says of an endpoint's provider, by the names of `providers.toml`."""
 INSTALL_ANTHROPIC = ".venv/bin/python -m pip install -r agent/models/requirements-anthropic.txt"
 """The one line that installs the SDK of that protocol, which is an extra."""
 
@@ -33,7 +35,8 @@ class Endpoint(Struct, frozen=True):
     reply is longer than `max_tokens`. `setting` is where the address was written down, `provider`
     who serves the model there, by the name in the settings ("": the address says it). `key_name` is
     where the key was written down, `protocol` what is spoken there, in words; `effort` how hard the
-    model thinks ("": as it likes).
+    model thinks ("": as it likes). `quirks` are laid over what is known of the provider
+    (`find_provider`).
     """
 
     model: str
@@ -51,6 +54,7 @@ class Endpoint(Struct, frozen=True):
     key_name: str = "OPENAI_API_KEY"
     protocol: str = "an OpenAI-compatible API"
     effort: str = ""
+    quirks: Quirks = ()
 
     def __repr__(self) -> str:
         """Without the key, which must not get into a log."""

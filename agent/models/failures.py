@@ -85,12 +85,18 @@ _WINDOW = re.compile(
     r"|`max_new_tokens` must be <= (\d{1,12})"
     r"|input length should be \[\d{1,4}, ?(\d{1,12})\]"
     r"|maximum model length of (\d[\d,]{0,14})"
-    r"|model's context length \((\d[\d,]{0,14})",
+    r"|model's context length \((\d[\d,]{0,14})"
+    r"|max_seq_len \((\d{1,12})"
+    r"|exceeded model token limit: (\d{1,12})",
     re.IGNORECASE,
 )
 _ROOM = re.compile(r"exceed context limit: (\d{1,12}) \+ \d{1,12} > (\d{1,12})")
 # Rate limits and quotas speak of token limits too, and are no overflow.
-_NO_CREDIT = ("insufficient_quota", "credit balance is too low")
+_NO_CREDIT = (
+    *("insufficient_quota", "credit balance is too low", "exceeded_current_quota"),
+    *("insufficient balance", "insufficient_balance", "balance is insufficient"),
+    *("overdue balance", "account is in good standing"),  # Doubao, DashScope
+)
 _TOO_LARGE = re.compile(
     r"request too large for .{1,300}?: limit (\d{1,12}), requested", re.I | re.S
 )
@@ -98,15 +104,11 @@ _TOO_LARGE = re.compile(
 _WRONG_KEY = ("api key not valid", "incorrect api key")
 _NO_MODEL = (
     *("model not exist", "invalid model", "is not a valid model id"),
-    "model identifier is invalid",
+    *("model identifier is invalid", "unknown model", "model does not exist"),
 )
 _FILTERED = ("content_filter", "content management policy")
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
-_WAYS_ON = (
-    " If that comes again, `/context compact` sends less, and `/context clear` begins a new "
-    "context."
-)
 _LONGEST_QUOTE = 300
 _LONGEST_DETAIL = 4_000
 _LONGEST_ERROR = 65_536
@@ -148,7 +150,7 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
         return _over_limit(endpoint, int(limit[1]))
     if status == 413 or (status not in _NEVER_OVERFLOW and is_overflow(body)):
         return overflow(endpoint, body)
-    if status == 402 or any(words in body for words in _NO_CREDIT):
+    if status == 402 or any(words in body.lower() for words in _NO_CREDIT):
         return AccountRefused(
             f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
             "another model."
@@ -231,7 +233,8 @@ def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
         case _:
             return (
                 f"{endpoint.shown_url} refused the request (error {status}): "
-                f"{_quote(endpoint, body)}{_WAYS_ON * (status in _UNEXPLAINED)}"
+                f"{_quote(endpoint, body)} If that comes again, `/context compact` sends less, and "
+                "`/context clear` begins a new context."
             )
 
 
@@ -250,7 +253,7 @@ def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
     """The error for a request of so many bytes, which the endpoint is known to refuse."""
     error = ContextOverflow(
         f"The request is too large for {endpoint.shown_url}, which takes less than "
-        f"{size // 1000:,} kB; send less at once, or choose another model."
+        f"{size:,} bytes; send less at once, or choose another model."
     )
     error.status = 413
     return error

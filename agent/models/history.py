@@ -2,7 +2,8 @@
 
 `normalize` makes of any list of messages in OpenAI's shape one in which all protocols can be
 written; `alternate` adds what chat completions want. `find_faults` checks a history against every
-rule, each with its source; tests check each request that is made (`checks`).
+rule, each with its source; tests check each request that is made (`check`). The rules of the other
+two protocols are about the body as it is sent: `anthropic_rules.py`, `responses_rules.py`.
 """
 
 from __future__ import annotations
@@ -102,29 +103,6 @@ def strict_object(arguments: str) -> str:
     return arguments if isinstance(value, dict) else "{}"
 
 
-def flatten(messages: Messages) -> list[Mapping[str, Any]]:
-    """Return the messages with calls and results as text, for a request without tools: Anthropic
-    refuses calls of tools that it is not told of, and templates of models without tools know no
-    result."""
-    names: dict[str, str] = {}
-    made: list[Mapping[str, Any]] = []
-    for message in messages:
-        if calls := message.get("tool_calls"):
-            functions = [call["function"] for call in calls]
-            names |= {call["id"]: call["function"]["name"] for call in calls}
-            lines = [f"[I called {one['name']} with {one['arguments']}]" for one in functions]
-            content = message.get("content")
-            said = [content] if isinstance(content, str) and content else []
-            message = {"role": "assistant", "content": "\n".join([*said, *lines])}
-        elif message["role"] == "tool":
-            name = names.get(message["tool_call_id"], "a tool")
-            parts = _parts(message["content"] or "")
-            text = "\n".join(str(part.get("text", "")) for part in parts)
-            message = {"role": "user", "content": f"[Result of {name}]\n{text}"}
-        made.append(message)
-    return made
-
-
 def join_system(messages: Messages) -> list[Mapping[str, Any]]:
     """Return the messages with the system prompt in front of the first one of a person, for
     templates that know no system role (Gemma)."""
@@ -135,6 +113,28 @@ def join_system(messages: Messages) -> list[Mapping[str, Any]]:
     first = {"role": "user", "content": ""}
     contents = [one["content"] for one in (*system, others[0])]
     return [_with_joined(first, contents), *others[1:]]
+
+
+def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
+    """Return normalized messages in which calls and their results are text: for a request that
+    offers no tools, where its receiver refuses them in the history too."""
+    names = {call["id"]: call["function"]["name"] for call in _calls(messages)}
+    made: list[Mapping[str, Any]] = []
+    for message in messages:
+        if calls := message.get("tool_calls"):
+            lines = [_called(call["function"]) for call in calls]
+            plain = {name: value for name, value in message.items() if name != "tool_calls"}
+            made.append(_with_joined(plain, ["\n".join(lines)]))
+        elif message["role"] == "tool":
+            told = f"[{names[message['tool_call_id']]} returned]"
+            made.append(_with_joined({"role": "user", "content": told}, [message["content"]]))
+        else:
+            made.append(message)
+    return made
+
+
+def _called(function: Mapping[str, Any]) -> str:
+    return f"[called {function['name']} with {function['arguments']}]"
 
 
 def alternate(messages: Messages) -> list[Mapping[str, Any]]:
@@ -228,6 +228,26 @@ def check(
     if STRICT and (faults := find_faults(messages, rules)):
         raise AssertionError(f"the request breaks rules of its protocol: {faults}")
     return messages
+
+
+class BodyRule(Struct, frozen=True):
+    """A rule of a whole body, as another protocol has it: the same, for what is sent."""
+
+    name: str
+    source: str
+    breaches: Callable[[Mapping[str, Any]], Iterator[str]]
+
+
+def find_body_faults(body: Mapping[str, Any], rules: Sequence[BodyRule]) -> list[str]:
+    """Return a sentence for each breach of the rules."""
+    return [f"{rule.name}: {what}" for rule in rules for what in rule.breaches(body)]
+
+
+def check_body(body: Json, rules: Sequence[BodyRule]) -> Json:
+    """Return the body of a request after a check in tests. Raises AssertionError there."""
+    if STRICT and (faults := find_body_faults(body, rules)):
+        raise AssertionError(f"the request breaks rules of its protocol: {faults}")
+    return body
 
 
 def _calls(messages: Messages) -> Iterator[Mapping[str, Any]]:

@@ -62,14 +62,14 @@ def inquiries(endpoint: Endpoint) -> int:
     once, and never where they don't tell."""
     if asked := ollama.inquiries(endpoint):
         return asked
-    provider = find_provider(endpoint.provider, endpoint.base_url)
+    provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
     return (2 if provider.is_free else 1) if provider.window else 0
 
 
 async def ask_window(client: SdkClient, endpoint: Endpoint) -> int:
     """The tokens of context with which a server runs its model; 0 where it does not say. What is
     known of a model already is asked only of a machine of one's own. Raises ModelError."""
-    provider = find_provider(endpoint.provider, endpoint.base_url)
+    provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
     if not provider.window:
         return await ollama.window(client, endpoint)
     if not provider.is_free and window_of(endpoint.model, endpoint.provider or endpoint.base_url):

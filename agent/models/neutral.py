@@ -9,14 +9,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.models.history import flatten, join_system, normalize
+from agent.models.history import join_system, normalize, spell_out
 from memory.messages import Beside
 
-CALL_IDS, THOUGHTS = "call_ids", "thoughts"
-"""How many letters and digits the id of a call has, and in which field thoughts go back."""
+CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
+"""How many letters and digits the id of a call has, in which field thoughts go back, and whether
+the content of a message that only calls tools is "", not null."""
 OWN = (
     *("protocol", "messages", "tools", "is_once", "without_thoughts"),
-    *("flat", "no_system", "signer", CALL_IDS, THOUGHTS),
+    *("no_system", "signer", CALL_IDS, THOUGHTS, EMPTY),
 )
 """What is no parameter of any protocol, or is put in its place by each."""
 _SIGNED = "by:"
@@ -46,9 +47,11 @@ def read_history(
 ) -> tuple[Sequence[Mapping[str, Any]], Beside]:
     """Return the messages of a body, with calls as every protocol takes them, and what stands
     beside them that may be sent to this model."""
-    messages: Sequence[Mapping[str, Any]] = neutral["messages"]
-    if neutral.get("flat"):
-        messages = flatten(messages)
+    messages: Sequence[Mapping[str, Any]] = normalize(neutral["messages"])
+    if not neutral.get("tools"):
+        # Claude's API refuses calls of tools that it is not told of, and templates of models
+        # without tools know no results.
+        messages = spell_out(messages)
     if neutral.get("no_system"):
         messages = join_system(messages)
     if neutral.get("without_thoughts"):
@@ -57,4 +60,4 @@ def read_history(
         signer = str(neutral.get("signer", ""))
         own = {call: _own_thoughts(one, signer) for call, one in beside.thoughts.items()}
         beside = replace(beside, thoughts={call: one for call, one in own.items() if one})
-    return normalize(messages), beside
+    return messages, beside

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
-from agent.models.providers import NOBODY, find_provider
+from agent.models.providers import find_provider
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -35,7 +35,8 @@ def inquiries(endpoint: Endpoint) -> int:
     except ValueError:
         return 0
     is_its_name = _TAGGED.fullmatch(endpoint.model) is not None
-    is_elsewhere = find_provider("", endpoint.base_url) is not NOBODY
+    known = find_provider("", endpoint.base_url, endpoint.quirks)
+    is_elsewhere = known.window or known.host
     return 2 if not is_elsewhere and (is_its_port or is_its_name) else 0
 
 

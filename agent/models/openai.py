@@ -14,7 +14,7 @@ from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, RESPONSES, Endpoint
 from agent.models.learnt import Learnt
-from agent.models.providers import Provider, find_provider
+from agent.models.providers import Provider
 from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
 from memory.messages import Beside
@@ -54,8 +54,7 @@ class OpenAIModel(EndpointModel):
         self, endpoint: Endpoint, learnt: Learnt | None = None, *, by_responses: bool = False
     ) -> None:
         super().__init__(endpoint, learnt)
-        self._provider = find_provider(endpoint.provider, endpoint.base_url)
-        self._is_responses = by_responses or self._provider.wants_responses(endpoint.model)
+        self._is_responses = by_responses or self._known.wants_responses(endpoint.model)
         self._opened: _Api | None = None
         self._window = endpoint.window
         self._inquiries = 0 if self._window else listed.inquiries(endpoint)
@@ -69,7 +68,7 @@ class OpenAIModel(EndpointModel):
     def _field(self) -> str:
         """The field in which thoughts go back; "" for none."""
         learnt = str(self.learnt.facts.get("thoughts", ""))
-        return {"none": "", "": self._provider.thoughts}.get(learnt, learnt)
+        return {"none": "", "": self._known.thoughts}.get(learnt, learnt)
 
     @property
     def window(self) -> int:
@@ -91,14 +90,14 @@ class OpenAIModel(EndpointModel):
                 self._inquiries = 0
 
     def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
-        provider = replace(self._provider, thoughts=self._field)
+        provider = replace(self._known, thoughts=self._field)
         whole = self._api.to_neutral(self._endpoint, provider, request)
         return self._api.leave_out(whole, self.learnt.unwanted)
 
     async def _converse(
         self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta
     ) -> ModelReply:
-        api, name = self._api, self._provider.cache_key
+        api, name = self._api, self._known.cache_key
         if self._opened not in (None, api):
             await self.close()
         self._opened = api

@@ -13,7 +13,7 @@ from agent.models.base import ModelRequest
 from agent.models.chat_thoughts import put_back
 from agent.models.endpoint import Endpoint
 from agent.models.history import CHAT, alternate, check
-from agent.models.neutral import CALL_IDS, OWN, THOUGHTS, read_history
+from agent.models.neutral import CALL_IDS, EMPTY, OWN, THOUGHTS, read_history
 from agent.models.providers import Provider
 from memory.messages import Beside
 
@@ -30,9 +30,11 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
         body[CALL_IDS] = provider.call_ids
     if provider.thoughts:
         body[THOUGHTS] = provider.thoughts
+    if provider.empty_content:
+        body[EMPTY] = True
     if provider.cache_key == "body" and request.affinity:
         body["prompt_cache_key"] = request.affinity
-    return body
+    return provider.trim(body)
 
 
 def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
@@ -86,6 +88,8 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     if field:
         messages = [_with_thoughts(one, field, beside) for one in messages]
     messages = alternate([*messages])
+    if neutral.get(EMPTY):
+        messages = [one if one.get("content") else {**one, "content": ""} for one in messages]
     messages = check([_with_ids(one, length) for one in messages], CHAT)
     body = {name: value for name, value in neutral.items() if name not in _OWN}
     return body | {"messages": messages}

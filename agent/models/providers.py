@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
-from agent.models.endpoint import COMPATIBLE, Protocol
+from agent.models.endpoint import COMPATIBLE, Protocol, Quirks
 
 _FILE = Path(__file__).with_suffix(".toml")
 _NAME = re.compile(r"\{(\w+)\}")
@@ -38,6 +40,13 @@ class Provider(Struct, frozen=True):
     call_ids: int = 0
     thoughts: str = ""
     responses: str = ""
+    without: tuple[str, ...] = ()
+    extra: str = ""
+    empty_content: bool = False
+    max_tokens: str = ""
+    largest_body: int = 0
+    takes_tools: bool = True
+    sees: bool = True
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -50,7 +59,7 @@ class Provider(Struct, frozen=True):
 
     def is_at(self, host: str) -> bool:
         """Whether this host is its own; what runs on a machine of one's own has none."""
-        return not self.is_free and fnmatchcase(host, self.host)
+        return not self.is_free and any(fnmatchcase(host, one) for one in self.host.split())
 
     def may_chat(self, name: str) -> bool:
         """Whether a model in its list may be one to talk to."""
@@ -59,6 +68,16 @@ class Provider(Struct, frozen=True):
     def wants_responses(self, name: str) -> bool:
         """Whether it serves a model by the Responses API alone."""
         return bool(self.responses) and re.fullmatch(self.responses, name) is not None
+
+    def trim(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a request's body without the parameters that are refused here, with those that
+        belong to each request, and with the longest reply under the name that is wanted."""
+        extra: dict[str, Any] = orjson.loads(self.extra) if self.extra else {}
+        kept = {name: value for name, value in body.items() if name not in self.without}
+        kept = {**extra, **kept} if extra else kept
+        if self.max_tokens and "max_tokens" in kept:
+            kept[self.max_tokens] = kept.pop("max_tokens")
+        return kept
 
 
 NOBODY = Provider("", "")
@@ -80,6 +99,13 @@ def _read(entry: Mapping[str, Any]) -> Provider:
         call_ids=entry.get("call_ids", 0),
         thoughts=entry.get("thoughts", ""),
         responses=entry.get("responses", ""),
+        without=tuple(entry.get("without", ())),
+        extra=entry.get("extra", ""),
+        empty_content=entry.get("empty_content", False),
+        max_tokens=entry.get("max_tokens", ""),
+        largest_body=entry.get("largest_body", 0),
+        takes_tools=entry.get("takes_tools", True),
+        sees=entry.get("sees", True),
     )
 
 
@@ -89,8 +115,14 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 @lru_cache(maxsize=256)
-def find_provider(name: str, base_url: str) -> Provider:
-    """Who is meant by this name in the settings, or, where there is none, by this address."""
+def find_provider(name: str, base_url: str, quirks: Quirks = ()) -> Provider:
+    """Return who is meant by this name in the settings, or, where there is none, by this address,
+    with what the configuration says of it otherwise (`quirks`)."""
+    known = _find(name, base_url)
+    return replace(known, **_by_field(quirks)) if quirks else known
+
+
+def _find(name: str, base_url: str) -> Provider:
     if name:
         return PROVIDERS.get(name, NOBODY)
     try:
@@ -98,3 +130,11 @@ def find_provider(name: str, base_url: str) -> Provider:
     except ValueError:
         host = ""
     return next((known for known in PROVIDERS.values() if known.is_at(host)), NOBODY)
+
+
+def _by_field(quirks: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {_FIELDS.get(name, name): value for name, value in quirks}
+
+
+_FIELDS = {"local": "is_free"}
+"""Fields of `Provider` that have another name in `providers.toml` and in the settings."""

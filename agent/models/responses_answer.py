@@ -199,5 +199,5 @@ def _is_thought(item: object) -> bool:
         and item.keys() == {"type", "id", "summary", "encrypted_content"}
         and item["type"] == THOUGHT
         and item["summary"] == []
-        and all(isinstance(item[name], str) for name in ("id", "encrypted_content"))
+        and all(isinstance(item[name], str) and item[name] for name in ("id", "encrypted_content"))
     )

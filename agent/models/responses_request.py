@@ -12,17 +12,17 @@ from typing import Any
 
 from agent.models.base import ModelRequest
 from agent.models.endpoint import RESPONSES, Endpoint
-from agent.models.history import CALLS, check
+from agent.models.history import CALLS, NOTHING, check, check_body
 from agent.models.neutral import OWN, read_history
 from agent.models.openai_request import shorten_id
 from agent.models.providers import Provider
 from agent.models.responses_answer import read_layout
+from agent.models.responses_rules import LONGEST_ID, RULES
 from memory.messages import Beside
 
 Json = dict[str, Any]
 
-_LONGEST = 64
-"""Characters of a call's id."""
+_UNSEEN = "(a picture that is at no address)"
 LEAST = 16
 """Tokens that an answer must be allowed to have."""
 
@@ -54,7 +54,7 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
         body["text"] = {"format": form}
     if provider.cache_key and request.affinity:
         body["prompt_cache_key"] = request.affinity
-    return body
+    return provider.trim(body)
 
 
 def _tool_choice(request: ModelRequest, wanted: object) -> object:
@@ -88,10 +88,22 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     body = {name: value for name, value in neutral.items() if name not in OWN}
     said, beside = read_history(neutral, beside)
     messages = check([*said], CALLS)
-    body["input"] = list(_to_items(messages, beside))
+    body["input"] = _to_input(messages, beside)
     if tools := neutral.get("tools"):
         body["tools"] = [_to_tool(tool) for tool in tools]
-    return body
+    return check_body(body, RULES)
+
+
+def _to_input(messages: Sequence[Mapping[str, Any]], beside: Beside) -> list[Json]:
+    """The items, of which there must be one, and none twice: a thought that a branch or an import
+    has brought along again stands where it came first."""
+    seen: set[str] = set()
+    items: list[Json] = []
+    for item in _to_items(messages, beside):
+        if item.get("id", "") not in seen:
+            items.append(item)
+        seen.update(filter(None, [item.get("id")]))
+    return items or [{"role": "user", "content": NOTHING}]
 
 
 def _to_items(messages: Sequence[Mapping[str, Any]], beside: Beside) -> Iterator[Json]:
@@ -103,15 +115,19 @@ def _to_items(messages: Sequence[Mapping[str, Any]], beside: Beside) -> Iterator
                 call = _to_id(one["tool_call_id"])
                 output = _to_content(one["content"], "input")
                 yield {"type": "function_call_output", "call_id": call, "output": output}
+            case "user":
+                content = _to_content(one["content"], "input")
+                is_blank = not (content.strip() if isinstance(content, str) else content)
+                yield {"role": "user", "content": NOTHING if is_blank else content}
             case role:
-                yield {"role": role, "content": _to_content(one["content"], "input")}
+                if (text := _text_of(one["content"])).strip():
+                    yield {"role": role, "content": text}
 
 
 def _assistant(one: Mapping[str, Any], beside: Beside) -> Iterator[Json]:
     calls = {call["id"]: _to_call(call) for call in one.get("tool_calls") or ()}
     content = one.get("content") or ""
-    if not isinstance(content, str):
-        content = "".join(str(part.get("text", "")) for part in content)
+    content = _text_of(content)
     thoughts = beside.thoughts.get(next(iter(calls), ""), "")
     yield from _in_order(content, calls, read_layout(thoughts))
 
@@ -154,18 +170,29 @@ def _to_call(call: Mapping[str, Any]) -> Json:
 
 
 def _to_id(call: str) -> str:
-    return call if len(call) <= _LONGEST else shorten_id(call, 40)
+    return call if len(call) <= LONGEST_ID else shorten_id(call, 40)
+
+
+def _text_of(content: object) -> str:
+    """What of a content is text."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content)
+    return content if isinstance(content, str) else ""
 
 
 def _to_content(content: object, kind: str) -> str | list[Json]:
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
-    return [
-        {"type": f"{kind}_image", "image_url": part["image_url"]["url"], "detail": "auto"}
-        if part["type"] == "image_url"
-        else {"type": f"{kind}_text", "text": str(part.get("text", ""))}
-        for part in content
-    ]
+    return [_to_part(part, kind) for part in content]
+
+
+def _to_part(part: Mapping[str, Any], kind: str) -> Json:
+    if part["type"] != "image_url":
+        return {"type": f"{kind}_text", "text": str(part.get("text", ""))}
+    url = part["image_url"]["url"]
+    if not url.startswith(("data:image/", "http")):
+        return {"type": f"{kind}_text", "text": _UNSEEN}
+    return {"type": f"{kind}_image", "image_url": url, "detail": "auto"}
 
 
 def _to_tool(tool: Mapping[str, Any]) -> Json:

@@ -117,12 +117,12 @@ def place_of(brain: Brain, given: Credentials) -> ModelEndpoint:
     """
     own = brain.config
     if own.base_url and brain.provider not in PROVIDERS:
-        return ModelEndpoint(own.base_url, own.api_key)
+        return ModelEndpoint(own.base_url, own.api_key, bool(brain.quirks.local))
     usual = _usual_place(brain.provider, given)
     return ModelEndpoint(
         own.base_url or usual.base_url,
         own.api_key or usual.api_key,
-        usual.is_free,
+        usual.is_free if brain.quirks.local is None else brain.quirks.local,
         "" if own.base_url or own.api_key else usual.missing,
     )
 
@@ -340,6 +340,7 @@ class Models:
             provider=brain.provider,
             key_name=_name_key(choice),
             effort=brain.effort,
+            quirks=brain.quirks.given,
         )
 
 

@@ -62,6 +62,7 @@ class EndpointModel(Model):
         """`learnt` is what is known of the model, and grows."""
         self._endpoint = endpoint
         self.learnt = learnt or Learnt()
+        self._known = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
         self._client: SdkClient | None = None
         self._opening = asyncio.Lock()
         self._accepted: frozenset[str] = frozenset()  # pictures
@@ -81,11 +82,12 @@ class EndpointModel(Model):
 
     @property
     def takes_tools(self) -> bool:
-        return self._endpoint.takes_tools and self.learnt.takes_tools
+        own = self._endpoint.takes_tools and self._known.takes_tools
+        return own and self.learnt.takes_tools
 
     @property
     def sees(self) -> bool:
-        return self.learnt.sees  # no package knows
+        return self._known.sees and self.learnt.sees  # no package knows
 
     @property
     def is_free(self) -> bool:
@@ -100,7 +102,7 @@ class EndpointModel(Model):
 
     async def list_models(self) -> list[ListedModel]:
         """All models that the endpoint lists and that one can talk to. Raises ModelError."""
-        provider = find_provider(self._endpoint.provider, self._endpoint.base_url)
+        provider = self._known
         if not provider.lists:
             raise failures.unlisted(self._endpoint)
         client = await self._connect()
@@ -152,6 +154,13 @@ class EndpointModel(Model):
         """Send a body in the endpoint's protocol, and let the answer stream. Raises ModelError."""
 
     @property
+    def _smallest_refused(self) -> int:
+        """The bytes of a request that is known to be too large; 0 where none is."""
+        said = self._known.largest_body
+        sizes = (said + 1 if said else 0, self.learnt.number("bytes"))
+        return min(filter(None, sizes), default=0)
+
+    @property
     def _signer(self) -> str:
         made = self.learnt.number("signer")
         return signer_of(self.provider, self.name) + (f"-{made}" if made else "")
@@ -159,8 +168,6 @@ class EndpointModel(Model):
     def _mark(self, body: Json, request: ModelRequest) -> Json:
         """Return a body that says how its history is to be sent to this model."""
         messages = request.messages
-        if not request.tools and any(m["role"] == "tool" or m.get("tool_calls") for m in messages):
-            body["flat"] = True
         if self.learnt.facts.get("system") is False:
             body["no_system"] = True
         if request.beside.thoughts:
@@ -228,8 +235,8 @@ class EndpointModel(Model):
         def make() -> bytes:
             content = encode()
             sizes[0] = len(content)
-            if 0 < (most := self.learnt.number("bytes")) <= sizes[0]:
-                raise failures.too_large(self._endpoint, most)
+            if 0 < (refused := self._smallest_refused) <= sizes[0]:
+                raise failures.too_large(self._endpoint, refused)
             if shown is not None:
                 request.on_sent(shown, content)
             return content

@@ -109,6 +109,8 @@ class Toolbox:
         """Those of these tools that the settings offer to the model, whose window has so many
         tokens (0: nobody knows); made once, since it is asked at every step."""
         tools = self._own.values()
+        if settings.offer == "none":
+            return self._offer(frozenset(self._own), is_lean=False)
         off = frozenset(t.name for t in tools if t.switch and not getattr(settings, t.switch))
         if settings.offer != "auto":
             return self._offer(off, is_lean=settings.offer == "lean")

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from agent.models.quirks import ProviderQuirks
 from bot.settings.schema import AGENT_ID, BRAIN, NO_AGENT, SETTINGS, SettingError, quote
 
 AGENTS = "agents"
@@ -100,6 +101,7 @@ def _block(entry: Any, place: str) -> AgentBlock:
 
 _ENDPOINT = ("provider", "backend", "config.api_key", "config.base_url")
 _BRAINS = ("brain", "context.summary_brain")
+_QUIRKS = tuple(f"quirks.{name}" for name in ProviderQuirks.model_fields)
 
 
 def with_strategy(written: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -115,7 +117,8 @@ def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:
     whole = dict(written)
     for brain in _BRAINS:
         if any(f"{brain}.{name}" in written for name in _ENDPOINT):
-            defaults = {f"{brain}.{name}": "" for name in _ENDPOINT}
+            defaults: dict[str, Any] = {f"{brain}.{name}": "" for name in _ENDPOINT}
+            defaults |= {f"{brain}.{name}": None for name in _QUIRKS}
             whole = {**defaults, f"{brain}.backend": "auto", **whole}
     if any(f"brain.{name}" in written for name in _ENDPOINT):
         whole.setdefault("fallback_models", [])  # they are served elsewhere

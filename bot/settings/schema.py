@@ -438,7 +438,10 @@ def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> 
     if key in SECTIONS and not where:
         inside = ", ".join(name for name in SETTINGS if name.rpartition(".")[0] == key)
         return f"{key} is a group of settings: {inside}."
-    near = nearest(key, known or SETTINGS)
+    names = known or SETTINGS
+    if "quirks" not in key:  # which are many, and have names that others are taken for
+        names = [name for name in names if ".quirks." not in name]
+    near = nearest(key, names)
     said = f"There is no setting {quote(key)}"
     if where:
         said = f"{where} has an unknown setting {quote(key)}"

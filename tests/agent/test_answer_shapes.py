@@ -117,7 +117,7 @@ def test_what_is_no_error_is_none(event: Mapping[str, Any]) -> None:
         ('{"code": "1261", "message": "Prompt exceeds max length"}', 0),
         ("The input (9 tokens) is longer than the model's context length (8192 tokens).", 8192),
         ("The decoder prompt is longer than the maximum model length of 4,096.", 4096),
-        ("length of prompt_tokens (9001) must be less than max_seq_len (8192).", 0),
+        ("length of prompt_tokens (9001) must be less than max_seq_len (8192).", 8192),
         ('{"code": "model_max_prompt_tokens_exceeded"}', 0),
         ("Total tokens of image and text exceed max message tokens", 0),
         ("prompt too long; exceeded max context length by 12 tokens", 0),

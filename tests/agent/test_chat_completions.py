@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -270,6 +271,10 @@ WANTED: dict[str, dict[str, Any]] = {
     "deepseek": {TEXT: "I should look."},
     "openrouter": {DETAILS: [DETAIL]},
     "gemini": {SIGNATURES: {"google": {"thought_signature": "signed-look"}}},
+    "minimax": {DETAILS: [DETAIL]},
+    "moonshot": {TEXT: "I should look."},
+    "volcengine": {TEXT: "I should look."},
+    "zai": {TEXT: "I should look."},
 }
 """The providers that want something, the field that it is in, and what there must be."""
 
@@ -285,6 +290,7 @@ async def test_a_tool_loop_is_taken_by_who_wants_thoughts_back(provider: str) ->
     script = [THINKING, Say("Two moons."), *[Say("I see.")] * 4]
     async with conversation(CHAT, *script, provider=provider) as (server, model):
         server.thoughts = PROVIDERS[provider].thoughts
+        server.known |= orjson.loads(PROVIDERS[provider].extra or "{}").keys()
         step = after(HELLO_WITH_TOOL, await ask(model, HELLO_WITH_TOOL))
         assert (await ask(model, step)).text == "Two moons."
         said = server.requests[-1].body["messages"][1]
@@ -318,6 +324,20 @@ def test_details_grow_piece_by_piece() -> None:
         {"type": "reasoning.text", "index": 0, "text": "I see.", "signature": "s"},
         {"type": "reasoning.encrypted", "index": 1, "data": "abc"},
     ]
+
+
+def test_details_that_come_whole_so_far_are_not_doubled() -> None:
+    details: list[dict[str, Any]] = []
+    own = {"type": "reasoning.text", "index": 0, "format": "MiniMax-response-v1"}
+    for text in ("I ", "I should", "I should look.", " Yes."):
+        add_details(details, [{**own, "text": text}])
+    assert details == [{**own, "text": "I should look. Yes."}]
+
+
+def test_calls_without_thoughts_have_a_field_that_is_not_empty() -> None:
+    said = Message("assistant", "", (ToolCall("c1", "look", "{}"),)).to_wire()
+    for thoughts in ("", json.dumps({TEXT: ""}), json.dumps({DETAILS: [{}]})):
+        assert put_back(said, TEXT, thoughts, "")[TEXT].strip()
 
 
 JSON = st.recursive(

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.models import anthropic_request, responses_request
+from agent.models.anthropic_rules import RULES as ANTHROPIC
+from agent.models.base import ModelRequest
+from agent.models.endpoint import Endpoint
 from agent.models.history import (
     CHAT,
     INTERRUPTED,
     NO_RESULT,
     NOTHING,
+    BodyRule,
+    HistoryRule,
     alternate,
     check,
+    check_body,
     clean_name,
+    find_body_faults,
     find_faults,
     normalize,
 )
+from agent.models.providers import NOBODY
+from agent.models.responses_rules import RULES as RESPONSES
+from memory.messages import Beside
+from tests.agent.endpoints import TOOL
+from tests.fakes import openai_responses
 
 Json = dict[str, Any]
 
@@ -30,7 +44,9 @@ NAMES = st.sampled_from(
 ARGUMENTS = st.sampled_from(
     ["{}", '{"a": 1}', "", "null", "[]", '{"a": NaN}', '{"a": -Infinity}', '{"a": "cut…[cut off]']
 )
-WORDS = st.sampled_from(["", " ", "Hello.", "<system-reminder>\nBrief.\n</system-reminder>"])
+WORDS = st.sampled_from(
+    ["", " ", "Hello.", "So it is. ", "<system-reminder>\nBrief.\n</system-reminder>"]
+)
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 CONTENTS: st.SearchStrategy[Any] = (
     WORDS | st.just([]) | st.just([{"type": "text", "text": "See"}, PICTURE])
@@ -82,10 +98,8 @@ def test_whatever_was_recorded_what_is_sent_keeps_every_rule_and_stays_as_it_is(
     again = alternate(normalize(made))
     assert len(again) == len(made)
     assert all(one is other for one, other in zip(again, made, strict=True))
-    kept = [one["content"] for one in messages if one["role"] == "user" and one["content"]]
-    for content in kept:  # nothing that a person said is lost
-        if isinstance(content, str) and content.strip():
-            assert any(content in str(one["content"]) for one in made if one["content"])
+    for text in words_of(messages):
+        assert json.dumps(text)[1:-1] in json.dumps(made)
 
 
 TURNS = st.lists(
@@ -108,6 +122,238 @@ def test_a_later_turn_changes_nothing_that_was_sent_before(
     before = sent([one for turn in turns[:first] for one in turn])
     after = sent([one for turn in turns for one in turn])
     assert after[: len(before)] == before
+
+
+# --- the bodies of the other two protocols ---
+
+CONTENTS_OF_ANY_KIND: st.SearchStrategy[Any] = CONTENTS | st.sampled_from(
+    [
+        [{"type": "text", "text": ""}],
+        [{"type": "image_url", "image_url": {"url": "data:image/bmp;base64,AAAA"}}],
+        [{"type": "image_url", "image_url": {"url": "data:image/svg+xml;utf8,<svg/>"}}],
+        [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}],
+    ]
+)
+SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+UNREADABLE = {"type": "redacted_thinking", "data": "d"}
+OF_CLAUDE = st.sampled_from(
+    [SIGNED, UNREADABLE, {**SIGNED, "signature": ""}, {**SIGNED, "x": "y"}, {"type": "thinking"}]
+)
+SEALED = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [],
+    "encrypted_content": openai_responses.seal("Hm."),
+}
+OF_OPENAI = st.sampled_from(
+    [SEALED, {**SEALED, "id": "rs_2"}, {**SEALED, "id": ""}, {**SEALED, "encrypted_content": ""}]
+)
+LAYOUTS = st.lists(OF_CLAUDE | OF_OPENAI | st.integers(-1, 9) | IDS, max_size=5)
+USUAL = st.builds(lambda thought, own: [thought, own], OF_CLAUDE | OF_OPENAI, IDS)
+KEPT = (
+    LAYOUTS.map(json.dumps)
+    | USUAL.map(json.dumps)
+    | st.sampled_from(["", "[", "{}", '{"reasoning_content": "Hm."}'])
+)
+BESIDES = st.builds(
+    lambda thoughts, errors: Beside(thoughts, frozenset(errors)),
+    st.dictionaries(IDS | st.just("call"), KEPT, max_size=5),
+    st.sets(IDS, max_size=2),
+)
+ANY_MESSAGES = st.lists(
+    MESSAGES
+    | st.builds(said, st.just("user"), CONTENTS_OF_ANY_KIND)
+    | st.builds(said, st.sampled_from(["system", "developer"]), WORDS)
+    | st.builds(said, st.just("assistant"), CONTENTS_OF_ANY_KIND)
+    | st.builds(lambda own, content: {**result(own), "content": content}, IDS, CONTENTS)
+    | st.builds(lambda one, text: asking(one, text=text), st.builds(call, IDS, NAMES), WORDS),
+    max_size=14,
+)
+PARAMETERS = st.sampled_from([None, {"tool_choice": "required"}, {"parallel_tool_calls": False}])
+REQUESTS = st.builds(
+    lambda messages, tools, beside, parameters, is_once: ModelRequest(
+        messages, tools, beside=beside, parameters=parameters, is_once=is_once
+    ),
+    ANY_MESSAGES,
+    st.sampled_from([(), (TOOL,)]),
+    BESIDES,
+    PARAMETERS,
+    st.booleans(),
+)
+
+
+@settings(max_examples=400)
+@given(REQUESTS, st.sampled_from(["", "high"]))
+def test_whatever_was_recorded_claude_is_sent_a_body_that_keeps_every_rule(
+    request: ModelRequest, effort: str
+) -> None:
+    neutral = anthropic_request.to_neutral("claude", request, effort)
+    made = anthropic_request.to_body(neutral, request.beside)
+    assert find_body_faults(made, ANTHROPIC) == []
+    assert anthropic_request.to_body(neutral, request.beside) == made, "for the cache"
+    for text in words_of(request.messages):
+        assert json.dumps(text)[1:-1] in json.dumps(made["messages"])
+
+
+@settings(max_examples=400)
+@given(REQUESTS)
+def test_whatever_was_recorded_the_responses_api_is_sent_a_body_that_keeps_every_rule(
+    request: ModelRequest,
+) -> None:
+    neutral = responses_request.to_neutral(Endpoint("m"), NOBODY, request)
+    made = responses_request.to_body(neutral, request.beside)
+    assert find_body_faults(made, RESPONSES) == []
+    assert openai_responses.refusal(made) == "", "so the fake has them, too"
+    for text in words_of(request.messages):
+        assert json.dumps(text)[1:-1] in json.dumps(made["input"])
+
+
+def words_of(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What people said, none of which may be lost."""
+    contents = [one["content"] for one in messages if one["role"] == "user"]
+    return [one for one in contents if isinstance(one, str) and one.strip()]
+
+
+def body_of_claude(*messages: Json, **more: Any) -> Json:
+    return {"model": "claude", "max_tokens": 9, "messages": [*messages], **more}
+
+
+def text_block(words: str, **more: Any) -> Json:
+    return {"type": "text", "text": words, **more}
+
+
+def use_block(own: str, name: str = "look", given: Any = None) -> Json:
+    return {"type": "tool_use", "id": own, "name": name, "input": {} if given is None else given}
+
+
+def result_block(own: str, *content: Json) -> Json:
+    return {"type": "tool_result", "tool_use_id": own, "content": [*content]}
+
+
+ASKED = said("user", [text_block("Hi")])
+MARK = {"cache_control": {"type": "ephemeral"}}
+TOOLS: Json = {"tools": [{"name": "look", "input_schema": {"type": "object"}}]}
+BAD_BODIES_OF_CLAUDE: dict[str, Json] = {
+    "order of roles": body_of_claude(ASKED, ASKED),
+    "kinds of blocks": body_of_claude(ASKED, said("assistant", [result_block("c")]), **TOOLS),
+    "calls and results": body_of_claude(ASKED, said("assistant", [use_block("c")]), ASKED, **TOOLS),
+    "ids of calls": body_of_claude(
+        ASKED,
+        said("assistant", [use_block("c.1")]),
+        said("user", [result_block("c.1")]),
+        **TOOLS,
+    ),
+    "names of tools": body_of_claude(
+        ASKED,
+        said("assistant", [use_block("c", "a" * 65)]),
+        said("user", [result_block("c")]),
+        **TOOLS,
+    ),
+    "arguments": body_of_claude(
+        ASKED,
+        said("assistant", [use_block("c", given=[])]),
+        said("user", [result_block("c")]),
+        **TOOLS,
+    ),
+    "calls without tools": body_of_claude(
+        ASKED, said("assistant", [use_block("c")]), said("user", [result_block("c")])
+    ),
+    "forced tools": body_of_claude(
+        ASKED, **TOOLS, tool_choice={"type": "any"}, thinking={"type": "adaptive"}
+    ),
+    "empty texts": body_of_claude(said("user", [text_block(" ")])),
+    "blanks at the end": body_of_claude(ASKED, said("assistant", [text_block("So ")])),
+    "thoughts": body_of_claude(ASKED, said("assistant", [text_block("So"), SIGNED])),
+    "marks of the cache": body_of_claude(
+        said("user", [text_block("Hi", **MARK) for _ in range(5)])
+    ),
+    "pictures": body_of_claude(
+        said(
+            "user",
+            [
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/bmp", "data": "AA=="},
+                }
+            ],
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", ANTHROPIC, ids=lambda rule: rule.name)
+def test_a_body_for_claude_that_breaks_a_rule_is_told(rule: BodyRule) -> None:
+    body = BAD_BODIES_OF_CLAUDE[rule.name]
+    faults = find_body_faults(body, ANTHROPIC)
+    assert any(fault.startswith(f"{rule.name}: ") for fault in faults)
+    with pytest.raises(AssertionError, match="breaks rules of its protocol"):
+        check_body(body, [rule])
+    assert find_body_faults(body_of_claude(ASKED), [rule]) == []
+
+
+def called(own: str, name: str = "look", arguments: str = "{}") -> Json:
+    return {"type": "function_call", "call_id": own, "name": name, "arguments": arguments}
+
+
+def put_out(own: str) -> Json:
+    return {"type": "function_call_output", "call_id": own, "output": "A moon."}
+
+
+def shown(url: str) -> Json:
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+BAD_INPUTS: dict[str, list[Json]] = {
+    "input": [],
+    "empty contents": [said("user", " ")],
+    "pictures": [said("user", [shown("file:///etc/passwd")])],
+    "ids of items": [SEALED, said("assistant", "One."), SEALED, said("assistant", "Two.")],
+    "ids of calls": [called("c"), put_out("c"), called("c"), put_out("c")],
+    "calls and outputs": [put_out("c")],
+    "names of tools": [called("c", "a.b"), put_out("c")],
+    "arguments": [called("c", arguments='{"a": NaN}'), put_out("c")],
+    "thoughts": [SEALED, said("user", "Hi")],
+    "choice of tools": [said("user", "Hi")],
+}
+
+
+@pytest.mark.parametrize("rule", RESPONSES, ids=lambda rule: rule.name)
+def test_a_body_for_the_responses_api_that_breaks_a_rule_is_told(rule: BodyRule) -> None:
+    body: Json = {"input": BAD_INPUTS[rule.name], "tool_choice": "auto"}
+    assert any(one.startswith(f"{rule.name}: ") for one in find_body_faults(body, RESPONSES))
+    good = [SEALED, called("c"), put_out("c"), said("user", "Hi")]
+    assert find_body_faults({"input": good}, RESPONSES) == []
+
+
+def test_each_rule_says_who_demands_it() -> None:
+    rules: tuple[HistoryRule | BodyRule, ...] = (*CHAT, *ANTHROPIC, *RESPONSES)
+    assert all(rule.name and rule.source for rule in rules)
+
+
+def test_thoughts_stand_at_the_beginning_of_what_was_said() -> None:
+    """Two answers in a row are one message, but not where the second one has thoughts: they would
+    stand behind the first one's text, where the API does not find them."""
+    kept = Beside({"c": json.dumps([SIGNED, "c"])})
+    messages = [said("user", "Look!"), said("assistant", "Wait."), asking(call("c")), result("c")]
+    neutral = anthropic_request.to_neutral("claude", ModelRequest(messages, (TOOL,)))
+    made = anthropic_request.to_body(neutral, kept)["messages"]
+    assert [one["role"] for one in made] == ["user", "assistant", "user", "assistant", "user"]
+    assert made[3]["content"][0] == SIGNED
+
+
+def test_a_thought_that_came_twice_is_sent_once() -> None:
+    thoughts = {own: json.dumps([SEALED, own]) for own in ("c", "d")}
+    messages = [said("user", "Look!"), *(asking(call("c")), result("c"))]
+    messages += [asking(call("d")), result("d")]
+    neutral = responses_request.to_neutral(Endpoint("m"), NOBODY, ModelRequest(messages, (TOOL,)))
+    made = responses_request.to_body(neutral, Beside(thoughts))["input"]
+    assert [one.get("type", "message") for one in made] == [
+        *("message", "reasoning", "function_call", "function_call_output"),
+        *("function_call", "function_call_output"),
+    ]
+
+
+# --- by example ---
 
 
 def test_a_name_has_letters_that_all_take() -> None:

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from agent.models import failures
@@ -29,6 +30,8 @@ async def test_what_a_provider_refuses_is_told_in_plain_sentences(name: str) -> 
     script = [*(Fail(error["status"], error["body"]) for error in errors), Say("Fine.")]
     protocol: Protocol[Any] = CLAUDE if known.speaks == "anthropic" else CHAT
     async with protocol.server(script) as server:
+        if known.extra:
+            server.known |= orjson.loads(known.extra).keys()
         usual: dict[str, Any] = {"max_retries": 0, "provider": name}
         usual["key_name"] = known.key_name or "OPENAI_API_KEY"
         model = connect(Endpoint("fake-model", server.base_url, "key", **usual), known.speaks)

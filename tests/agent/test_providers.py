@@ -28,12 +28,27 @@ def test_each_has_an_address_that_its_host_is_known_by() -> None:
         url = known.address(variables)
         parts = urlsplit(url)
         assert parts.scheme == ("http" if known.is_free else "https")
-        assert re.fullmatch(r"(/[\w.]+)+", parts.path)
+        assert re.fullmatch(r"(/[\w.-]+)+", parts.path)
         assert find_provider(name, "https://elsewhere.example/v1") is known
         assert find_provider("", url) is (NOBODY if known.is_free else known)
     for url in ("http://[", "", "https://api.openai.com.evil.example/v1"):
         assert find_provider("", url) is NOBODY
     assert Provider("http://127.0.0.1:9/v1", "").may_chat("text-embedding")
+
+
+def test_the_addresses_of_other_regions_are_known_too() -> None:
+    others = {
+        "dashscope": ("dashscope.aliyuncs.com", "dashscope-us.aliyuncs.com"),
+        "minimax": ("api.minimaxi.com",),
+        "moonshot": ("api.moonshot.cn",),
+        "siliconflow": ("api.siliconflow.cn",),
+        "volcengine": ("ark.ap-southeast.bytepluses.com",),
+        "zai": ("open.bigmodel.cn",),
+    }
+    for name, hosts in others.items():
+        for host in hosts:
+            assert find_provider("", f"https://{host}/v1") is PROVIDERS[name]
+            assert find_provider("", f"https://{host}.evil.example/v1") is NOBODY
 
 
 def test_what_an_address_wants_is_asked_of_the_environment() -> None:

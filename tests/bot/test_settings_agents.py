@@ -218,8 +218,9 @@ def test_a_key_as_plain_text_is_refused_and_not_repeated(refusal: Callable[..., 
     [
         ({"provider": "deepsek", "model": "m"},
          ".provider in config.json is 'deepsek'; it must be one of anthropic, azure, bedrock, "
-         "cerebras, deepseek, gemini, groq, llama.cpp, lmstudio, mistral, ollama, openai, "
-         "openrouter, together, vllm, xai, or any name with a config.base_url; did you mean "
+         "cerebras, dashscope, deepseek, gemini, groq, llama.cpp, lmstudio, minimax, mistral, "
+         "moonshot, ollama, openai, openrouter, siliconflow, together, vllm, volcengine, xai, zai, "
+         "or any name with a config.base_url; did you mean "
          "'deepseek'?"),
         ({"model": "m", "backend": "grpc"},
          ".backend in config.json is 'grpc'; it must be auto, openai_compat, openai_responses or "
@@ -434,6 +435,51 @@ def test_an_agents_own_endpoint_gets_no_key_and_no_fallbacks_of_another(
     assert summaries.brain.temperature == 0.5, "what is no endpoint falls back"
     info = book.describe("context.summary_brain.config.api_key", ANN)
     assert (info.value, info.layer) == ("", "agent a")
+
+
+def test_quirks_belong_to_the_endpoint_that_they_were_set_for(configured: Configured) -> None:
+    content = {
+        "brain": {
+            "config": {"base_url": "http://nas/v1"},
+            "quirks": {"call_ids": 9, "without": ["stream_options"], "local": True},
+        },
+        "context": {"summary_brain": {"model": "small"}},
+        "agents": [
+            {"id": "a", "brain": {"quirks": {"call_ids": 8}}},
+            {"id": "b", "brain": {"provider": "groq", "model": "m", "quirks": {"sees": False}}},
+        ],
+    }
+    book = SettingsStore(configured(content))
+    given = {"local": True, "call_ids": 9, "without": ("stream_options",)}
+    assert dict(book.effective().brain.quirks.given) == given
+    assert dict(book.with_agent("a").brain.quirks.given) == given | {"call_ids": 8}
+    assert dict(book.with_agent("b").brain.quirks.given) == {"sees": False}
+    assert dict(summary_choice_of(book.effective()).brain.quirks.given) == given
+
+
+@pytest.mark.parametrize(
+    ("quirks", "sentence"),
+    [
+        (
+            {"call_ids": "nine"},
+            "brain.quirks.call_ids in config.json is 'nine'; it must be a whole number from 0 to "
+            "40, or null.",
+        ),
+        (
+            {"hides": "("},
+            "brain.quirks.hides in config.json is '('; it must be a regular expression, or null.",
+        ),
+        (
+            {"thougts": ""},
+            "config.json has an unknown setting 'brain.quirks.thougts'; did you mean "
+            "'brain.quirks.thoughts'?",
+        ),
+    ],
+)
+def test_a_quirk_that_does_not_fit_gets_one_sentence(
+    refusal: Callable[..., str], quirks: object, sentence: str
+) -> None:
+    assert refusal({"brain": {"quirks": quirks}}) == sentence
 
 
 def test_a_summary_brain_without_a_provider_is_served_where_the_agent_is(

@@ -180,6 +180,7 @@ class OpenAIServer:
         self.documents: Mapping[str, Json] = {}
         self.call_ids = 0
         self.thoughts = ""
+        self.known: set[str] = set()  # parameters beyond OpenAI's
         self.only_responses: frozenset[str] = frozenset()
         self.counts: Callable[[bytes], int] = lambda prompt: len(prompt) // 4
         self.refused = 0
@@ -298,7 +299,8 @@ class OpenAIServer:
     def _complain(self, body: Json, by_responses: bool) -> str:
         if by_responses:
             return openai_responses.refusal(body)
-        bad = refusal(body) or _bad_ids(body, self.call_ids)
+        bad = refusal({n: value for n, value in body.items() if n not in self.known})
+        bad = bad or _bad_ids(body, self.call_ids)
         return bad or _bad_thoughts(body, self.thoughts)
 
 

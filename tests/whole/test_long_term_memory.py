@@ -345,8 +345,9 @@ async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) 
         await bot.telegram.shown("is taken back")
         file = tmp_path / "data" / "audiences" / key.audience / "memory" / "MEMORY.md"
         assert "Ann lives in Lisbon." in file.read_text()
+        before = len(bot.telegram.messages)
         bot.ann.says("/memory edit")
-        await bot.telegram.shown("This is what is there now:")
+        await bot.telegram.until(lambda: len(bot.telegram.messages) > before)
         lines = [f"- Number {n} is {'very ' * 8}odd." for n in range(120)]
         bot.ann.says("\n".join(lines[:60]))  # an app cuts what is longer than 4,096
         bot.ann.says("\n".join(lines[60:]))

@@ -1,0 +1,144 @@
+"""What is different at a provider, as the configuration says it: a brain's `quirks`, which are laid
+over the provider's row in `providers.toml` (`providers.find_provider`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
+
+from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
+from agent.models.endpoint import Quirks
+
+FIXED: JsonDict = {"fixed": True, "holds": "from the next start on"}
+"""Not to be changed in the chat: who may write there must not send a key to another address."""
+
+
+def _check_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        raise ValueError("no regular expression") from None
+    return pattern
+
+
+_Pattern = Annotated[
+    str, StringConstraints(pattern=r"^\P{C}*$", max_length=1_000), AfterValidator(_check_pattern)
+]
+_Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*$", max_length=100)]
+_NEEDED = ("model", "messages", "input", "protocol")
+"""Parameters without which there is no request, and what a body says of itself as it is made."""
+
+
+def _check_parameter(name: str) -> str:
+    if name in _NEEDED:
+        raise ValueError("no request can do without it")
+    return name
+
+
+_Parameter = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=100),
+    AfterValidator(_check_parameter),
+]
+
+
+def _check_object(text: str) -> str:
+    try:
+        value = orjson.loads(text or "{}")
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not value.keys().isdisjoint(_NEEDED):
+        raise ValueError("no object of parameters")
+    return text
+
+
+_JsonObject = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_check_object)]
+_LEAST_PATH = 2  # a place of the API, and a name in what it answers
+
+
+def _check_window(path: tuple[str, ...]) -> tuple[str, ...]:
+    if path and (len(path) < _LEAST_PATH or not path[0].startswith("/")):
+        raise ValueError("no place and path")
+    return path
+
+
+_Step = Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=200)]
+_WindowPath = Annotated[
+    tuple[_Step, ...], Field(strict=False, max_length=10), AfterValidator(_check_window)
+]
+
+
+def _quirk(description: str, wants: str) -> Any:
+    extra: JsonDict = {"wants": f"{wants}, or null", **FIXED}
+    return Field(default=None, description=description, json_schema_extra=extra)
+
+
+class ProviderQuirks(BaseModel):
+    """The group `quirks` of a brain: what is different at its provider, by the names that it has in
+    `agent/models/providers.toml`. null is what is known there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    local: bool | None = _quirk(
+        "Whether it runs on a machine of your own: its models cost nothing.", "true or false"
+    )
+    lists: bool | None = _quirk("Whether it can be asked for its models.", "true or false")
+    prefix: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=100)] | None = _quirk(
+        "What stands before each name in its list of models, and may be left out.", "text"
+    )
+    hides: _Pattern | None = _quirk(
+        "Names in that list that are no models to talk to.", "a regular expression"
+    )
+    window: _WindowPath | None = _quirk(
+        "Where it says which window a model has: a place of its API, and the path to the figure in "
+        "what that answers; `data` is a list, in which the model's own entry counts.",
+        'a list such as ["/models", "data", "context_length"]',
+    )
+    cache_key: _Word | None = _quirk(
+        "How a request says which conversation it belongs to: `body` as `prompt_cache_key`, or the "
+        "name of a header; empty: it does not.",
+        "body, or a header's name",
+    )
+    call_ids: Annotated[int, Field(ge=0, le=40)] | None = _quirk(
+        "How many letters and digits the id of a tool call has; 0: at most 40 of any kind.",
+        "a whole number from 0 to 40",
+    )
+    thoughts: Literal["", "reasoning_content", "reasoning_details", "extra_content"] | None = (
+        _quirk(
+            "The field in which a model's thoughts go back with its calls; empty: they do not.",
+            f"{TEXT}, {DETAILS}, {SIGNATURES} or empty",
+        )
+    )
+    responses: _Pattern | None = _quirk(
+        "Names of models that are asked by the Responses API.", "a regular expression"
+    )
+    without: Annotated[tuple[_Parameter, ...], Field(strict=False, max_length=50)] | None = _quirk(
+        "Parameters of a request that are never sent.", "a list of parameters"
+    )
+    extra: _JsonObject | None = _quirk(
+        "Parameters that are sent with each request.", 'a text such as {"reasoning_split": true}'
+    )
+    empty_content: bool | None = _quirk(
+        'Whether a message that only calls tools has the content "", and not null.',
+        "true or false",
+    )
+    max_tokens: Annotated[str, StringConstraints(pattern=r"^[a-z_]{0,100}$")] | None = _quirk(
+        "The parameter that says how long a reply may be, where it is not `max_tokens`.",
+        "a parameter such as max_completion_tokens",
+    )
+    largest_body: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = _quirk(
+        "The most bytes that a request may have; 0: nobody knows.",
+        "a whole number from 0 to 1000000000",
+    )
+    takes_tools: bool | None = _quirk("Whether its models are offered tools.", "true or false")
+    sees: bool | None = _quirk("Whether its models are shown pictures.", "true or false")
+
+    @property
+    def given(self) -> Quirks:
+        """Return what is set, by name, as an `Endpoint` has it."""
+        values = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return tuple((name, value) for name, value in values if value is not None)
