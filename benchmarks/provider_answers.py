@@ -21,6 +21,8 @@ Thoughts = Literal["", "text", "tags", "parts", "details", "signatures", "blocks
 content (Mistral), in signed details (OpenRouter), by a signature with the calls (Gemini), in blocks
 (Anthropic), or in encrypted items (Responses)."""
 
+End = Literal["", "error", "break", "silence", "json"]
+ENDS: tuple[End, ...] = ("error", "break", "silence", "json")
 ANSWER = "Answer"
 """The word with which each whole answer begins."""
 FINISHES = (
@@ -67,7 +69,7 @@ class Move:
     calls: tuple[Called, ...] = ()
     finish: str = "stop"
     status: int = 200
-    end: Literal["", "error", "break", "silence", "json"] = ""
+    end: End = ""
 
     @property
     def is_clean(self) -> bool:
@@ -95,7 +97,7 @@ class Script:
         if chance < 0.05:
             return Move(finish=dice.choice(("stop", "length", "")))
         if chance < 0.09:
-            end = dice.choice(("error", "break", "silence", "json"))
+            end: End = dice.choice(ENDS)
             return Move(f"{ANSWER} #{self.number}# begins", end=end)
         has_thought = bool(thoughts) and dice.random() < 0.7
         thought = f"I think of #{self.number}#. " * dice.randint(1, 3) if has_thought else ""
@@ -317,7 +319,13 @@ def by_messages(move: Move, model: str, prompt: int) -> list[bytes]:
     """The pieces of a stream of the Messages API."""
     usage = {"input_tokens": prompt, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model}
-    start = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    start: Json = {
+        **message,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
     events: list[Json] = [{"type": "message_start", "message": start}]
     for index, (opened, deltas) in enumerate(_blocks(move, model)):
         events.append({"type": "content_block_start", "index": index, "content_block": opened})

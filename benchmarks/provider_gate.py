@@ -1,4 +1,4 @@
-"""A gate at which a tool of the bot waits while `benchmarks.providers` does something to its turn."""
+"""A gate at which a tool waits while `benchmarks.providers` does something to its turn."""
 
 from __future__ import annotations
 

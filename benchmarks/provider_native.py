@@ -118,8 +118,8 @@ def claude_belongs(asked: Asked) -> Iterator[str]:
             yield from strangers(str(block.get("content")), asked_for.get(block["tool_use_id"], ""))
     for message in asked.messages:
         thought = "".join(str(b.get("thinking", "")) for b in message["content"])
-        uses = "".join(str(b["input"]) for b in message["content"] if b["type"] == "tool_use")
-        yield from strangers(thought, uses)
+        said = "".join(str(b.get("input", b.get("text", ""))) for b in message["content"])
+        yield from strangers(thought, said)  # an answer that paused goes on in the same message
 
 
 def hash_of(part: object) -> str:
@@ -234,7 +234,7 @@ def responses_pictures(asked: Asked) -> Iterator[str]:
         content = item.get("content", item.get("output"))
         for part in content if isinstance(content, list) else ():
             if REFUSED_PICTURE in str(part.get("image_url")):
-                yield f"The image data you provided does not represent a valid image. [{hash_of(part)}]"
+                yield f"The image data does not represent a valid image. [{hash_of(part)}]"
 
 
 def responses_belongs(asked: Asked) -> Iterator[str]:
@@ -252,7 +252,7 @@ RESPONSES = (
     Rule("ids of calls", "nanobot#1623, pi#9057, gpt-oss#309", responses_ids),
     Rule("arguments", "RFC 8259; mastra#15717", responses_arguments),
     Rule("calls and results", "OpenAI, guide to function calling", responses_pairs),
-    Rule("thoughts first", "hermes-agent#10217, hermes-agent#7939", responses_thoughts),
+    Rule("thoughts first", "vercel/ai#7099, continue#8933", responses_thoughts),
     Rule("signatures", "codex#17541, codex-chatgpt-web#249", responses_signatures),
     Rule("pictures", "OpenAI, guide to images", responses_pictures, "once"),
     Rule("right pairs", "oh-my-pi#2055, hermes-agent#111443", responses_belongs, is_silent=True),

@@ -206,7 +206,7 @@ VLLM = (
     Rule("no tools", "vllm#9986, vllm#30613", no_tools, "once"),
     Rule("alternation", "mini-swe-agent#759, llama.cpp#19851", alternation),
     Rule("ids of calls", "hermes-agent#111443: each once", unique_ids),
-    Rule("window", "vLLM: max_model_len", window(9_000), "less"),
+    Rule("window", "xorbitsai/inference#3785, deepagents#468", window(9_000), "less"),
 )
 
 
@@ -256,7 +256,7 @@ def openai_text(asked: Asked) -> Iterator[str]:
 
 
 OPENAI = (
-    Rule("own parameters", "OpenAI, guide to reasoning models", openai_parameters, "once"),
+    Rule("own parameters", "opencode#37964, gollm#33", openai_parameters, "once"),
     Rule("ids of calls", "camel#2215, langmanus#119: at most 40 characters", ids),
     Rule("results", "OpenAI, API reference: tool messages", openai_text),
 )

@@ -22,7 +22,6 @@ Json = dict[str, Any]
 QUESTION = "Question"
 """The word with which each question of a person begins."""
 _ABOUT = re.compile(r"\[([0-9a-f]{12})\]")
-_MOST_SAMPLES = 40
 
 
 @dataclass
@@ -45,9 +44,18 @@ class Tally:
         return counted + self.dead + self.unanswered + self.repeated
 
 
+@dataclass
+class Fault:
+    """A kind of fault: how often there was one, and what the first was."""
+
+    example: str
+    count: int = 0
+
+
 class ProviderServer:
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
+    `asked` names the provider that was asked last, `faults` has their kinds, each with an example.
     `is_troubled` says that something went wrong since it was last reset that the script wanted so,
     `is_refusing` that a rule refused something. A request that comes while `holds` is set waits for
     `release`. `wants_gate` has the next answer be a call that waits at the gate.
@@ -56,8 +64,8 @@ class ProviderServer:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
-        self.samples: list[str] = []
-        self.base_url = ""
+        self.faults: dict[str, Fault] = {}
+        self.base_url = self.asked = ""
         self.is_troubled = self.is_refusing = False
         self.wants_gate = self.holds = False
         self.held, self._released = asyncio.Event(), asyncio.Event()
@@ -130,24 +138,24 @@ class ProviderServer:
 
     def _check(self, profile: Profile, asked: Asked) -> web.Response | None:
         """The refusal of a request; None where it is taken."""
-        tally = self.tallies[profile.name]
+        tally, self.asked = self.tallies[profile.name], profile.name
         tally.requests += 1
         digest = hashlib.sha256(profile.name.encode() + asked.raw).digest()
         for rule, words in _breaches(profile, asked):
             if rule.is_silent:
                 tally.misled[rule.name] += 1
-                self._keep(profile, asked, f"{rule.name}: {words}")
+                self._keep(profile, asked, rule.name, words)
                 continue
             self.is_refusing = True
             if digest in self._refused:
                 tally.repeated += 1
-                self._keep(profile, asked, f"again unchanged: {rule.name}: {words}")
+                self._keep(profile, asked, f"again unchanged, {rule.name}", words)
             self._refused.add(digest)
             if self._is_lesson(profile, asked, rule, words):
                 tally.lessons[rule.name] += 1
             else:
                 tally.refused[rule.name] += 1
-                self._keep(profile, asked, f"{rule.name}: {words}")
+                self._keep(profile, asked, rule.name, words)
             return _response(profile.say_refusal(words, rule.status), rule.status)
         return None
 
@@ -164,9 +172,12 @@ class ProviderServer:
         self._taught.add((*place, about))
         return rule.teaches == "once" and is_new
 
-    def _keep(self, profile: Profile, asked: Asked, words: str) -> None:
-        if len(self.samples) < _MOST_SAMPLES:
-            self.samples.append(f"{profile.name} {asked.model}: {words}\n{_outline(asked.body)}")
+    def _keep(self, profile: Profile, asked: Asked, kind: str, words: str) -> None:
+        self.note(f"{profile.name}: {kind}", f"{asked.model}: {words}\n{_outline(asked.body)}")
+
+    def note(self, kind: str, example: str) -> None:
+        """Count a fault of this kind."""
+        self.faults.setdefault(kind, Fault(example)).count += 1
 
     # --- answers ---
 
@@ -249,5 +260,5 @@ def _response(said: object, status: int) -> web.Response:
 def _outline(body: Mapping[str, Any]) -> str:
     """The history of a request, a line for each message."""
     said = body.get("messages") or body.get("input") or []
-    lines = [f"    {n}: {json.dumps(one, ensure_ascii=False)[:300]}" for n, one in enumerate(said)]
-    return "\n".join(lines[-12:])
+    lines = [f"    {n}: {json.dumps(one, ensure_ascii=False)[:260]}" for n, one in enumerate(said)]
+    return "\n".join(lines[-8:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 import re
@@ -25,6 +24,7 @@ from tests.whole.testbot import TestBot, running
 
 PNG = b"\x89PNG\r\n\x1a\n"
 WHOLE = re.compile(rf"{ANSWER} #\d+#")
+NOTHING_TO_RETRY = "There is nothing to take back"
 STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs")
 TURNS_A_LIFE = 120
 TURNS_A_CHAT = 40
@@ -191,11 +191,11 @@ class Talks:
         self._server.is_troubled = self._server.is_refusing = False
 
     async def _judge(self, text: str) -> None:
-        if WHOLE.search(text):
+        if WHOLE.search(text) or text.startswith(NOTHING_TO_RETRY):
             return
         if not self._server.is_troubled:
-            self._tally.unanswered += 1
-            self._note(f"{self._home.name}: no answer, and no trouble: {text[:200]!r}")
+            self._server.tallies[self._server.asked].unanswered += 1
+            self._server.note(f"{self._server.asked}: no answer, and no trouble", text[:300])
         await self._revive()
 
     async def _revive(self) -> None:
@@ -205,14 +205,10 @@ class Talks:
         reply = await self._bot.says(self._question(), self._chat)
         self._server.script.wildness = before
         if not WHOLE.search(reply.text):
-            self._tally.dead += 1
-            self._note(f"{self._home.name}: the chat is dead: {reply.text[:200]!r}")
+            self._server.tallies[self._server.asked].dead += 1
+            self._server.note(f"{self._server.asked}: the chat is dead", reply.text[:300])
             self._chats += 1
             self._chat = f"chat{self._chats}"
-
-    def _note(self, words: str) -> None:
-        if len(self._server.samples) < 40:
-            self._server.samples.append(words)
 
     async def _plain(self) -> None:
         await self._asks(self._question())
@@ -268,7 +264,7 @@ class Talks:
         return own, tasks[2] not in done and bool(done)
 
     async def _stop(self) -> None:
-        own, _ = await self._waits()
+        await self._waits()
         await self._bot.says("/stop", self._chat)
         GATE.open()
         self._server.release()

@@ -101,7 +101,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="append", choices=list(PROFILES), help="these alone")
     parser.add_argument("--short", action="store_true", help=f"{SHORT} turns")
-    parser.add_argument("--samples", type=int, default=5, help="faults to show")
     parser.add_argument("--rules", action="store_true", help="print the rules, and nothing else")
     options = parser.parse_args()
     if options.rules:
@@ -116,8 +115,8 @@ def main() -> int:
     print_table(server)
     made = sum(tally.turns for tally in server.tallies.values())
     print(f"\n{made:,} turns in {seconds:.0f} s ({made / seconds:.1f} a second), {dict(done)}")
-    for sample in server.samples[: options.samples]:
-        print(f"\n{sample}")
+    for kind, fault in sorted(server.faults.items(), key=lambda one: -one[1].count):
+        print(f"\n{fault.count} times {kind}: {fault.example}")
     for crash, count in crashes.most_common(10):
         print(f"\n{count} times: {crash}")
     faults = sum(tally.faults for tally in server.tallies.values())
