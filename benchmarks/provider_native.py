@@ -94,15 +94,16 @@ def claude_loop(asked: Asked) -> Iterator[str]:
         return
     if not any(block["type"] == "tool_result" for block in messages[-1]["content"]):
         return
-    said = messages[-2]["content"]
     thinks = asked.body.get("thinking", {}).get("type") not in (None, "disabled")
-    is_owed = any(f"_thought_{asked.model}" in b.get("id", "") for b in said)
-    if thinks and is_owed and said[0]["type"] not in _THOUGHTS:
-        yield (
-            f"messages.{len(messages) - 2}.content.0.type: Expected `thinking` or "
-            f"`redacted_thinking`, but found `{said[0]['type']}`. When `thinking` is enabled, a "
-            "final `assistant` message must start with a thinking block."
-        )
+    has_thought = False
+    for block in messages[-2]["content"] if thinks else ():
+        has_thought |= block["type"] in _THOUGHTS
+        if f"_thought_{asked.model}" in block.get("id", "") and not has_thought:
+            yield (
+                f"messages.{len(messages) - 2}.content.0.type: Expected `thinking` or "
+                f"`redacted_thinking`, but found `{block['type']}`. When `thinking` is enabled, a "
+                "final `assistant` message must start with a thinking block."
+            )
 
 
 def claude_pictures(asked: Asked) -> Iterator[str]:

@@ -186,7 +186,7 @@ PROFILES = {
             ("openai/gpt-oss-120b", "qwen/qwen3-32b"),
             (*COMMON, *provider_quirks.GROQ),
             thoughts="text",
-            brain={"max_tokens": 2_000},
+            brain={"max_tokens": 2_000, "context": {"max_tokens": 60_000}},
             say_refusal=_groq,
         ),
     )

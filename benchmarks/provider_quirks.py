@@ -7,7 +7,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks.provider_rules import Asked, Check, Json, Rule, ids, sign, text_of, unique_ids
+from benchmarks.provider_rules import (
+    Asked,
+    Check,
+    Json,
+    Rule,
+    ids,
+    sign,
+    system_first,
+    text_of,
+    unique_ids,
+)
 
 SKIPPED = "skip_thought_signature_validator"
 
@@ -204,6 +214,7 @@ def window(tokens: int) -> Check:
 
 VLLM = (
     Rule("no tools", "vllm#9986, vllm#30613", no_tools, "once"),
+    Rule("one system prompt", "llama.cpp#20733, Qwen3.8#244", system_first, "once"),
     Rule("alternation", "mini-swe-agent#759, llama.cpp#19851", alternation),
     Rule("ids of calls", "hermes-agent#111443: each once", unique_ids),
     Rule("window", "xorbitsai/inference#3785, deepagents#468", window(9_000), "less"),
@@ -237,7 +248,7 @@ def body_size(most: int) -> Check:
 GROQ = (
     Rule("reasoning not back", "jan#8136, hermes-agent#11089", groq_fields, "once"),
     Rule("own parameters", "fanenr/chatbot#21, musistudio/llms#64", groq_parameters, "once"),
-    Rule("body", "gemini-cli#13776, gt_ai_gateway#18", body_size(30_000), "less", 413),
+    Rule("body", "gemini-cli#13776, gt_ai_gateway#18", body_size(70_000), "less", 413),
 )
 
 

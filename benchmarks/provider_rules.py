@@ -208,8 +208,7 @@ def contents(asked: Asked) -> Iterator[str]:
 def system_first(asked: Asked) -> Iterator[str]:
     roles = [message["role"] for message in asked.messages]
     if "system" in roles[1:]:
-        where = roles.index("system", 1)
-        yield f"System message must be at the beginning: {str(asked.messages[where])[:200]}"
+        yield "Jinja Exception: System message must be at the beginning."
 
 
 def pictures(asked: Asked) -> Iterator[str]:
@@ -254,7 +253,6 @@ COMMON = (
     Rule("arguments", "RFC 8259; mastra#15717", arguments),
     Rule("calls and results", "OpenAI, guide to function calling", pairs),
     Rule("content", "OpenAI, API reference: messages", contents),
-    Rule("system prompt", "llama.cpp#20733, Qwen3.8#244", system_first),
     Rule("pictures", "OpenAI, guide to images: types that are taken", pictures, "once"),
     Rule("right pairs", "oh-my-pi#2055, hermes-agent#111443", belongs, is_silent=True),
 )

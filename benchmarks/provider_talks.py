@@ -172,7 +172,9 @@ class Talks:
 
     def _question(self) -> str:
         self._questions += 1
-        more = " Tell me about the harbour." * self._dice.choice((0, 1, 1, 2, 8, 30))
+        more = " Is the harbour large?" * self._dice.choice(
+            (0, 0, 1, 1, 1, 2, 2, 8, 8, 30, 150, 300)
+        )
         return f"{QUESTION} {self._questions}.{more}"
 
     async def _asks(self, text: str, files: tuple[Attachment, ...] = ()) -> None:
