@@ -95,7 +95,8 @@ class Script:
         if chance < 0.03:
             return Move(status=dice.choice((500, 503, 429, 400, 502)))
         if chance < 0.05:
-            return Move(finish=dice.choice(("stop", "length", "")))
+            thought = "Let me think. " * dice.choice((0, 1)) if thoughts == "text" else ""
+            return Move(thought=thought, finish=dice.choice(("stop", "length", "")))
         if chance < 0.09:
             end: End = dice.choice(ENDS)
             return Move(f"{ANSWER} #{self.number}# begins", end=end)
@@ -104,6 +105,8 @@ class Script:
         if may_call and dice.random() < 0.45:
             return self._calling(thought, is_claude)
         words = " It lies by the sea." * dice.randint(1, 12)
+        if thoughts == "tags" and dice.random() < 0.1 * self.wildness:
+            words += '\n<tool_call>{"name": "look", "arguments": {"what": "it"}}</tool_call>'
         blanks = dice.choice(("", "", " \n", "\n\n"))
         move = Move(f"{ANSWER} #{self.number}#.{words}{blanks}", thought)
         if dice.random() < 0.15 * self.wildness:

@@ -243,12 +243,14 @@ def _choice(body: Mapping[str, Any]) -> object:
 
 
 def _is_turn(body: Mapping[str, Any]) -> bool:
-    """Whether a person's question is in a request; one for a summary asks for something else."""
-    said = body.get("messages") or body.get("input") or [{}]
+    """Whether a person's question is in a request; one for a summary asks for something else. Where
+    no tools are offered, results of earlier ones may stand behind the question as text."""
     if body.get("tools"):
         return True
-    last = [one for one in said if one.get("role") == "user" and one.get("content")]
-    return QUESTION in str(last[-1]["content"])[-4_000:] and ANSWER not in str(last[-1]["content"])
+    said = body.get("messages") or body.get("input") or [{}]
+    people = [str(one["content"]) for one in said if one.get("role") == "user" and one["content"]]
+    last = people[-1][-12_000:] if people else ""
+    return (QUESTION in last and ANSWER not in last) or "[Result of" in last
 
 
 def _response(said: object, status: int) -> web.Response:

@@ -278,6 +278,8 @@ class Talks:
         if is_waiting:
             for _ in range(self._dice.choice((1, 1, 2))):
                 await self._bot.writes(self._question(), self._chat)
+            if self._dice.random() < 0.2:
+                await self._agent()
         GATE.open()
         self._server.release()
         reply = await self._bot.reply_to(own)
@@ -294,6 +296,8 @@ class Talks:
         own, is_waiting = await self._waits()
         if not is_waiting:
             return
+        if self._dice.random() < 0.3:
+            await self._agent()
         await self._move_on()
         reply = await self._bot.reply_to(own)
         await self._bot.app.turns.queues.idle()
