@@ -27,6 +27,7 @@ from agent.models.base import (
     ModelError,
     ModelReply,
     ModelRequest,
+    UnexplainedRefusal,
     Usage,
     Wishes,
     unseen,
@@ -49,7 +50,7 @@ from memory.record.ledger import Spent
 from memory.record.store import StoreError
 from memory.request_log import SentBytes
 from memory.stateless import StatelessTurn, SubagentTurn
-from memory.turn_log import OpenTurn
+from memory.turn_log import OpenTurn, Overflow
 
 ToolChoice = Literal["auto", "none"]
 
@@ -182,15 +183,15 @@ class Agent(Struct, frozen=True):
         self, turn: OpenTurn, tool_choice: ToolChoice, output: Output
     ) -> tuple[View, ModelReply]:
         """Ask, with what fits; when the provider says that it did not fit, make room and ask
-        again, as often as the emergency ladder has steps."""
+        again, as often as the emergency ladder has steps. A refusal that nobody understands may
+        mean that, too, where no request was as long before: it is worth one try with less."""
         while True:
             view = await turn.fit(self.prefix)
             try:
                 return view, await self._ask_once(turn, view, tool_choice, output)
-            except ContextOverflow as error:
+            except (ContextOverflow, UnexplainedRefusal) as error:
                 output.step_restarted()
-                is_own = not error.is_of_stand_in
-                if not await turn.make_room(view, self.prefix, error.window, is_own=is_own):
+                if not await turn.make_room(view, self.prefix, _to_overflow(error)):
                     raise
 
     async def _measure(self, turn: OpenTurn) -> None:
@@ -221,6 +222,7 @@ class Agent(Struct, frozen=True):
             tool_choice if tools else "auto",
             beside=view.beside,
             affinity=talk.context.affinity if talk else "",
+            is_told=self.wishes is None,
             on_lost=lost.append,
             on_sent=partial(self._note_sent, turn, view, pictures)
             if turn.keeps_requests
@@ -263,6 +265,7 @@ class Agent(Struct, frozen=True):
     ) -> None:
         """Put the reply into the turn, with a note of the house's own below it."""
         turn.finish = reply.finish
+        turn.notices += reply.notices
         note = note if self.wishes is None else ""
         text, line = extract(reply.text)
         calls = _with_own_ids(self.toolbox.unwrap(_mark_cut(reply)), turn)
@@ -367,6 +370,11 @@ def _mark_cut(reply: ModelReply) -> tuple[ToolCall, ...]:
         return reply.tool_calls
     *whole, last = reply.tool_calls
     return (*whole, replace(last, arguments=f"{last.arguments}{CUT_OFF}"))
+
+
+def _to_overflow(error: ModelError) -> Overflow:
+    is_sure = isinstance(error, ContextOverflow)
+    return Overflow(error.window, is_own=not error.is_of_stand_in, is_sure=is_sure)
 
 
 def _is_cut_again(turn: OpenTurn) -> bool:

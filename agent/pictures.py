@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,6 +27,7 @@ MOST_BYTES = 15_000_000
 """Of all pictures of a request, as files; in base64 they are a third more. Providers take requests
 of 20 MB and more."""
 UNSEEN = "this model can't see it"
+REFUSED = "the model could not read it"
 LOST = "its file is gone"
 TOO_LARGE = f"its file is larger than {MOST_BYTES // 1_000_000} MB, so it can't be sent"
 UNSEEN_TOKENS = 50
@@ -149,6 +150,39 @@ def _with_parts(message: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict
     words = [] if message["content"] == PICTURE else [_text(message["content"])]
     whole = {"role": message["role"], "content": [*words, *parts]}
     return whole if has_pictures([whole]) else dict(blind([whole])[0])
+
+
+def picture_urls(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The addresses of the pictures that these messages hold as they are sent, oldest first."""
+    lists = [m["content"] for m in messages if isinstance(m.get("content"), list)]
+    parts = (part for parts in lists for part in parts if part["type"] == "image_url")
+    return [part["image_url"]["url"] for part in parts]
+
+
+def without_pictures(
+    messages: Sequence[Mapping[str, Any]], urls: Collection[str]
+) -> list[Mapping[str, Any]]:
+    """The messages with words in the place of the pictures at these addresses."""
+
+    def told(message: Mapping[str, Any]) -> Mapping[str, Any]:
+        content = message.get("content")
+        if not isinstance(content, list) or not {*picture_urls([message])}.intersection(urls):
+            return message
+        parts = [
+            refused_part()
+            if part["type"] == "image_url" and part["image_url"]["url"] in urls
+            else part
+            for part in content
+        ]
+        made = {**message, "content": parts}
+        return made if has_pictures([made]) else blind([made])[0]
+
+    return [told(message) for message in messages]
+
+
+def refused_part() -> dict[str, Any]:
+    """What stands for a picture that the model's endpoint has refused."""
+    return _text(f"[image: {REFUSED}]")
 
 
 def has_pictures(messages: Sequence[Mapping[str, Any]]) -> bool:

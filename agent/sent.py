@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,13 +17,16 @@ from msgspec import Struct
 from agent.models import openai_request, responses_request
 from agent.models.endpoint import ANTHROPIC, RESPONSES
 from agent.pictures import (
+    REFUSED,
     Pictures,
     Wire,
     blind,
     has_pictures,
     insert_pictures,
     names_in,
+    picture_urls,
     placeholder,
+    refused_part,
 )
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
@@ -99,15 +102,17 @@ def describe_pictures(
     """How pictures were sent, for `SentRequest.pictures`: as JSON, how many one after the other
     were sent, or for which reason not; and whether words stood for all of them in the end. `parts`
     is what was chosen for each, `messages` what went out."""
-    whys = [_why(part) for part in parts]
+    left = {*picture_urls(messages)}
+    has_refused = any(REFUSED in str(one.get("content")) for one in messages)
+    whys = [_why(part, left if left or has_refused else None) for part in parts]
     runs = [[len([*run]), why] for why, run in groupby(whys)]
     is_blind = _SENT in whys and not has_pictures(messages)
     return orjson.dumps([is_blind, runs]).decode()
 
 
-def _why(part: Mapping[str, Any]) -> str | None:
+def _why(part: Mapping[str, Any], left: Collection[str] | None) -> str | None:
     if part["type"] == "image_url":
-        return _SENT
+        return _SENT if left is None or part["image_url"]["url"] in left else REFUSED
     return str(part["text"]).removesuffix("]").partition("; ")[2]
 
 
@@ -121,10 +126,14 @@ def _read_pictures(described: str, count: int) -> tuple[list[str | None], bool]:
 
 
 def _part(pictures: Pictures, name: str, why: str | None) -> dict[str, Any]:
+    if why == REFUSED:
+        return refused_part()
     return pictures.part(name) if why is _SENT else placeholder(name, why)
 
 
 def _label(name: str, why: str | None) -> dict[str, Any]:
+    if why == REFUSED:
+        return refused_part()
     if why is not _SENT:
         return placeholder(name, why)
     return {"type": "image_url", "image_url": {"url": name}}

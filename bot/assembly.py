@@ -45,6 +45,7 @@ from bot.jobs.runner import JobRules, JobRunner
 from bot.jobs.runs import JobTurns
 from bot.keys import ApiKeys
 from bot.languages import Languages
+from bot.learnt_models import keep_learnt
 from bot.links import Links
 from bot.listing import Listing
 from bot.logins import Logins
@@ -130,6 +131,7 @@ async def assemble(
     hide = make_hider(layers.secrets.to_mask())
     toolbox = Toolbox(plugins.tools.values(), hide)
     models = Models(credentials(layers))
+    await keep_learnt(models.learnt, store)
     models.agent = lambda name: choice_of(book.with_agent(name)) if name in book.agents else None
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.models.base import ModelError, ModelUnlisted
+from agent.models.learnt import Learnt, read_facts
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
@@ -25,6 +26,7 @@ from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.schema import NO_AGENT
 from channels.base import WithHealth
+from memory.record import learnt
 from memory.record.engines import engine_for
 from memory.record.store import StoreError
 from plugins.channels import describe_channels
@@ -96,7 +98,9 @@ async def examine(
         where = "the environment, or .env" if is_given else str(config)
         return [*findings, Finding("settings", False, str(error), f"Correct {where}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))
-    findings += await asyncio.to_thread(check_health, find_database(layers, data))
+    database = find_database(layers, data)
+    findings += await asyncio.to_thread(check_health, database)
+    findings += await asyncio.to_thread(check_learnt, database)
     if settings.channels.messengers:
         findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
     if settings.mcp.all:
@@ -159,6 +163,20 @@ def check_health(place: Path | str) -> list[Finding]:
         Finding(f"channel {one.name}", False, line, "The log says more: data/logs.")
         for one in found
         for line in describe_channels([one], UTC)
+    ]
+
+
+def check_learnt(place: Path | str) -> list[Finding]:
+    """What refusals have taught about models, which is no fault."""
+    if isinstance(place, Path) and not place.exists():
+        return []
+    try:
+        rows = learnt.look(engine_for(place))
+    except StoreError:
+        return []  # the database has been told of
+    return [
+        Finding(f"model {model}", True, " ".join(Learnt(read_facts(facts)).describe()))
+        for _, model, facts in rows
     ]
 
 

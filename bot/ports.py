@@ -203,7 +203,18 @@ class ChosenModels:
                 for name, why, seconds in self._models.resting(choice)
             ),
             self._models.stand_in(choice),
+            {
+                name: said
+                for name, learnt in self._models.list_learnt(choice)
+                if (said := learnt.describe())
+            },
         )
+
+    def forget_learnt(self, key: ConversationKey) -> list[str]:
+        """Forget what refusals have taught about the models in force; returns the names of those of
+        which something was known."""
+        found = self._models.list_learnt(self._choose(key))
+        return [name for name, learnt in found if learnt.forget()]
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
         """The models that the endpoint lists, those that are set before them."""

@@ -94,6 +94,7 @@ class Calibration:
         self.anchor: Anchor | None = None
         self.cuts = CutPrompts()
         self._refused: dict[str, float] = {}
+        self.doubted: set[str] = set()  # models whose refusals were taken for overflows in vain
 
     def find_learned_window(self, limits: Limits) -> LearnedWindow | None:
         """The window that the provider has named where the settings say another; `limits` as they
@@ -135,6 +136,7 @@ class Calibration:
         self.cuts.newest.pop(model, None)
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(reported)
         self._refused.pop(model, None)
+        self.doubted.discard(model)
         self.anchor = Anchor(reported, raw, model, view.boundaries, view.prefix)
         if raw >= _SMALL and not has_pictures:
             await self._set_ratio(calibrate(self.models.ratio(model), reported, raw), model)

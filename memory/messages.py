@@ -118,11 +118,13 @@ class Image(Struct, frozen=True):
 
 
 class Beside(Struct, frozen=True):
-    """What messages hold that OpenAI's protocol has no place for: the thoughts that came with calls
-    (`Message.thoughts`), by the id of the first call, and the ids of calls that failed."""
+    """What messages hold that OpenAI's protocol has no place for: by the id of the first call, the
+    thoughts that came with calls as they must go back (`Message.thoughts`), and as they are read
+    (`Message.reasoning`); and the ids of calls that failed."""
 
     thoughts: Mapping[str, str] = field(default_factory=dict)
     errors: frozenset[str] = frozenset()
+    reasoning: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING_BESIDE = Beside()

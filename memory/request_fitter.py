@@ -3,19 +3,23 @@ ladder is climbed."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.calibration import Calibration
 from memory.compactor import Compactor
 from memory.context import compaction, emergency
-from memory.context.change import Change
+from memory.context.change import Change, ViewEvent
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
+from memory.context.replay import undoable
 from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState
+from memory.record.store import StoreError
 from memory.services import MemoryServices
 
 
@@ -124,3 +128,32 @@ class RequestFitter:
                 if await self._take_step(self._state.view(prefix, limits), limits, step):
                     return True
             return False
+
+    async def take_back(self) -> None:
+        """Bring back what the ladder removed in this turn, since the provider meant something
+        else."""
+        state = self._state
+        async with state.changing:
+            events = await state.history()
+            mine = [e for e in undoable(events) if e.reason == emergency.REASON]
+            if not mine or mine[-1].turn != state.current:
+                return
+            before = state.view()
+            move = ViewEvent(
+                at=datetime.now(UTC),
+                kind="undo",
+                actor="emergency",
+                reason=emergency.REASON,
+                change=Change(target=mine[-1].id),
+                turn=state.current,
+                tokens_before=before.tokens,
+            )
+            await state.replay([*events, move])
+            move = state.count_broken(replace(move, tokens_after=state.view().tokens), before)
+            try:
+                await state.store(move)
+            except StoreError:
+                await state.replay(events)  # what is not on disk does not hold
+                raise
+            self._emergency_in = 0
+            state.notify()

@@ -29,7 +29,7 @@ from memory.messages import Message, ToolCall
 from memory.record import ledger
 from memory.record.ledger import Spent
 from memory.services import MemoryServices
-from memory.turn_log import OpenTurn, TurnLog
+from memory.turn_log import OpenTurn, Overflow, TurnLog
 from memory.turns import Entry, Turn
 
 _AT_ONCE = 50  # messages
@@ -136,9 +136,7 @@ class StatelessTurn(OpenTurn):
         """What such a client sends is not kept."""
         return False
 
-    async def make_room(
-        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
-    ) -> bool:
+    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """Nothing is cut of what a client sent."""
         return False
 
@@ -210,14 +208,15 @@ class SubagentTurn(OpenTurn):
         """It is in no transcript from which they could be made again."""
         return False
 
-    async def make_room(
-        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
-    ) -> bool:
+    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """The provider refused what was made from `view`: believe it, and clip what is long."""
+        if not overflow.is_sure:
+            return False
         self._overflows += 1
         before = self._boundaries
-        if is_own:
-            self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
+        if overflow.is_own:
+            limits = self.log.state.limits_as_set
+            self.log.calibration.believe_refusal(view, limits, overflow.window)
         await self._clip(prefix)
         return self._boundaries != before
 
@@ -309,14 +308,15 @@ class SideTurn(OpenTurn):
         """It is in no transcript from which they could be made again."""
         return False
 
-    async def make_room(
-        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
-    ) -> bool:
+    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """The provider refused what was made from `view`: believe it, and take the next step."""
+        if not overflow.is_sure:
+            return False
         self._overflows += 1
         before = self._cuts
-        if is_own:
-            self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
+        if overflow.is_own:
+            limits = self.log.state.limits_as_set
+            self.log.calibration.believe_refusal(view, limits, overflow.window)
         view = self._view(prefix)
         for step in emergency.STEPS[min(self._overflows, len(emergency.STEPS)) - 1 :]:
             await self._take_step(view, step)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
@@ -290,13 +291,24 @@ async def _alone(last: Message) -> Also | None:
     return None
 
 
+class Overflow(Struct, frozen=True):
+    """The provider refused a request as longer than its `window` in tokens (0: it named none): the
+    model's own, or that of one which stood in for it (not `is_own`). Not `is_sure`: it may have
+    meant something else."""
+
+    window: int = 0
+    is_own: bool = True
+    is_sure: bool = True
+
+
 class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
     crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
     `with_last` is asked what is written with its final message, once that is known;
     `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that had
     begun when the process died, and whether each must not run twice; `finish` says how the
-    model's last reply ended ("complete", "length")."""
+    model's last reply ended ("complete", "length"); `notices` are sentences for the person besides
+    the reply."""
 
     def __init__(
         self,
@@ -314,7 +326,9 @@ class OpenTurn:
         self.with_last: Callable[[Message], Awaitable[Also | None]] = _alone
         self.bill = Bill()
         self.finish = ""
+        self.notices: tuple[str, ...] = ()
         self._overflows = 0
+        self._is_doubtful = False
         self._has_seen_outside = False
         self._cut = ""
         self._event = 0  # the newest when the view of the next request was made
@@ -427,16 +441,32 @@ class OpenTurn:
         is_tainted = self._has_seen_outside and message.role != "user"
         return replace(message, is_tainted=True) if is_tainted else message
 
-    async def make_room(
-        self, view: View, prefix: PromptPrefix, window: int, *, is_own: bool = True
-    ) -> bool:
-        """The provider said that the request made from `view` was too long, and named its window
-        (0: it did not): take the next step of the emergency ladder. False: there is none left. Not
-        `is_own` is what another model said, which stood in."""
+    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
+        """The provider said that the request made from `view` was too long, or may have meant that:
+        take the next step of the emergency ladder. False: there is none left."""
+        if not overflow.is_sure and not await self._believes(view):
+            return False
         self._overflows += 1
         self._sent = settle(self._sent, "too long")
-        refusal = Refusal(window, self._overflows, is_own)
+        is_own = overflow.is_own and overflow.is_sure
+        refusal = Refusal(overflow.window, self._overflows, is_own)
         return await self.log.fitter.make_room(view, prefix, refusal)
+
+    async def _believes(self, view: View) -> bool:
+        """Whether a refusal that nobody understands is taken to mean that the request was too long:
+        it held several turns, no request as long was accepted lately, and none was refused so since
+        the last that was accepted. Where it was in vain, what was removed comes back."""
+        calibration, model = self.log.calibration, self.log.state.limits.model
+        is_first = model not in calibration.doubted
+        calibration.doubted.add(model)
+        lately = calibration.models.accepted.get(model, ())
+        if is_first and len(view.movable) > 1 and view.tokens > max(lately, default=0):
+            self._is_doubtful = True
+            return True
+        if self._is_doubtful:
+            self._is_doubtful = False
+            await self.log.fitter.take_back()
+        return False
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
         """What would be sent now, where it matters how a model counts and nobody knows; None
@@ -466,7 +496,7 @@ class OpenTurn:
 
     async def list_notices(self) -> list[str]:
         """What the person should know besides the reply: it stands beside it, and in no request."""
-        return [self._cut, await self.log.fitter.emergency_in(self.number)]
+        return [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pluggy
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent.models.long_context import UNKNOWN, LongContext
 from agent.tools import ToolError
@@ -196,7 +196,9 @@ class ModelInfo(Struct, frozen=True):
     """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
     what it reads, None where that is unknown, or nothing; `reads` is how well it reads long
     contexts, `advice` what to do so that it costs less ("": nothing); `resting` are those of it and
-    its fallbacks that are not asked now, `stand_in` which one answers meanwhile ("": it itself)."""
+    its fallbacks that are not asked now, `stand_in` which one answers meanwhile ("": it itself).
+    `learnt` has, by the names of these models, what refusals have taught about them, in
+    sentences."""
 
     name: str
     window: int
@@ -208,6 +210,7 @@ class ModelInfo(Struct, frozen=True):
     advice: str = ""
     resting: tuple[RestingModel, ...] = ()
     stand_in: str = ""
+    learnt: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class ModelOption(Struct, frozen=True):
@@ -233,6 +236,11 @@ class ModelsPort(Protocol):
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
         """Those that may answer there: those that are set, and those that the endpoint lists."""
+        ...
+
+    def forget_learnt(self, key: ConversationKey) -> list[str]:
+        """Forget what refusals have taught about the models in force there; returns the names of
+        those of which something was known."""
         ...
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,12 @@ from agent.models.anthropic_request import EFFORTS, to_body, to_neutral
 from agent.models.base import (
     ContextOverflow,
     ModelError,
-    ModelRefused,
     ModelReply,
     ModelRequest,
     OnDelta,
     Usage,
 )
-from agent.models.endpoint import Endpoint
-from agent.models.openai import is_about_pictures
-from agent.models.served import EndpointModel, encode
-from agent.pictures import blind
-from memory.messages import Beside
+from agent.models.served import EndpointModel, Trial, encode
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -38,7 +32,6 @@ _PATIENCE = 5.0
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking")
 _LEAST_ROOM = 1_024
 """Tokens below which an answer that must fit into what is left of the window is not asked for."""
-_LONGEST = re.compile(r"max_tokens: \d+ > (\d{1,9})")
 _LEAST_THOUGHT = 1_024
 
 
@@ -47,12 +40,6 @@ class AnthropicModel(EndpointModel):
 
     LIST = "/v1/models"
     MESSAGES = "/v1/messages"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint)
-        self._longest = 0  # the model's, once it was named
-        self._wants_budget = False  # older models think by a number of tokens
-        self._takes_effort = True
 
     @property
     def counts(self) -> bool:
@@ -71,62 +58,47 @@ class AnthropicModel(EndpointModel):
             return 0
         return count(answer, "input_tokens") if isinstance(answer, dict) else 0
 
-    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        """Answer, streaming. What a model wants to be asked otherwise is so from then on; pictures
-        and thoughts that it does not take are left out of this request."""
-        adapted = self._adapt(request)
-        body = to_neutral(self.name, adapted, self._endpoint.effort)
-        while True:
-            asked = self._as_wanted(body)
-            try:
-                return await self._converse(asked, request, on_delta)
-            except ContextOverflow as error:
-                if not _LEAST_ROOM <= error.room < asked["max_tokens"]:
-                    raise
-                body = {**body, "max_tokens": error.room}
-            except ModelRefused as error:
-                said = str(error)
-                if self._learns(asked, said):
-                    continue
-                if without := _without_thoughts(body, request.beside, said):
-                    body = without
-                elif is_about_pictures(asked, said):
-                    body = {**body, "messages": blind(body["messages"])}
-                else:
-                    raise
-
-    def _as_wanted(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
         """The request as this model is known to want it."""
-        asked = dict(body)
-        if self._longest:
-            asked["max_tokens"] = min(asked["max_tokens"], self._longest)
+        asked = to_neutral(self.name, request, self._endpoint.effort)
+        asked = {name: value for name, value in asked.items() if name not in self.learnt.unwanted}
         config = dict(asked.get("output_config", {}))
         effort = config.get("effort", "")
-        if not self._takes_effort and effort:
+        if self.learnt.facts.get("effort") is False and effort:
             del config["effort"]
             asked["output_config"] = config
             if not config:
                 del asked["output_config"]
-        if self._wants_budget and asked.get("thinking", {}).get("type") == "adaptive":
+        if self.learnt.facts.get("budget") and asked.get("thinking", {}).get("type") == "adaptive":
             budget = min(EFFORTS.get(effort, _LEAST_THOUGHT), asked["max_tokens"] - 1)
             del asked["thinking"]
             if budget >= _LEAST_THOUGHT:
                 asked["thinking"] = {"type": "enabled", "budget_tokens": budget}
         return asked
 
-    def _learns(self, asked: Mapping[str, Any], said: str) -> bool:
-        """Whether a refusal says how the model wants to be asked, in something that was not known
-        yet."""
-        if found := _LONGEST.search(said):
-            longest, self._longest = self._longest, int(found[1])
-            return longest != self._longest
-        if "adaptive" in said and asked.get("thinking", {}).get("type") == "adaptive":
-            self._wants_budget = True
+    def _learn(
+        self, body: dict[str, Any], request: ModelRequest, error: ModelError, trial: Trial
+    ) -> bool:
+        """See `EndpointModel`. An answer may have to be shorter, so that it fits into what is left
+        of the window."""
+        if isinstance(error, ContextOverflow) and _LEAST_ROOM <= error.room < body["max_tokens"]:
+            trial.changes["max_tokens"] = error.room
             return True
-        if "effort" in said and "effort" in asked.get("output_config", {}):
-            self._takes_effort = False
+        return super()._learn(body, request, error, trial)
+
+    def _leave_out_thoughts(
+        self, body: dict[str, Any], request: ModelRequest, trial: Trial
+    ) -> bool:
+        """Have nobody think in this request. Some models can't be told not to."""
+        if body.get("without_thoughts"):
+            if not body.get("thinking"):
+                return False
+            trial.changes["thinking"] = None
             return True
-        return False
+        if not request.beside.thoughts:
+            return False
+        trial.changes |= {"thinking": {"type": "disabled"}, "without_thoughts": True}
+        return True
 
     async def _converse(
         self,
@@ -135,15 +107,10 @@ class AnthropicModel(EndpointModel):
         on_delta: OnDelta,
     ) -> ModelReply:
         """Ask; an answer that pauses is sent back as it is, and goes on."""
+        body = {name: value for name, value in body.items() if value is not None}
         sent = to_body(body, request.beside)
-
-        def make() -> bytes:
-            content = encode(sent)
-            request.on_sent(body, content)
-            return content
-
         answer = AnthropicAnswer()
-        reply = await self._ask(answer, make, on_delta, request)
+        reply = await self._ask(answer, _made(sent), on_delta, request, shown=body)
         content = answer.content
         for _ in range(_MOST_PAUSES):
             if not answer.is_paused or not content:
@@ -184,17 +151,3 @@ def _join(before: ModelReply, after: ModelReply) -> ModelReply:
         reasoning=before.reasoning + after.reasoning,
         usage=usage,
     )
-
-
-def _without_thoughts(body: Mapping[str, Any], beside: Beside, said: str) -> dict[str, Any] | None:
-    """The request in which nobody has thought, after a refusal that may be about thoughts: they
-    were another model's, or the server does not know them. None where it is about something else,
-    or nothing is left to leave out. Some models can't be told not to think."""
-    if "thinking" not in said and "signature" not in said:
-        return None
-    rest = {name: value for name, value in body.items() if name != "thinking"}
-    if body.get("without_thoughts"):
-        return rest if "thinking" in body else None
-    if not beside.thoughts:
-        return None
-    return {**rest, "thinking": {"type": "disabled"}, "without_thoughts": True}

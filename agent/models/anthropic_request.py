@@ -25,19 +25,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from agent.models.anthropic_answer import THOUGHTS, read_layout
 from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
-from agent.models.history import CALLS, check, normalize
+from agent.models.history import CALLS, check
+from agent.models.neutral import OWN, read_history
 from memory.messages import Beside, mark_text
 
 Json = dict[str, Any]
 
 CACHED: Json = {"type": "ephemeral"}
 """A mark: five minutes from each use on."""
-_OWN = ("protocol", "messages", "tools", "is_once", "without_thoughts")
 LONGEST_REPLY = 32_000
 """Tokens that an answer may have where nothing else is said: the API wants a number, and this many
 all of its newer models can write."""
@@ -111,14 +109,12 @@ def _stops(stop: object) -> list[str]:
 def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     """The body of a request. `neutral` has the messages and the tools in OpenAI's shape, all else
     as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
-    marked, `without_thoughts` that those of `beside`, which is what OpenAI's shape has no place
-    for, stay here."""
-    if neutral.get("without_thoughts"):
-        beside = replace(beside, thoughts={})
-    system, said = _split(check(normalize(neutral["messages"]), CALLS))
+    marked. `beside` is what OpenAI's shape has no place for."""
+    history, beside = read_history(neutral, beside)
+    system, said = _split(check([*history], CALLS))
     messages = _to_messages(said, beside)
     tools = [_to_tool(tool) for tool in neutral.get("tools", ())]
-    body = {name: value for name, value in neutral.items() if name not in _OWN}
+    body = {name: value for name, value in neutral.items() if name not in OWN}
     if system:
         body["system"] = system
     body["messages"] = messages

@@ -52,7 +52,8 @@ class ModelRequest(Struct, frozen=True):
     empty answer, too, and its reason. `beside` is what the messages' shape has no place for;
     `is_once` says that nothing of them will be sent again; `affinity` is the same for all requests
     of a conversation, and tells nothing of whose it is ("": it is in none). `is_hasty`: another
-    model would answer, so that nobody waits until this one is well again. `on_lost` hears of an
+    model would answer, so that nobody waits until this one is well again. `is_told`: a person reads
+    the answer, and what was learnt about the model. `on_lost` hears of an
     answer that came to nothing and is paid all the same, with what is known of it: it broke off, or
     whoever asked has left. `on_sent` sees what goes out over the wire, `on_thought` each piece of
     what the model thinks as it streams.
@@ -69,6 +70,7 @@ class ModelRequest(Struct, frozen=True):
     is_once: bool = False
     affinity: str = ""
     is_hasty: bool = False
+    is_told: bool = False
     on_lost: OnLost = _unheard
     on_sent: OnSent = unseen
     on_thought: Callable[[str], None] = _unthought
@@ -106,7 +108,8 @@ class ModelReply(Struct, frozen=True):
     """One reply. `finish` says how it ended; `is_bounded`, that more came than is kept; `usage` is
     None where the provider reports none; `model` is the name that prices go by; `thoughts` is what
     of it the provider wants back as it came, with the calls (`Message.thoughts`); `by` is the model
-    that stood in for the one that was asked (None: that one answered)."""
+    that stood in for the one that was asked (None: that one answered). `notices` are sentences for
+    the person, of what was learnt about the model."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -117,6 +120,7 @@ class ModelReply(Struct, frozen=True):
     thoughts: str = ""
     by: Model | None = None
     is_bounded: bool = False
+    notices: tuple[str, ...] = ()
 
     @property
     def written(self) -> str:
@@ -211,12 +215,17 @@ class ModelError(Exception):
 
     `is_worth_another_model` says whether the next model of the fallback list should be asked;
     `status` is the endpoint's HTTP status (0: it gave none), and `retry_after` the seconds after
-    which it wants to be asked again (0: it did not say).
+    which it wants to be asked again (0: it did not say). `detail` is what the endpoint said of it,
+    in its own words ("": nothing), without the key; `sent` the bytes of the request.
     """
 
     is_worth_another_model = True
     status = 0
     retry_after = 0
+    detail = ""
+    sent = 0
+    window = 0
+    is_of_stand_in = False
 
 
 class ContextOverflow(ModelError):
@@ -228,7 +237,6 @@ class ContextOverflow(ModelError):
     """
 
     is_worth_another_model = False
-    is_of_stand_in = False
 
     def __init__(self, sentence: str, window: int = 0, room: int = 0) -> None:
         super().__init__(sentence)
@@ -237,6 +245,10 @@ class ContextOverflow(ModelError):
 
 class ModelRefused(ModelError):
     """The key, the quota or the request was refused: asking again would change nothing."""
+
+
+class UnexplainedRefusal(ModelRefused):
+    """The request was refused in words that nobody understands: it may have been too long."""
 
 
 class WantsResponses(ModelRefused):

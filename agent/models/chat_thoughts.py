@@ -16,6 +16,8 @@ import orjson
 Json = dict[str, Any]
 
 TEXT, DETAILS, SIGNATURES = "reasoning_content", "reasoning_details", "extra_content"
+UNRECORDED = "(not recorded)"
+"""What stands for thoughts of which nothing is known."""
 _UNSIGNED: Json = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini takes for calls that another model has made."""
 _GROWING = ("text", "summary", "data")
@@ -51,12 +53,16 @@ def keep(field: str, text: str, details: Sequence[Json], signatures: Sequence[ob
     return orjson.dumps({field: kept}).decode()
 
 
-def put_back(message: Mapping[str, Any], field: str, thoughts: str) -> Mapping[str, Any]:
-    """A message that calls tools, with what was kept of it; what another model's protocol kept
-    says nothing here."""
+def put_back(
+    message: Mapping[str, Any], field: str, thoughts: str, reasoning: str
+) -> Mapping[str, Any]:
+    """Return a message that calls tools with what was kept of it; what another model's protocol
+    kept says nothing here. Whoever wants the thoughts themselves is sent the `reasoning` that was
+    shown, or a word in its place: an empty one counts as missing (Kimi K2: opencode#10996)."""
     kept = _read(thoughts).get(field)
     if field == TEXT:
-        return {**message, TEXT: kept if isinstance(kept, str) else ""}
+        text = kept if isinstance(kept, str) and kept.strip() else reasoning
+        return {**message, TEXT: text if text.strip() else UNRECORDED}
     if field == DETAILS:
         return {**message, DETAILS: kept} if isinstance(kept, list) else message
     signed = kept if isinstance(kept, list) else []

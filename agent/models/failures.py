@@ -21,6 +21,7 @@ from agent.models.base import (
     ModelSilent,
     ModelUnlisted,
     ModelUnreachable,
+    UnexplainedRefusal,
     WantsResponses,
 )
 from agent.models.endpoint import Endpoint
@@ -101,7 +102,9 @@ _NO_MODEL = (
 )
 _FILTERED = ("content_filter", "content management policy")
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
+_UNEXPLAINED = frozenset({400, 413, 422})
 _LONGEST_QUOTE = 300
+_LONGEST_DETAIL = 4_000
 _LONGEST_ERROR = 65_536
 
 
@@ -124,6 +127,7 @@ def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> Mo
     seconds after which the endpoint wants to be asked again (0: it did not say)."""
     error = _refusal(endpoint, status, body, wait)
     error.status, error.retry_after = status, math.ceil(wait)
+    error.detail = endpoint.without_key(reason_of(body))[:_LONGEST_DETAIL]
     return error
 
 
@@ -176,8 +180,14 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             "another model."
         )
     meant = _meant_by(status, body.lower())
-    kind = AccountRefused if meant in (401, 403) else ModelRefused
-    return kind(_refusal_sentence(endpoint, meant, body))
+    return _kind_of(meant, body)(_refusal_sentence(endpoint, meant, body))
+
+
+def _kind_of(meant: int, body: str) -> type[ModelError]:
+    if meant in (401, 403):
+        return AccountRefused
+    is_filtered = any(words in body for words in _FILTERED)
+    return UnexplainedRefusal if meant in _UNEXPLAINED and not is_filtered else ModelRefused
 
 
 def _meant_by(status: int, body: str) -> int:
@@ -202,8 +212,6 @@ def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
             "other words."
         )
     match status:
-        case 404 if "support tool use" in body:
-            return f"{endpoint.shown_url} serves {endpoint.model!r} without tools; choose another."
         case 401:
             return f"{endpoint.shown_url} refused the API key; check {endpoint.key_name}."
         case 403:
@@ -232,6 +240,16 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
         window,
         _parse_room(text),
     )
+
+
+def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
+    """The error for a request of so many bytes, which the endpoint is known to refuse."""
+    error = ContextOverflow(
+        f"The request is too large for {endpoint.shown_url}, which takes less than "
+        f"{size // 1000:,} kB; send less at once, or choose another model."
+    )
+    error.status = 413
+    return error
 
 
 def _parse_room(text: str) -> int:
@@ -354,7 +372,11 @@ def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
     text = whole.encode(errors="replace").decode()
     if is_overflow(text):
         return overflow(endpoint, text)
-    return ModelAnswerBroken(f"{endpoint.model} broke off with an error: {_quote(endpoint, text)}")
+    broken = ModelAnswerBroken(
+        f"{endpoint.model} broke off with an error: {_quote(endpoint, text)}"
+    )
+    broken.detail = endpoint.without_key(reason_of(text))[:_LONGEST_DETAIL]
+    return broken
 
 
 def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
@@ -388,13 +410,15 @@ def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
 
 def _quote(endpoint: Endpoint, body: str) -> str:
     """The provider's own words: one line, not too long, without the key, ended like a sentence."""
-    said = " ".join(endpoint.without_key(_message(body)).split())
+    said = " ".join(endpoint.without_key(reason_of(body)).split())
     line = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]}…"
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
-def _message(body: str) -> str:
-    """The message in an error's body: OpenAI's `error.message`, or what others have there."""
+def reason_of(body: str) -> str:
+    """Return the message in an error's body: OpenAI's `error.message`, or what others have there. A
+    gateway (OpenRouter) says only that its provider failed; the reason is in `error.metadata.raw`
+    (Roo-Code#10640)."""
     try:
         value = orjson.loads(body)
     except ValueError:
@@ -402,6 +426,10 @@ def _message(body: str) -> str:
     if isinstance(value, list) and value:  # as Gemini has it
         value = value[0]
     while isinstance(value, dict):
+        metadata = value.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None
+        if raw and isinstance(raw, str | dict):
+            return reason_of(raw if isinstance(raw, str) else orjson.dumps(raw).decode())
         keys = ("error", "message", "msg", "status_msg", "error_msg", "detail", "Message")
         value = next((value[key] for key in keys if key in value), body)
     text = value if isinstance(value, str) else body

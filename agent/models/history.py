@@ -102,6 +102,41 @@ def strict_object(arguments: str) -> str:
     return arguments if isinstance(value, dict) else "{}"
 
 
+def flatten(messages: Messages) -> list[Mapping[str, Any]]:
+    """Return the messages with calls and results as text, for a request without tools: Anthropic
+    refuses calls of tools that it is not told of, and templates of models without tools know no
+    result."""
+    names: dict[str, str] = {}
+    made: list[Mapping[str, Any]] = []
+    for message in messages:
+        if calls := message.get("tool_calls"):
+            functions = [call["function"] for call in calls]
+            names |= {call["id"]: call["function"]["name"] for call in calls}
+            lines = [f"[I called {one['name']} with {one['arguments']}]" for one in functions]
+            content = message.get("content")
+            said = [content] if isinstance(content, str) and content else []
+            message = {"role": "assistant", "content": "\n".join([*said, *lines])}
+        elif message["role"] == "tool":
+            name = names.get(message["tool_call_id"], "a tool")
+            parts = _parts(message["content"] or "")
+            text = "\n".join(str(part.get("text", "")) for part in parts)
+            message = {"role": "user", "content": f"[Result of {name}]\n{text}"}
+        made.append(message)
+    return made
+
+
+def join_system(messages: Messages) -> list[Mapping[str, Any]]:
+    """Return the messages with the system prompt in front of the first one of a person, for
+    templates that know no system role (Gemma)."""
+    system = [one for one in messages if one["role"] in ("system", "developer")]
+    others = [one for one in messages if one["role"] not in ("system", "developer")]
+    if not others or others[0]["role"] != "user":
+        others.insert(0, {"role": "user", "content": NOTHING})
+    first = {"role": "user", "content": ""}
+    contents = [one["content"] for one in (*system, others[0])]
+    return [_with_joined(first, contents), *others[1:]]
+
+
 def alternate(messages: Messages) -> list[Mapping[str, Any]]:
     """Return the messages as the strictest endpoints of chat completions want them: behind the
     system prompt a person's, then by turns; behind results of tools an assistant's; none empty.

@@ -12,16 +12,13 @@ from typing import Any
 from agent.models.base import ModelRequest
 from agent.models.chat_thoughts import put_back
 from agent.models.endpoint import Endpoint
-from agent.models.history import CHAT, alternate, check, normalize
+from agent.models.history import CHAT, alternate, check
+from agent.models.neutral import CALL_IDS, OWN, THOUGHTS, read_history
 from agent.models.providers import Provider
 from memory.messages import Beside
 
 Json = dict[str, Any]
 
-THOUGHTS = "thoughts"
-"""What a body says, so long, of the field in which thoughts go back."""
-CALL_IDS = "call_ids"
-"""What a body says, as long as it is in the shape that all take, of how long ids of calls are."""
 _LONGEST_ID = 40
 _LETTERS = string.ascii_letters + string.digits
 
@@ -64,21 +61,8 @@ def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
 _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
-# Parameters that some endpoints refuse, with the words by which they do, and what they want
-# instead. OpenAI's reasoning models refuse the second and the third.
-_REFUSALS = {
-    "stream_options": "stream_options",
-    "max_tokens": "max_completion_tokens",
-    "temperature": "'temperature' does not support",
-    "prompt_cache_key": "prompt_cache_key",
-}
 _SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
-
-
-def find_refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
-    """The parameter of a request that a refusal is about and that can be left out, or ""."""
-    named = (name for name, words in _REFUSALS.items() if name in body and words in complaint)
-    return next(named, "")
+"""What OpenAI's reasoning models call a parameter that they refuse."""
 
 
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
@@ -87,7 +71,7 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]
     renamed = {
         other: body[name]
         for name, other in _SUBSTITUTES.items()
-        if name in unwanted and name in body
+        if name in unwanted and name in body and other not in unwanted
     }
     return kept | renamed
 
@@ -97,19 +81,24 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     the length that the provider wants, and where thoughts go back with the calls, those of `beside`
     do."""
     length, field = neutral.get(CALL_IDS, 0), neutral.get(THOUGHTS)
-    messages: Iterable[Mapping[str, Any]] = neutral["messages"]
+    said, beside = read_history(neutral, beside)
+    messages: Iterable[Mapping[str, Any]] = said
     if field:
         messages = [_with_thoughts(one, field, beside) for one in messages]
-    messages = alternate(normalize([*messages]))
+    messages = alternate([*messages])
     messages = check([_with_ids(one, length) for one in messages], CHAT)
-    body = {name: value for name, value in neutral.items() if name not in (CALL_IDS, THOUGHTS)}
+    body = {name: value for name, value in neutral.items() if name not in _OWN}
     return body | {"messages": messages}
+
+
+_OWN = frozenset(OWN) - {"messages", "tools"}
 
 
 def _with_thoughts(message: Mapping[str, Any], field: str, beside: Beside) -> Mapping[str, Any]:
     if not (calls := message.get("tool_calls")):
         return message
-    return put_back(message, field, beside.thoughts.get(calls[0]["id"], ""))
+    first = calls[0]["id"]
+    return put_back(message, field, beside.thoughts.get(first, ""), beside.reasoning.get(first, ""))
 
 
 def _with_ids(message: Mapping[str, Any], length: int) -> Mapping[str, Any]:

@@ -7,15 +7,13 @@ model's thoughts, encrypted as they came, in front of the calls that they led to
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from agent.models.base import ModelRequest
 from agent.models.endpoint import RESPONSES, Endpoint
-from agent.models.history import CALLS, check, normalize
+from agent.models.history import CALLS, check
+from agent.models.neutral import OWN, read_history
 from agent.models.openai_request import shorten_id
 from agent.models.providers import Provider
 from agent.models.responses_answer import read_layout
@@ -23,7 +21,6 @@ from memory.messages import Beside
 
 Json = dict[str, Any]
 
-_OWN = ("protocol", "messages", "tools", "without_thoughts")
 _LONGEST = 64
 """Characters of a call's id."""
 LEAST = 16
@@ -57,7 +54,7 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
         body["text"] = {"format": form}
     if provider.cache_key and request.affinity:
         body["prompt_cache_key"] = request.affinity
-    return body | {"without_thoughts": False}
+    return body
 
 
 def _tool_choice(request: ModelRequest, wanted: object) -> object:
@@ -80,19 +77,6 @@ def _format(request: ModelRequest) -> Json:
     return {"type": "json_schema", "name": "answer", "schema": dict(request.schema)}
 
 
-_UNSUPPORTED = re.compile(r"(?:Unsupported|Unknown) parameter: '(\w+)")
-_UNSEALED = "ncrypted content is not supported"
-_NEEDED = {"protocol", "model", "messages", "tools", "stream", "store", "without_thoughts"}
-
-
-def find_refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
-    """The parameter of a request that a refusal is about and that can be left out, or ""."""
-    if _UNSEALED in complaint and "include" in body:
-        return "include"
-    found = _UNSUPPORTED.search(complaint)
-    return found[1] if found and found[1] in body.keys() - _NEEDED else ""
-
-
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> Json:
     """The request without parameters that were refused."""
     return {name: value for name, value in body.items() if name not in unwanted}
@@ -100,12 +84,10 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> Json:
 
 def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     """The body of a request. `neutral` has the messages and the tools in the other shape, all else
-    as the API has it; `without_thoughts` says that those of `beside`, which is what that shape has
-    no place for, stay here."""
-    if neutral.get("without_thoughts"):
-        beside = replace(beside, thoughts={})
-    body = {name: value for name, value in neutral.items() if name not in _OWN}
-    messages = check(normalize(neutral["messages"]), CALLS)
+    as the API has it; `beside` is what that shape has no place for."""
+    body = {name: value for name, value in neutral.items() if name not in OWN}
+    said, beside = read_history(neutral, beside)
+    messages = check([*said], CALLS)
     body["input"] = list(_to_items(messages, beside))
     if tools := neutral.get("tools"):
         body["tools"] = [_to_tool(tool) for tool in tools]

@@ -34,6 +34,7 @@ from agent.models.endpoint import (
     is_anthropic_installed,
 )
 from agent.models.fallback import FallbackModel, Rests
+from agent.models.learnt import Learnt, LearntModels
 from agent.models.listed import ListedModel
 from agent.models.openai import OpenAIModel
 from agent.models.providers import PROVIDERS
@@ -152,14 +153,14 @@ def protocol_of(brain: Brain) -> Protocol:
     return known.speaks if known else COMPATIBLE
 
 
-def connect(endpoint: Endpoint, protocol: Protocol) -> EndpointModel:
+def connect(endpoint: Endpoint, protocol: Protocol, learnt: Learnt | None = None) -> EndpointModel:
     """The model behind an endpoint, asked by this protocol where its SDK is installed; no loop
-    needs to run."""
+    needs to run. `learnt` is what is known of it (None: nothing, and nothing is kept)."""
     if protocol == ANTHROPIC and is_anthropic_installed():
         from agent.models.anthropic import AnthropicModel  # noqa: PLC0415 - for those who use it
 
-        return AnthropicModel(replace(endpoint, protocol="Anthropic's API"))
-    return OpenAIModel(endpoint, by_responses=protocol == RESPONSES)
+        return AnthropicModel(replace(endpoint, protocol="Anthropic's API"), learnt)
+    return OpenAIModel(endpoint, learnt, by_responses=protocol == RESPONSES)
 
 
 class Models:
@@ -171,6 +172,7 @@ class Models:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._rests = Rests()
+        self.learnt = LearntModels()
         self.agent: Callable[[str], ModelChoice | None] = lambda name: None
         self.on_refused: Callable[[str], None] = lambda sentence: None
         self.on_called: OnCalled = uncalled
@@ -252,6 +254,11 @@ class Models:
         awake = next((one for one in chain if not self._rests.of(one)), chain[0])
         return "" if awake is chain[0] else awake.name
 
+    def list_learnt(self, choice: ModelChoice) -> list[tuple[str, Learnt]]:
+        """What refusals have taught of each model of a choice, by its name."""
+        models = [self._one(single) for single in self.chain(choice)]
+        return [(one.name, one.learnt) for one in map(find_served, models) if one is not None]
+
     async def list_models(self, brain: Brain) -> list[ListedModel]:
         """The models that the endpoint of this brain lists, as it did not long ago. Raises
         ModelError."""
@@ -269,6 +276,7 @@ class Models:
         for model in self._single.values():
             await model.close()
         await self._embedded.close()
+        await self.learnt.close()
         for voice in self._voices.values():
             await voice.close()
 
@@ -299,7 +307,9 @@ class Models:
     def _connect_to_server(self, choice: ModelChoice) -> EndpointModel:
         if advice := self.advise(choice):
             log.warning("%s", advice)
-        made = connect(self._endpoint(choice), protocol_of(choice.brain))
+        endpoint = self._endpoint(choice)
+        learnt = self.learnt.of(endpoint.shown_url, endpoint.model)
+        made = connect(endpoint, protocol_of(choice.brain), learnt)
         made.on_called = lambda call: self.on_called(call)
         return made
 
@@ -428,6 +438,13 @@ class ModelLists:
             return listed
 
 
+def find_served(model: Model) -> EndpointModel | None:
+    """The model at an endpoint that this one is; None where it is none, or not found yet."""
+    if isinstance(model, _FirstListed):
+        return model.found
+    return model if isinstance(model, EndpointModel) else None
+
+
 class _FirstListed(Model):
     """`auto` at an endpoint of one's own: the first model that it lists, found before the first
     turn; `USUAL` where it lists none."""
@@ -436,20 +453,20 @@ class _FirstListed(Model):
 
     def __init__(self, served: Callable[[str], EndpointModel]) -> None:
         self._served = served
-        self._found: EndpointModel | None = None
+        self.found: EndpointModel | None = None
         self._finding = asyncio.Lock()
 
     @property
     def name(self) -> str:
-        return self._found.name if self._found else AUTO
+        return self.found.name if self.found else AUTO
 
     @property
     def window(self) -> int:
-        return self._found.window if self._found else 0
+        return self.found.window if self.found else 0
 
     @property
     def provider(self) -> str:
-        return self._found.provider if self._found else ""
+        return self.found.provider if self.found else ""
 
     async def ready(self) -> None:
         await (await self._model()).ready()
@@ -459,9 +476,9 @@ class _FirstListed(Model):
 
     async def _model(self) -> EndpointModel:
         async with self._finding:
-            if self._found is None:
-                self._found = await self._find()
-        return self._found
+            if self.found is None:
+                self.found = await self._find()
+        return self.found
 
     async def _find(self) -> EndpointModel:
         usual = self._served(USUAL)
@@ -472,5 +489,5 @@ class _FirstListed(Model):
         return self._served(name)
 
     async def close(self) -> None:
-        if self._found is not None:
-            await self._found.close()
+        if self.found is not None:
+            await self.found.close()

@@ -4,16 +4,17 @@ what is known of one that came to nothing."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from msgspec.structs import replace
 
-from agent.models import failures
+from agent.models import failures, lessons
 from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import (
     Model,
@@ -28,15 +29,26 @@ from agent.models.base import (
     uncalled,
 )
 from agent.models.endpoint import Endpoint
+from agent.models.learnt import Learnt, Lesson
 from agent.models.listed import ListedModel, read_list
+from agent.models.neutral import THOUGHTS, sign, signer_of
 from agent.models.providers import find_provider
 from agent.models.tags import lift_calls
+from agent.pictures import blind, has_pictures, picture_urls, without_pictures
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
 
+log = logging.getLogger(__name__)
+
 Encode = Callable[[], bytes]
+Json = dict[str, Any]
 NO_HEADERS: Mapping[str, str] = {}
+MOST_LESSONS = 8
+"""Refusals of one request after which it is made anew."""
+_MOST_PICTURES = 4
+"""Pictures that are left out of a request one by one; after that, all of them are."""
+_KNOWN_PICTURES = 1_000
 
 
 class EndpointModel(Model):
@@ -46,10 +58,13 @@ class EndpointModel(Model):
     LIST = "/models"
     """Where the endpoint lists its models."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, learnt: Learnt | None = None) -> None:
+        """`learnt` is what is known of the model, and grows."""
         self._endpoint = endpoint
+        self.learnt = learnt or Learnt()
         self._client: SdkClient | None = None
         self._opening = asyncio.Lock()
+        self._accepted: frozenset[str] = frozenset()  # pictures
         self.on_called: OnCalled = uncalled
 
     @property
@@ -66,11 +81,11 @@ class EndpointModel(Model):
 
     @property
     def takes_tools(self) -> bool:
-        return self._endpoint.takes_tools
+        return self._endpoint.takes_tools and self.learnt.takes_tools
 
     @property
     def sees(self) -> bool:
-        return True  # until it refuses them: no package knows
+        return self.learnt.sees  # no package knows
 
     @property
     def is_free(self) -> bool:
@@ -98,7 +113,97 @@ class EndpointModel(Model):
 
     def _adapt(self, request: ModelRequest) -> ModelRequest:
         """The request as the endpoint wants its requests."""
-        return request.within(self._endpoint.temperature, self._endpoint.max_tokens)
+        longest = [self._endpoint.max_tokens, self.learnt.number("longest")]
+        most = min(filter(None, longest), default=0)
+        if request.tools and not self.takes_tools:
+            request = replace(request, tools=(), tool_choice="auto")
+        return request.within(self._endpoint.temperature, most)
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        """Answer, streaming. What a refusal teaches is kept, and the request is made anew; what
+        teaches nothing about later ones (thoughts of another key) is left out of it."""
+        trial = Trial()
+        while True:
+            adapted = self._adapt(request)
+            body = self._mark(self._to_neutral(adapted), adapted) | trial.changes
+            watch = _Watch(on_delta)
+            try:
+                reply = await self._converse(body, adapted, watch)
+            except ModelError as error:
+                trial.lessons += 1
+                if watch.has_told or trial.lessons > MOST_LESSONS:
+                    raise
+                if not self._learn(body, adapted, error, trial):
+                    raise
+            else:
+                self._accept(body, trial)
+                notices = tuple(self.learnt.take_untold()) if request.is_told else ()
+                thoughts = sign(reply.thoughts, self._signer)
+                return replace(reply, thoughts=thoughts, notices=notices)
+
+    @abstractmethod
+    def _to_neutral(self, request: ModelRequest) -> Json:
+        """Return a request's body, with its history in the shape that all protocols share."""
+
+    @abstractmethod
+    async def _converse(
+        self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta
+    ) -> ModelReply:
+        """Send a body in the endpoint's protocol, and let the answer stream. Raises ModelError."""
+
+    @property
+    def _signer(self) -> str:
+        made = self.learnt.number("signer")
+        return signer_of(self.provider, self.name) + (f"-{made}" if made else "")
+
+    def _mark(self, body: Json, request: ModelRequest) -> Json:
+        """Return a body that says how its history is to be sent to this model."""
+        messages = request.messages
+        if not request.tools and any(m["role"] == "tool" or m.get("tool_calls") for m in messages):
+            body["flat"] = True
+        if self.learnt.facts.get("system") is False:
+            body["no_system"] = True
+        if request.beside.thoughts:
+            body["signer"] = self._signer
+        if has_pictures(messages):
+            refused = self.learnt.facts.get("refused", ())
+            urls = [url for url in picture_urls(messages) if lessons.digest(url) in refused]
+            body["messages"] = without_pictures(messages, urls)
+            if not self.sees:
+                body["messages"] = blind(body["messages"])
+        return body
+
+    def _learn(self, body: Json, request: ModelRequest, error: ModelError, trial: Trial) -> bool:
+        """Take a lesson from a refusal; returns whether the request is worth another try."""
+        given = [*(request.parameters or {})]
+        lesson = lessons.find_lesson(self._endpoint, body, error, self.learnt, given)
+        if lesson is not None and trial.is_new(lesson) and self.learnt.learn(lesson):
+            log.info("%s refused a request, which says something of: %s", self.name, lesson.fact)
+            if lesson.fact != "bytes":
+                return True
+        if lessons.is_about_thoughts(error) and self._leave_out_thoughts(body, request, trial):
+            self.learnt.learn(Lesson("signer", self.learnt.number("signer") + 1))
+            return True
+        if url := lessons.find_bad_picture(body, error, self._accepted):
+            trial.leave_out(url, body["messages"])
+            return True
+        return False
+
+    def _leave_out_thoughts(self, body: Json, request: ModelRequest, trial: Trial) -> bool:
+        """Have nobody think in this request; returns whether thoughts were in it."""
+        is_sent = (THOUGHTS in body or "protocol" in body) and bool(request.beside.thoughts)
+        if not is_sent or "without_thoughts" in body:
+            return False
+        trial.changes["without_thoughts"] = True
+        return True
+
+    def _accept(self, body: Json, trial: Trial) -> None:
+        """Remember which pictures the model has taken, and the one that it refused."""
+        if has_pictures(body["messages"]):
+            taken = map(lessons.digest, picture_urls(body["messages"]))
+            self._accepted = frozenset([*self._accepted, *taken][-_KNOWN_PICTURES:])
+        for url in trial.refused:
+            self.learnt.learn(lessons.picture_refused(self._endpoint, url))
 
     @abstractmethod
     def _open(self) -> SdkClient:
@@ -111,18 +216,32 @@ class EndpointModel(Model):
         on_delta: OnDelta,
         request: ModelRequest,
         headers: Mapping[str, str] = NO_HEADERS,
+        shown: Mapping[str, Any] | None = None,
     ) -> ModelReply:
-        """Send what `encode` makes, which is called once, and let the answer stream."""
+        """Send what `encode` makes, which is called once, and let the answer stream. `shown` is the
+        body that is told to who looks at requests (None: it is a part of one)."""
         begun = time.monotonic()
         first: list[float] = []
+        sizes = [0]
         error, is_stopped = None, False
+
+        def make() -> bytes:
+            content = encode()
+            sizes[0] = len(content)
+            if 0 < (most := self.learnt.number("bytes")) <= sizes[0]:
+                raise failures.too_large(self._endpoint, most)
+            if shown is not None:
+                request.on_sent(shown, content)
+            return content
+
         try:
-            return await self._stream(answer, encode, on_delta, request, headers, first)
+            return await self._stream(answer, make, on_delta, request, headers, first)
         except asyncio.CancelledError:
             is_stopped = True
             raise
         except ModelError as failure:
             error = failure
+            error.sent = sizes[0]
             raise
         finally:
             waited = first[0] - begun if first else None
@@ -170,6 +289,47 @@ class EndpointModel(Model):
             if self._client is None:
                 self._client = await asyncio.to_thread(self._open)
             return self._client
+
+
+class _Watch:
+    """Hands on what streams, and knows whether anything did."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta, self.has_told = on_delta, False
+
+    def __call__(self, piece: str) -> None:
+        self.has_told = True
+        self._on_delta(piece)
+
+
+class Trial:
+    """What is different in one request, after refusals of it: `changes` to its body; `lessons`
+    counts the refusals, `refused` are the addresses of pictures that must have been the reason."""
+
+    def __init__(self) -> None:
+        self.changes: Json = {}
+        self.lessons = 0
+        self.refused: list[str] = []
+        self._facts: set[str] = set()
+        self._tries = 0
+
+    def is_new(self, lesson: Lesson) -> bool:
+        """Return whether no other lesson of this request has said something of the same fact: who
+        contradicts themselves are not believed."""
+        is_list = isinstance(lesson.value, list)
+        is_known = lesson.fact in self._facts and not is_list
+        self._facts.add(lesson.fact)
+        return not is_known
+
+    def leave_out(self, url: str, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Have words stand for a picture, or for all of them where several were in vain."""
+        self._tries += 1
+        if self._tries > _MOST_PICTURES:
+            self.refused = picture_urls(messages)
+            self.changes["messages"] = blind(messages)
+        else:
+            self.refused = [url]
+            self.changes["messages"] = without_pictures(messages, [url])
 
 
 async def _take_in(

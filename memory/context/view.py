@@ -198,9 +198,12 @@ class View(Struct, frozen=True, dict=True):
     def beside(self) -> Beside:
         """What the messages hold that their wire form has no place for."""
         messages = [entry.message for entry in self._sent]
-        thoughts = {m.tool_calls[0].id: m.thoughts for m in messages if m.thoughts and m.tool_calls}
+        calling = [message for message in messages if message.tool_calls]
+        thoughts = {m.tool_calls[0].id: m.thoughts for m in calling if m.thoughts}
+        reasoning = {m.tool_calls[0].id: m.reasoning for m in calling if m.reasoning}
         errors = frozenset(m.call_id for m in messages if m.is_error)
-        return Beside(thoughts, errors) if thoughts or errors else NOTHING_BESIDE
+        is_empty = not (thoughts or errors or reasoning)
+        return NOTHING_BESIDE if is_empty else Beside(thoughts, errors, reasoning)
 
     def with_scale(self, scale: Scale) -> View:
         """The same, as large as the provider counts it."""

@@ -537,6 +537,15 @@ def _channel_state(database: Database) -> None:
     )
 
 
+def _learnt_models(database: Database) -> None:
+    """What refusals have taught about models (`memory/record/learnt.py`)."""
+    database.execute_sql(
+        """CREATE TABLE learnt_model (
+            place TEXT NOT NULL, model TEXT NOT NULL, facts TEXT NOT NULL,
+            PRIMARY KEY (place, model)) WITHOUT ROWID"""
+    )
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -582,6 +591,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _conditions,
     _mcp_tools,
     _channel_state,
+    _learnt_models,
 ]
 
 

@@ -103,13 +103,18 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
     "model",
     "Show or change the model that answers",
     "[NAME] [--here]",
-    subs=(("list", "Which models there are, with their windows and prices"),),
+    subs=(
+        ("list", "Which models there are, with their windows and prices"),
+        ("forget", "Forget what refusals have taught about the model, and have it tried again"),
+    ),
     slow=("list",),
 )
 async def model(ask: Ask) -> Reply:
     """Without a name: the model in force. With one: the same as `/config model NAME`."""
     if ask.words == ["list"]:
         return await list_models(ask)
+    if ask.words == ["forget"]:
+        return forget_learnt(ask)
     words = [word for word in ask.words if word != HERE]
     name, is_here = " ".join(words), len(words) < len(ask.words)
     here = ask.conversation.key.id
@@ -142,7 +147,27 @@ async def model(ask: Ask) -> Reply:
         )
     advice = f"\n\n{about.advice}" if about.advice else ""
     said = f"{now}{about.name} ({about.where}), {window}, {tools}.{after}{advice}"
-    return Reply(said, to_builtins(about))
+    known = [
+        _("Learnt about {name}: {facts}", name=literal(name), facts=" ".join(map(explain, facts)))
+        for name, facts in about.learnt.items()
+    ]
+    actions = (Action(_("Forget it"), "/model forget"),) if known and ask.person.is_owner else ()
+    return Reply("\n\n".join([said, *known]), to_builtins(about), actions)
+
+
+def forget_learnt(ask: Ask) -> Reply:
+    """`/model forget`: what refusals have taught about the models in force here is tried again."""
+    ask.require_owner("forget what was learnt about a model")
+    names = ask.bot.models.forget_learnt(ask.conversation.key)
+    if not names:
+        return Reply(_("Nothing was learnt about the model that answers here."), {"forgotten": []})
+    return Reply(
+        _(
+            "Forgotten: what was learnt about {names}. The next request tries all of it again.",
+            names=", ".join(map(literal, names)),
+        ),
+        {"forgotten": names},
+    )
 
 
 async def list_models(ask: Ask) -> Reply:

@@ -99,7 +99,7 @@ async def test_a_picture_is_sent_as_one_and_words_stand_for_it_where_it_is_refus
     source = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
     assert first[1]["source"] == source
     assert [block["type"] for block in second] == ["text"]
-    assert "can't see it" in second[0]["text"]
+    assert "could not read it" in second[0]["text"]
 
 
 TEXTS = st.sampled_from(["", " ", "yes", "Привет", "<x>"])

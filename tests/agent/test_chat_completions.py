@@ -340,5 +340,5 @@ def test_details_and_thoughts_of_any_shape_break_nothing(
     add_details(details, pieces)
     said = Message("assistant", "", (ToolCall("c1", "look", "{}"),)).to_wire()
     for thoughts in (json.dumps(kept), json.dumps({field: kept})):
-        made = put_back(said, field, thoughts)
+        made = put_back(said, field, thoughts, "")
         assert made["tool_calls"][0]["id"] == "c1"

@@ -35,7 +35,7 @@ async def test_what_a_provider_refuses_is_told_in_plain_sentences(name: str) -> 
         for error in errors:
             with pytest.raises(ModelError) as caught:
                 await ask(model, HELLO_WITH_TOOL)
-            assert type(caught.value).__name__ == error["kind"], error
+            assert error["kind"] in [kind.__name__ for kind in type(caught.value).__mro__], error
             assert error["says"] in str(caught.value)
             assert str(caught.value).endswith(".")
             if isinstance(caught.value, ContextOverflow):

@@ -221,7 +221,7 @@ async def test_refusals_say_what_to_do_and_the_next_message_works(protocol: Prot
     async with conversation(protocol, *script, is_later=True) as (_, model):
         for answer, kind, words in REFUSALS:
             error = await failure(model)
-            assert type(error) is kind, answer
+            assert isinstance(error, kind), answer
             assert words in str(error)
             assert error.status == answer.status
             assert error.is_worth_another_model

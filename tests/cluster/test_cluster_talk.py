@@ -54,6 +54,8 @@ async def test_who_watches_sees_the_turn_when_its_owner_is_another_by_now(
         assert kinds.index(TurnStarted) < kinds.index(Delta) < kinds.index(Done)
         leaving = owner(cluster)
         await cluster.stop(leaving)
+        (staying,) = (worker for worker in cluster.workers if worker is not leaving)
+        await until(lambda: staying.app.bus.is_watched("pipe/main"))
         assert (await bot.says("Hi again")).text == "Hello again!"
         await until(lambda: sum(isinstance(one, Done) for one in events) == 2)
         watching.cancel()

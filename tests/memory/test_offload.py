@@ -17,6 +17,7 @@ from memory.keys import ConversationKey, file_name
 from memory.messages import Image, Message, ToolCall
 from memory.record import offload, summaries
 from memory.record.offload import LocalWorkspace
+from memory.turn_log import Overflow
 from memory.turns import Entry
 from tests.memory.rooms import KEY, Lodge, texts
 
@@ -319,7 +320,7 @@ async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_fil
     await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))
     await turn.record(Message("tool", LONG, call_id="c", tool="look"))
     before = await turn.fit(lodge.frame)
-    assert await turn.make_room(before, lodge.frame, 3_000)
+    assert await turn.make_room(before, lodge.frame, Overflow(3_000))
     (was, seen) = (texts(view)[-1] for view in (before, await turn.fit(lodge.frame)))
     assert len(seen) < len(was)
     assert seen.endswith(MARKER.format(WHERE.format(f"{SESSION}/tool_result-c.txt")))

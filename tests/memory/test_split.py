@@ -19,6 +19,7 @@ from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation
 from memory.events import Event, Events, Listener, Verdict
 from memory.messages import Message, Role, ToolCall
+from memory.turn_log import Overflow
 from memory.turns import Entry
 from tests.fakes.openai_server import refusal
 from tests.memory.rooms import FRAME, Lodge, texts
@@ -182,7 +183,7 @@ async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) ->
     conversation = await lodge.conversation()
     turn = await conversation.turns.open("now")
     view = await turn.fit(FRAME)
-    assert await turn.make_room(view, FRAME, 0)
+    assert await turn.make_room(view, FRAME, Overflow())
     event = (await conversation.context.history())[-1]
     assert event.reason == "context_overflow"
     assert event.actor == "emergency"
@@ -197,7 +198,7 @@ async def test_keep_recent_is_halved_to_four_at_least(lodge: Lodge) -> None:
         await lodge.says(f"{number}")
     conversation = await lodge.conversation()
     turn = await conversation.turns.open("now")
-    assert await turn.make_room(await turn.fit(FRAME), FRAME, 0)
+    assert await turn.make_room(await turn.fit(FRAME), FRAME, Overflow())
     assert len((await turn.fit(FRAME)).messages) == 5, "four at least, and no turn is halved"
 
 

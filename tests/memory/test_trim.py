@@ -13,6 +13,7 @@ from memory.context.emergency import NoRoom
 from memory.context.forecast import forecast
 from memory.context.view import View
 from memory.messages import Message
+from memory.turn_log import Overflow
 from tests.memory.rooms import Lodge, texts
 
 
@@ -403,7 +404,7 @@ async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn
     turn = await conversation.turns.open("question 10")
     view = await turn.fit(lodge.frame)
     sizes = [len(view.turns)]
-    while await turn.make_room(view, lodge.frame, 4_000):
+    while await turn.make_room(view, lodge.frame, Overflow(4_000)):
         view = await turn.fit(lodge.frame)
         sizes.append(len(view.turns))
         assert texts(view)[-1] == "question 10"

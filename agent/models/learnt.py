@@ -1,0 +1,157 @@
+"""What refusals have taught about models, by the address and the model's name. It is applied to
+each request, told to a person once, and kept over restarts (`memory/record/learnt.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from memory.tasks import BackgroundTasks
+
+MOST_PICTURES = 100
+"""Refused pictures that are remembered of a model."""
+
+
+class Lesson(Struct, frozen=True):
+    """A fact about a model, its value, and the sentence that a person is told ("": none, where it
+    changes nothing for people)."""
+
+    fact: str
+    value: Any
+    sentence: str = ""
+
+
+class Learnt:
+    """What is known of one model at one address. `on_change` hears of each new fact.
+
+    The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt),
+    `without` (parameters that are not sent), `thoughts` (the field in which they go back, "none"),
+    `protocol` (the one that it wants), `bytes` (a request as large as this was refused), `longest`
+    (tokens that it may write), `budget` (true: it thinks by a number of tokens), `effort` (false:
+    it can't be told how hard), and `refused` (digests of pictures).
+    """
+
+    def __init__(
+        self,
+        facts: Mapping[str, Any] | None = None,
+        on_change: Callable[[Learnt], None] = lambda learnt: None,
+    ) -> None:
+        self.facts: dict[str, Any] = dict(facts or {})
+        self._on_change = on_change
+        self._untold: list[str] = []
+
+    def learn(self, lesson: Lesson) -> bool:
+        """Keep a lesson; returns whether it says anything new."""
+        known = self.facts.get(lesson.fact)
+        value = lesson.value
+        if isinstance(value, list):
+            value = [*dict.fromkeys([*(known or ()), *value])][-MOST_PICTURES:]
+        if known == value:
+            return False
+        self.facts[lesson.fact] = value
+        if lesson.sentence:
+            self._untold.append(lesson.sentence)
+        self._on_change(self)
+        return True
+
+    def forget(self) -> bool:
+        """Forget all of it; returns whether there was anything."""
+        was_known = bool(self.facts)
+        self.facts.clear()
+        self._untold.clear()
+        if was_known:
+            self._on_change(self)
+        return was_known
+
+    def take_untold(self) -> list[str]:
+        """Return the sentences that no person has heard yet; each is returned once."""
+        untold, self._untold = self._untold, []
+        return untold
+
+    @property
+    def takes_tools(self) -> bool:
+        return self.facts.get("tools") is not False
+
+    @property
+    def sees(self) -> bool:
+        return self.facts.get("pictures") is not False
+
+    @property
+    def unwanted(self) -> frozenset[str]:
+        """Parameters that are left out."""
+        return frozenset(self.facts.get("without", ()))
+
+    def number(self, fact: str) -> int:
+        """Return a fact that is a number; 0 where it is unknown."""
+        value = self.facts.get(fact)
+        return value if isinstance(value, int) else 0
+
+    def describe(self) -> list[str]:
+        """Return what is known, in short sentences for `/model` and `doctor`."""
+        said = (_SENTENCES[name](value) for name, value in self.facts.items() if name in _SENTENCES)
+        return [sentence for sentence in said if sentence]
+
+
+_SENTENCES: Mapping[str, Callable[[Any], str]] = {
+    "tools": lambda value: "It takes no tools." * (value is False),
+    "pictures": lambda value: "It takes no pictures." * (value is False),
+    "system": lambda value: "The system prompt goes with the first message." * (value is False),
+    "without": lambda value: f"Not sent: {', '.join(map(str, value))}.",
+    "thoughts": lambda value: (
+        "Its reasoning is not sent back."
+        if value == "none"
+        else f"Its reasoning is sent back ({value})."
+    ),
+    "protocol": lambda value: "It is asked by the Responses API.",
+    "bytes": lambda value: f"Requests stay below {int(value) // 1000:,} kB.",
+    "longest": lambda value: f"An answer has at most {int(value):,} tokens.",
+    "budget": lambda value: "It reasons by a number of tokens.",
+    "effort": lambda value: "It can't be told how hard to reason." * (value is False),
+    "refused": lambda value: f"Pictures that it refused: {len(value)}.",
+}
+
+
+class LearntModels:
+    """The facts of all models. `keep` is told the address, the model's name and all facts of it, as
+    JSON ("": they were forgotten)."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Learnt] = {}
+        self._keeping = BackgroundTasks()
+        self.keep: Callable[[str, str, str], Coroutine[Any, Any, None]] = _kept_by_nobody
+
+    async def close(self) -> None:
+        """Wait until all is kept."""
+        await self._keeping.idle()
+
+    def load(self, rows: Iterable[tuple[str, str, str]]) -> None:
+        """Take in what was kept: addresses, names, facts as JSON; but for what can't be read."""
+        for place, model, text in rows:
+            self.of(place, model).facts.update(read_facts(text))
+
+    def of(self, place: str, model: str) -> Learnt:
+        """Return what is known of a model at an address, which grows with each lesson."""
+        if (place, model) not in self._known:
+
+            def tell(learnt: Learnt) -> None:
+                facts = orjson.dumps(learnt.facts).decode() if learnt.facts else ""
+                self._keeping.start(self.keep(place, model, facts))
+
+            self._known[place, model] = Learnt(on_change=tell)
+        return self._known[place, model]
+
+
+async def _kept_by_nobody(place: str, model: str, facts: str) -> None:
+    """All of it is forgotten with the process."""
+
+
+def read_facts(text: str) -> dict[str, Any]:
+    """Return the facts in a kept text; nothing where it can't be read."""
+    try:
+        facts = orjson.loads(text)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}

@@ -1,0 +1,60 @@
+"""What a body says of its history, as long as it is in the shape that all protocols have in common;
+and that history as a protocol's own request is made of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
+
+from agent.models.history import flatten, join_system, normalize
+from memory.messages import Beside
+
+CALL_IDS, THOUGHTS = "call_ids", "thoughts"
+"""How many letters and digits the id of a call has, and in which field thoughts go back."""
+OWN = (
+    *("protocol", "messages", "tools", "is_once", "without_thoughts"),
+    *("flat", "no_system", "signer", CALL_IDS, THOUGHTS),
+)
+"""What is no parameter of any protocol, or is put in its place by each."""
+_SIGNED = "by:"
+
+
+def sign(thoughts: str, signer: str) -> str:
+    """Return thoughts with the mark of the model that made them: no other can read what is signed
+    or encrypted."""
+    return f"{_SIGNED}{signer}\n{thoughts}" if thoughts and signer else thoughts
+
+
+def signer_of(provider: str, model: str) -> str:
+    """Return the mark of a model at a provider."""
+    return sha256(f"{provider}\0{model}".encode()).hexdigest()[:12]
+
+
+def _own_thoughts(thoughts: str, signer: str) -> str:
+    """Return thoughts that this model has made, or that carry no mark; "" for those of others."""
+    if not thoughts.startswith(_SIGNED):
+        return thoughts
+    mark, _, own = thoughts.partition("\n")
+    return own if mark == _SIGNED + signer else ""
+
+
+def read_history(
+    neutral: Mapping[str, Any], beside: Beside
+) -> tuple[Sequence[Mapping[str, Any]], Beside]:
+    """Return the messages of a body, with calls as every protocol takes them, and what stands
+    beside them that may be sent to this model."""
+    messages: Sequence[Mapping[str, Any]] = neutral["messages"]
+    if neutral.get("flat"):
+        messages = flatten(messages)
+    if neutral.get("no_system"):
+        messages = join_system(messages)
+    if neutral.get("without_thoughts"):
+        beside = replace(beside, thoughts={}, reasoning={})
+    elif beside.thoughts:
+        signer = str(neutral.get("signer", ""))
+        own = {call: _own_thoughts(one, signer) for call, one in beside.thoughts.items()}
+        beside = replace(beside, thoughts={call: one for call, one in own.items() if one})
+    return normalize(messages), beside

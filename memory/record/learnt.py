@@ -1,0 +1,30 @@
+"""What refusals have taught about models (`agent/models/learnt.py`): facts as JSON, by the address
+and the model's name."""
+
+from __future__ import annotations
+
+from memory.record import tables
+from memory.record.database import Database, DatabaseEngine
+
+
+def put(database: Database, place: str, model: str, facts: str) -> None:
+    """Keep all facts about a model; "": none."""
+    columns = tables.LearntModel
+    if facts:
+        tables.put(database, columns, ("place", "model"), place=place, model=model, facts=facts)
+        return
+    where = (columns.place == place) & (columns.model == model)
+    columns.delete().where(where).execute(database)
+
+
+def read(database: Database) -> list[tuple[str, str, str]]:
+    """Return what is known of all models: addresses, names, facts."""
+    columns = tables.LearntModel
+    query = columns.select(columns.place, columns.model, columns.facts)
+    return list(query.order_by(columns.place, columns.model).tuples().execute(database))
+
+
+def look(engine: DatabaseEngine) -> list[tuple[str, str, str]]:
+    """Return the same from the record of a bot that may be running. Raises StoreError."""
+    with engine.visit() as database:
+        return read(database) if "learnt_model" in database.get_tables() else []

@@ -1,0 +1,177 @@
+"""What refusals teach, by the words of public reports, and what they must not teach."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.models.base import ModelRefused, ModelUnreachable
+from agent.models.endpoint import Endpoint
+from agent.models.failures import reason_of
+from agent.models.learnt import MOST_PICTURES, Learnt, LearntModels, Lesson
+from agent.models.lessons import find_bad_picture, find_lesson, is_about_thoughts
+from agent.models.neutral import read_history, sign, signer_of
+from memory.messages import Beside
+from tests.agent.endpoints import TOOL
+
+PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
+BODY = {
+    "model": "m",
+    "messages": [{"role": "user", "content": [{"type": "text", "text": "?"}, PNG]}],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "tools": [TOOL],
+    "tool_choice": "auto",
+    "max_tokens": 9_000,
+    "temperature": 0.5,
+    "prompt_cache_key": "k",
+    "response_format": {"type": "json_schema"},
+}
+TAUGHT = {
+    # vllm#12349, Qwen-Agent#344, and the servers of FIELD-NOTES
+    '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser': "tools",
+    "registry.ollama.ai/library/gemma3:4b does not support tools": "tools",
+    "No endpoints found that support tool use. To learn more about routing, visit": "tools",
+    "`tool calling` is not supported with this model": "tools",
+    "Tool use is not supported by this deployment": "tools",
+    "This model does not support function calling": "tools",
+    "tools is not supported in this model. For a list of supported models": "tools",
+    "Extra inputs are not permitted: body.tools": "tools",
+    "Function calling is not enabled for models/gemma-3-27b-it": "tools",
+    "Unknown parameter: 'tools'.": "tools",
+    "the reasoning_content in the thinking mode must be passed back to the API.": "thoughts",
+    "thinking is enabled but reasoning_content is missing in assistant tool call": "thoughts",
+    "Missing `reasoning_content` field in the assistant message at message index 1.": "thoughts",
+    "Function call is missing a thought_signature in functionCall parts.": "thoughts",
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+    "'max_completion_tokens' instead.": "without",
+    "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) "
+    "value is supported.": "without",
+    "invalid temperature: only 1 is allowed for this model": "without",
+    "Unrecognized request argument supplied: stream_options": "without",
+    "stream_options: Extra inputs are not permitted": "without",
+    "[{'type': 'extra_forbidden', 'loc': ('body', 'prompt_cache_key'), 'msg': 'Extra inputs are "
+    "not permitted'}]": "without",
+    "include_usage is not supported": "without",
+    "'response_format.type' : value is not one of the allowed values, json_schema is not "
+    "supported": "without",
+    "tool_choice: unsupported value": "without",
+    "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens": "longest",
+    "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]": "longest",
+    "`max_tokens` must be less than or equal to `4096`": "longest",
+    "This model does not support image input": "pictures",
+    "No endpoints found that support image input": "pictures",
+    "image input is not supported - hint: you may need to provide the mmproj": "pictures",
+    "unknown variant `image_url`, expected `text`": "pictures",
+    "fake-model is not a multimodal model": "pictures",
+    "Conversation roles must alternate... System role not supported": "system",
+}
+TEACHES_NOTHING = (
+    "Invalid schema for function 'look': In context=(), 'additionalProperties' is required",
+    "tools.0.function.name: string does not match pattern",
+    "Invalid 'messages[3].tool_calls[0].id': string too long",
+    "Tool names must be unique.",
+    "messages: text content blocks must be non-empty",
+    "The request was refused.",
+    "it gave no reason",
+    "You have exceeded your limit",
+)
+ENDPOINT = Endpoint("m", "http://127.0.0.1/v1")
+
+
+def refused(said: str, status: int = 400) -> ModelRefused:
+    error = ModelRefused("It was refused.")
+    error.status, error.detail = status, said
+    return error
+
+
+@pytest.mark.parametrize("said", TAUGHT)
+def test_the_words_of_public_reports_teach_what_they_mean(said: str) -> None:
+    lesson = find_lesson(ENDPOINT, BODY, refused(said), Learnt())
+    assert lesson is not None
+    assert lesson.fact == TAUGHT[said]
+
+
+@pytest.mark.parametrize("said", TEACHES_NOTHING)
+def test_complaints_about_one_part_of_a_request_teach_nothing(said: str) -> None:
+    assert find_lesson(ENDPOINT, BODY, refused(said), Learnt()) is None
+
+
+@pytest.mark.parametrize("said", TAUGHT)
+def test_a_key_a_limit_or_a_server_that_fails_teaches_nothing(said: str) -> None:
+    for status in (401, 403, 429):
+        assert find_lesson(ENDPOINT, BODY, refused(said, status), Learnt()) is None
+
+
+def test_llama_cpp_says_with_500_that_it_takes_no_tools() -> None:
+    error = ModelUnreachable("It failed.")
+    error.status, error.detail = 500, "tools param requires --jinja flag"
+    lesson = find_lesson(ENDPOINT, BODY, error, Learnt())
+    assert lesson is not None
+    assert (lesson.fact, lesson.value) == ("tools", False)
+    error.detail = "the tool is not supported"
+    assert find_lesson(ENDPOINT, BODY, error, Learnt()) is None
+
+
+def test_a_field_of_thoughts_is_refused_where_it_was_sent() -> None:
+    for said in ("property 'reasoning_content' is unsupported", "reasoning_content: Extra inputs"):
+        sent = BODY | {"thoughts": "reasoning_content"}
+        lesson = find_lesson(ENDPOINT, sent, refused(said), Learnt())
+        assert lesson == Lesson("thoughts", "none")
+        assert find_lesson(ENDPOINT, BODY, refused(said), Learnt()) is None
+
+
+def test_parameters_of_a_client_are_not_left_out_behind_its_back() -> None:
+    said = "Unsupported parameter: 'temperature'"
+    assert find_lesson(ENDPOINT, BODY, refused(said), Learnt(), ["temperature"]) is None
+
+
+def test_a_gateway_has_the_reason_in_its_metadata() -> None:
+    inner = '{\\"error\\": {\\"message\\": \\"Invalid `signature` in `thinking` block\\"}}'
+    body = (
+        f'{{"error": {{"message": "Provider returned error", "metadata": {{"raw": "{inner}"}}}}}}'
+    )
+    assert reason_of(body) == "Invalid `signature` in `thinking` block"
+    assert is_about_thoughts(refused(reason_of(body)))
+
+
+def test_the_picture_that_is_refused_is_the_newest_that_was_not_taken_before() -> None:
+    error = refused("Could not process image")
+    assert find_bad_picture(BODY, error, frozenset()) == PNG["image_url"]["url"]  # type: ignore[index]
+    assert find_bad_picture(BODY, refused("no"), frozenset()) == ""
+
+
+@given(st.lists(st.sampled_from(["tools", "without", "refused"])), st.lists(st.text(max_size=5)))
+def test_a_lesson_is_new_once_and_is_told_once(facts: list[str], names: list[str]) -> None:
+    learnt = Learnt()
+    for fact in facts:
+        lesson = Lesson(fact, False if fact == "tools" else names, f"{fact}!")
+        is_new = learnt.learn(lesson)
+        assert not learnt.learn(lesson)
+        assert learnt.take_untold() == ([f"{fact}!"] if is_new else [])
+        assert learnt.take_untold() == []
+    assert all(isinstance(line, str) for line in learnt.describe())
+
+
+def test_refused_pictures_are_bounded() -> None:
+    learnt = Learnt()
+    for number in range(MOST_PICTURES + 9):
+        learnt.learn(Lesson("refused", [str(number)]))
+    assert len(learnt.facts["refused"]) == MOST_PICTURES
+
+
+def test_kept_facts_that_cannot_be_read_are_left_out() -> None:
+    models = LearntModels()
+    models.load([("u", "a", "{"), ("u", "b", '{"tools": false}'), ("u", "c", "[1]")])
+    assert [models.of("u", name).takes_tools for name in "abc"] == [True, False, True]
+
+
+@given(st.text(), st.sampled_from("ab"), st.sampled_from("ab"))
+def test_thoughts_go_back_to_the_model_that_made_them_alone(
+    thoughts: str, maker: str, reader: str
+) -> None:
+    signed = sign(thoughts, signer_of("p", maker))
+    body = {"messages": [], "signer": signer_of("p", reader)}
+    _, beside = read_history(body, Beside({"c1": signed}))
+    assert beside.thoughts.get("c1", "") == (thoughts if maker == reader else "")

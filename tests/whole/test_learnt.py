@@ -1,0 +1,173 @@
+"""Refusals that teach: what the next request is, what the person hears, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
+from tests.whole.requests import answered
+from tests.whole.testbot import run_bot
+
+ADD = Call("calculate", '{"expression": "2+2"}', "call_0")
+NO_TOOLS = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+
+
+def refusing(
+    is_refused: Callable[[dict[str, Any]], bool], said: str, status: int = 400
+) -> Callable[[Received], Answer]:
+    """Answer with a refusal where a body is refused, and else with a word."""
+
+    def answer(request: Received) -> Answer:
+        if is_refused(request.body):
+            return Fail(status, {"message": said})
+        return Say("Yes.")
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_a_model_that_takes_no_tools_is_asked_without_and_that_is_said_once(
+    tmp_path: Path, status: int
+) -> None:
+    said = NO_TOOLS if status == 400 else "tools param requires --jinja flag"
+    script = refusing(lambda body: "tools" in body, said, status)
+    async with run_bot(tmp_path, script) as bot:
+        first = await bot.says("One?")
+        assert first.text.startswith("Yes.")
+        assert "takes no tools at" in first.text
+        sent = len(bot.server.requests)
+        assert (await bot.says("Two?")).text == "Yes."
+        assert len(bot.server.requests) == sent + 1
+        assert "It takes no tools." in (await bot.says("/model")).text
+
+
+async def test_what_was_learnt_is_kept_and_forgotten_when_somebody_says_so(tmp_path: Path) -> None:
+    script = refusing(lambda body: "stream_options" in body, "Unknown parameter: stream_options")
+    async with run_bot(tmp_path, script) as other:
+        base = {"OPENAI_BASE_URL": other.server.base_url}
+        folder = tmp_path / "two"
+        folder.mkdir()
+        for refusals in (1, 0):
+            before = len(other.server.requests)
+            async with run_bot(folder, (), None, base) as bot:
+                assert (await bot.says(f"One? {refusals}")).text == "Yes."
+                assert (await bot.says(f"Two? {refusals}")).text == "Yes."
+                assert len(other.server.requests) == before + 2 + refusals
+        async with run_bot(folder, (), None, base) as bot:
+            assert "Not sent: stream_options." in (await bot.says("/model")).text
+            assert "Forgotten" in (await bot.says("/model forget")).text
+            assert "Nothing was learnt" in (await bot.says(" /model forget")).text
+            before = len(other.server.requests)
+            assert (await bot.says("Three?")).text == "Yes."
+            assert len(other.server.requests) == before + 2
+
+
+async def test_reasoning_is_sent_back_to_who_demands_it(tmp_path: Path) -> None:
+    """Kimi K2 and DeepSeek behind a name that nobody knows (opencode#10996, LangBot#2223)."""
+
+    def answer(request: Received) -> Answer:
+        calling = [m for m in request.body["messages"] if m.get("tool_calls")]
+        if not all(m.get("reasoning_content", "").strip() for m in calling):
+            words = "reasoning_content is missing in assistant tool call message at index 2"
+            return Fail(400, {"message": f"thinking is enabled but {words}"})
+        if request.body["messages"][-1]["role"] == "user":
+            return Say(calls=(ADD,), reasoning="Two and two.")
+        return Say("Four.")
+
+    async with run_bot(tmp_path, answer) as bot:
+        bot.server.thoughts = "reasoning_content"
+        assert (await bot.says("Add!")).text == "Four."
+        calling = [m for m in bot.sent_to_model() if m.get("tool_calls")]
+        assert [m["reasoning_content"] for m in calling] == ["Two and two."]
+        assert len(bot.server.requests) == 3
+        assert (await bot.says("Again!")).text == "Four."
+        assert len(bot.server.requests) == 5
+
+
+async def test_a_request_that_is_too_large_is_made_smaller_before_it_is_sent(
+    tmp_path: Path,
+) -> None:
+    """A proxy in front that takes no body of 100 kB (opencode#14562: 413 of any body)."""
+
+    def answer(request: Received) -> Answer:
+        if len(str(request.body)) > 100_000:
+            return Fail(413, "<html>Request Entity Too Large</html>")
+        return Say("Yes.")
+
+    async with run_bot(tmp_path, answer, {"context": {"max_tokens": 400_000}}) as bot:
+        for number in range(4):
+            assert (await bot.says(f"{number} " + "words " * 5_000)).text.startswith("Yes.")
+        large = sum(len(str(one.body)) > 100_000 for one in bot.server.requests)
+        assert large == 1
+        assert "Requests stay below" in (await bot.says("/model")).text
+
+
+async def test_a_refusal_that_nobody_understands_is_tried_once_with_less(tmp_path: Path) -> None:
+    script = refusing(lambda body: len(body["messages"]) > 8, "Something is off with this.")
+    async with run_bot(tmp_path, script) as bot:
+        for number in range(4):
+            await bot.says(f"Question {number}?")
+        reply = await bot.says("Question 4?")
+        assert reply.text.startswith("Yes.")
+        assert (await bot.says("Question 5?")).text.startswith("Yes.")
+
+
+async def test_what_was_removed_in_vain_comes_back(tmp_path: Path) -> None:
+    is_off = [False]
+    script = refusing(lambda body: is_off[0], "Something is off with this.")
+    async with run_bot(tmp_path, script) as bot:
+        for number in range(4):
+            await bot.says(f"Question {number}?")
+        is_off[0] = True
+        before = len(answered(bot))
+        assert "Something is off with this." in (await bot.says("Why?")).text
+        assert len(answered(bot)) == before + 2
+        assert "Something is off with this." in (await bot.says("Why now?")).text
+        assert len(answered(bot)) == before + 3, "once, until a request is accepted"
+        is_off[0] = False
+        assert (await bot.says("And now?")).text == "Yes."
+        assert "Question 0?" in str(bot.sent_to_model())
+
+
+async def test_thoughts_of_another_model_are_not_sent_to_the_next(tmp_path: Path) -> None:
+    """OpenRouter: signatures are of the model that made them (oh-my-pi#3399)."""
+
+    def answer(request: Received) -> Answer:
+        if request.body["messages"][-1]["role"] == "user":
+            name = request.body["model"]
+            detail = {"type": "reasoning.text", "index": 0, "text": "Hm.", "signature": name}
+            said = {"role": "assistant", "reasoning_details": [detail], "tool_calls": [CALL]}
+            choice = {"message": said, "finish_reason": "tool_calls"}
+            return Body(json.dumps({"choices": [choice]}), "application/json")
+        return Say("Four.")
+
+    async with run_bot(tmp_path, answer) as other:
+        config = {"base_url": other.server.base_url}
+        settings = {"brain": {"provider": "openrouter", "config": config}, "model": "a/one"}
+        other.server.thoughts = "reasoning_details"
+        folder = tmp_path / "two"
+        folder.mkdir()
+        async with run_bot(folder, (), settings, {"OPENROUTER_API_KEY": "k"}) as bot:
+            for name in ("a/one", "a/two"):
+                await bot.says(f"/model {name}")
+                assert (await bot.says("Add!")).text == "Four."
+                last = other.server.requests[-1].body
+                signed = [d["signature"] for d in _details(last["messages"])]
+                assert signed == [name]
+
+
+CALL = {
+    "index": 0,
+    "id": "call_0",
+    "type": "function",
+    "function": {"name": "calculate", "arguments": '{"expression": "2+2"}'},
+}
+
+
+def _details(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for m in messages for one in m.get("reasoning_details", ())]
