@@ -294,7 +294,7 @@ def _output(move: Move, model: str) -> Iterator[Json]:
     if move.thought:
         sealed = f"{move.thought[:20]}.{sign(model, move.thought[:20])}"
         yield {
-            "id": f"rs_{abs(hash(move.thought))}",
+            "id": f"rs_{sign(model, move.thought)}",
             "type": "reasoning",
             "summary": [],
             "encrypted_content": sealed,

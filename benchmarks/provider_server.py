@@ -108,7 +108,7 @@ class ProviderServer:
     async def _ask(self, request: web.Request) -> web.StreamResponse:
         profile = PROFILES[request.match_info["profile"]]
         asked = await _read(request)
-        if (refusal := self._check(profile, asked)) is not None:
+        if (refusal := self.check(profile, asked)) is not None:
             return refusal
         if self.holds:
             self.holds = False
@@ -121,7 +121,7 @@ class ProviderServer:
         profile = PROFILES[request.match_info["profile"]]
         asked = await _read(request)
         counted = Asked({"max_tokens": 1, **asked.body}, asked.raw, asked.model)
-        if (refusal := self._check(profile, counted)) is not None:
+        if (refusal := self.check(profile, counted)) is not None:
             return refusal
         return web.json_response({"input_tokens": len(asked.raw) // 4})
 
@@ -136,7 +136,7 @@ class ProviderServer:
 
     # --- rules ---
 
-    def _check(self, profile: Profile, asked: Asked) -> web.Response | None:
+    def check(self, profile: Profile, asked: Asked) -> web.Response | None:
         """The refusal of a request; None where it is taken."""
         tally, self.asked = self.tallies[profile.name], profile.name
         tally.requests += 1

@@ -325,7 +325,7 @@ class Talks:
 
     async def _agent(self) -> None:
         """To another provider, or home."""
-        name = self._dice.choice([self._home.name] * 4 + list(PROFILES))
+        name = self._dice.choice([self._home.name] * 14 + list(PROFILES))
         await self._command(f"/agent {name}-{self._dice.randint(0, 1)}")
 
     async def _range(self) -> str:
