@@ -56,8 +56,8 @@ class ProviderServer:
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
     `asked` names the provider that was asked last, `faults` has their kinds, each with an example.
-    `is_troubled` says that something went wrong since it was last reset that the script wanted so,
-    `is_refusing` that a rule refused something. A request that comes while `holds` is set waits for
+    `is_troubled` says that something went wrong since it was last reset that the script wanted so.
+    A request that comes while `holds` is set waits for
     `release`. `wants_gate` has the next answer be a call that waits at the gate.
     """
 
@@ -66,7 +66,7 @@ class ProviderServer:
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self.faults: dict[str, Fault] = {}
         self.base_url = self.asked = ""
-        self.is_troubled = self.is_refusing = False
+        self.is_troubled = False
         self.wants_gate = self.holds = False
         self.held, self._released = asyncio.Event(), asyncio.Event()
         self.forget()
@@ -93,6 +93,17 @@ class ProviderServer:
         self._taught: set[tuple[str, str, str, str]] = set()
         self._least: dict[tuple[str, str, str], int] = {}
         self._refused: set[bytes] = set()
+        self._before = {*self._taught}, {*self._refused}
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.is_troubled = self.wants_gate = self.holds = False
+        self.held = asyncio.Event()
+        self._before = {*self._taught}, {*self._refused}
+
+    def kill(self) -> None:
+        """The bot is killed in this turn: what it learnt in it may not be on disk yet."""
+        self._taught, self._refused = self._before
 
     def hold(self) -> None:
         """Have the next request wait."""
@@ -146,7 +157,6 @@ class ProviderServer:
                 tally.misled[rule.name] += 1
                 self._keep(profile, asked, rule.name, words)
                 continue
-            self.is_refusing = True
             if digest in self._refused:
                 tally.repeated += 1
                 self._keep(profile, asked, f"again unchanged, {rule.name}", words)

@@ -190,7 +190,7 @@ class Talks:
 
     def _begin(self) -> None:
         self._tally.turns += 1
-        self._server.is_troubled = self._server.is_refusing = False
+        self._server.begin()
 
     async def _judge(self, text: str) -> None:
         if WHOLE.search(text) or text.startswith(NOTHING_TO_RETRY):
@@ -289,6 +289,7 @@ class Talks:
     async def _kill(self) -> None:
         """At rest."""
         await self._bot.app.turns.queues.idle()
+        self._server.begin()
         await self._move_on()
         await self._revive()
 
@@ -308,6 +309,7 @@ class Talks:
         folder = self._folder.parent / str(self._moves)
         await self._bot.app.delivery.queues.idle()
         shutil.copytree(self._folder / "data", folder / "data")
+        self._server.kill()
         old = self._folder
         before, self._server.script.wildness = self._server.script.wildness, 0.0
         await self._bot.says("/stop", self._chat)
