@@ -57,8 +57,8 @@ class ProviderServer:
 
     `asked` names the provider that was asked last, `faults` has their kinds, each with an example.
     `is_troubled` says that something went wrong since it was last reset that the script wanted so.
-    A request that comes while `holds` is set waits for
-    `release`. `wants_gate` has the next answer be a call that waits at the gate.
+    A request that comes while `holds` is set waits for `release`; `wants_gate` has the next answer
+    be a call that waits at the gate.
     """
 
     def __init__(self, script: Script) -> None:
