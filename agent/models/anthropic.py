@@ -133,7 +133,12 @@ class AnthropicModel(EndpointModel):
 
 
 def _as_said(content: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"role": "assistant", "content": list(content)}
+    """An answer that goes on; it may not end in blanks (opencode#1295)."""
+    *before, last = content
+    if last.get("type") == "text":
+        last = {**last, "text": last["text"].rstrip()}
+    said = [*before, last] if last.get("text", "-") else before
+    return {"role": "assistant", "content": said}
 
 
 def _made(sent: Mapping[str, Any]) -> Callable[[], bytes]:

@@ -32,14 +32,15 @@ _MOST_DETAILS = 2_000
 
 def add_details(details: list[Json], more: object) -> int:
     """Add a chunk's details to those that came before; returns by how many characters they grew.
-    What belongs together comes in pieces."""
+    What belongs together comes in pieces; what has an id of its own does not, whatever its index
+    (Roo-Code#10694)."""
     size = 0
     for piece in more if isinstance(more, list) else ():
         if not isinstance(piece, dict) or len(details) >= _MOST_DETAILS:
             continue
         size += sum(len(value) for value in piece.values() if isinstance(value, str))
         last = details[-1] if details else {}
-        if last and all(last.get(name) == piece.get(name) for name in ("type", "index")):
+        if last and all(last.get(name) == piece.get(name) for name in ("type", "index", "id")):
             known = {name: value for name, value in piece.items() if value is not None}
             for name in _GROWING:
                 text, before = known.get(name), last.get(name)

@@ -115,6 +115,16 @@ def join_system(messages: Messages) -> list[Mapping[str, Any]]:
     return [_with_joined(first, contents), *others[1:]]
 
 
+def merge_system(messages: Messages) -> list[Mapping[str, Any]]:
+    """Return the messages with one system message, in front of all others, for templates that take
+    no second one (Qwen)."""
+    system = [one for one in messages if one["role"] in ("system", "developer")]
+    others = [one for one in messages if one["role"] not in ("system", "developer")]
+    if not system:
+        return others
+    return [_with_joined(system[0], [one["content"] for one in system[1:]]), *others]
+
+
 def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
     """Return normalized messages in which calls and their results are text: for a request that
     offers no tools, where its receiver refuses them in the history too."""

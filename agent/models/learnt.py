@@ -27,7 +27,8 @@ class Lesson(Struct, frozen=True):
 class Learnt:
     """What is known of one model at one address. `on_change` hears of each new fact.
 
-    The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt),
+    The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt,
+    "one": a single one),
     `without` (parameters that are not sent), `thoughts` (the field in which they go back, "none"),
     `protocol` (the one that it wants), `bytes` (a request as large as this was refused), `longest`
     (tokens that it may write), `budget` (true: it thinks by a number of tokens), `effort` (false:
@@ -98,7 +99,11 @@ class Learnt:
 _SENTENCES: Mapping[str, Callable[[Any], str]] = {
     "tools": lambda value: "It takes no tools." * (value is False),
     "pictures": lambda value: "It takes no pictures." * (value is False),
-    "system": lambda value: "The system prompt goes with the first message." * (value is False),
+    "system": lambda value: (
+        "The system prompt goes with the first message."
+        if value is False
+        else "It takes one system message."
+    ),
     "without": lambda value: f"Not sent: {', '.join(map(str, value))}.",
     "thoughts": lambda value: (
         "Its reasoning is not sent back."

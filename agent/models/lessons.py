@@ -79,6 +79,10 @@ _ONE_PICTURE = re.compile(
 )
 _NO_SYSTEM = re.compile(r"system (?:role|messages?|prompts?|instructions?) (?:is |are )?not ", re.I)
 """Templates of Gemma, at llama.cpp and vLLM."""
+_ONE_SYSTEM = re.compile(
+    r"system (?:message|prompt)s? must be (?:at )?the (?:beginning|first)", re.I
+)
+"""Templates of Qwen, at vLLM and llama.cpp, there with a 500 (llama.cpp#20733)."""
 _NEEDED = frozenset({"model", "stream", "store", *OWN})
 _ALIASES = {
     "stream_options": ("stream_options", "include_usage"),
@@ -117,7 +121,8 @@ def _may_teach(error: ModelError, said: str) -> bool:
     does, with 500) is believed what is said in known words alone."""
     if error.status in (401, 402, 403, 429) or not said:
         return False
-    return error.status < 500 or bool(_NO_TOOLS.search(said) or _NO_SYSTEM.search(said))
+    is_known = any(one.search(said) for one in (_NO_TOOLS, _NO_SYSTEM, _ONE_SYSTEM))
+    return error.status < 500 or is_known
 
 
 def _lessons(
@@ -132,6 +137,8 @@ def _lessons(
     yield _sight(endpoint, body, said)
     if _NO_SYSTEM.search(said) and not body.get("no_system"):
         yield Lesson("system", False)
+    if _ONE_SYSTEM.search(said) and not body.get("one_system"):
+        yield Lesson("system", "one")
 
 
 def _said(body: Body) -> Sequence[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.models.history import join_system, normalize, spell_out
+from agent.models.history import join_system, merge_system, normalize, spell_out
 from memory.messages import Beside
 
 CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
@@ -17,7 +17,7 @@ CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
 the content of a message that only calls tools is "", not null."""
 OWN = (
     *("protocol", "messages", "tools", "is_once", "without_thoughts"),
-    *("no_system", "signer", CALL_IDS, THOUGHTS, EMPTY),
+    *("no_system", "one_system", "signer", CALL_IDS, THOUGHTS, EMPTY),
 )
 """What is no parameter of any protocol, or is put in its place by each."""
 _SIGNED = "by:"
@@ -54,6 +54,8 @@ def read_history(
         messages = spell_out(messages)
     if neutral.get("no_system"):
         messages = join_system(messages)
+    elif neutral.get("one_system"):
+        messages = merge_system(messages)
     if neutral.get("without_thoughts"):
         beside = replace(beside, thoughts={}, reasoning={})
     elif beside.thoughts:

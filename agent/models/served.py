@@ -66,6 +66,7 @@ class EndpointModel(Model):
         self._client: SdkClient | None = None
         self._opening = asyncio.Lock()
         self._accepted: frozenset[str] = frozenset()  # pictures
+        self._suspected: set[str] = set()  # of being refused, until a request without them is not
         self.on_called: OnCalled = uncalled
 
     @property
@@ -168,12 +169,12 @@ class EndpointModel(Model):
     def _mark(self, body: Json, request: ModelRequest) -> Json:
         """Return a body that says how its history is to be sent to this model."""
         messages = request.messages
-        if self.learnt.facts.get("system") is False:
-            body["no_system"] = True
+        if (system := self.learnt.facts.get("system")) is not None:
+            body["one_system" if system == "one" else "no_system"] = True
         if request.beside.thoughts:
             body["signer"] = self._signer
         if has_pictures(messages):
-            refused = self.learnt.facts.get("refused", ())
+            refused = {*self.learnt.facts.get("refused", ()), *self._suspected}
             urls = [url for url in picture_urls(messages) if lessons.digest(url) in refused]
             body["messages"] = without_pictures(messages, urls)
             if not self.sees:
@@ -193,6 +194,7 @@ class EndpointModel(Model):
             return True
         if url := lessons.find_bad_picture(body, error, self._accepted):
             trial.leave_out(url, body["messages"])
+            self._suspected.update(map(lessons.digest, trial.refused))
             return True
         return False
 
@@ -211,6 +213,7 @@ class EndpointModel(Model):
             self._accepted = frozenset([*self._accepted, *taken][-_KNOWN_PICTURES:])
         for url in trial.refused:
             self.learnt.learn(lessons.picture_refused(self._endpoint, url))
+        self._suspected.difference_update(map(lessons.digest, trial.left_out))
 
     @abstractmethod
     def _open(self) -> SdkClient:
@@ -317,6 +320,7 @@ class Trial:
         self.changes: Json = {}
         self.lessons = 0
         self.refused: list[str] = []
+        self.left_out: list[str] = []
         self._facts: set[str] = set()
         self._tries = 0
 
@@ -331,6 +335,7 @@ class Trial:
     def leave_out(self, url: str, messages: Sequence[Mapping[str, Any]]) -> None:
         """Have words stand for a picture, or for all of them where several were in vain."""
         self._tries += 1
+        self.left_out += [url] if self._tries <= _MOST_PICTURES else picture_urls(messages)
         if self._tries > _MOST_PICTURES:
             self.refused = picture_urls(messages)
             self.changes["messages"] = blind(messages)

@@ -317,12 +317,14 @@ def test_details_grow_piece_by_piece() -> None:
     for piece in (
         {"type": "reasoning.text", "index": 0, "text": "I ", "signature": None},
         {"type": "reasoning.text", "index": 0, "text": "see.", "signature": "s"},
-        {"type": "reasoning.encrypted", "index": 1, "data": "abc"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "abc", "id": "one"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "def", "id": "two"},
     ):
         add_details(details, [piece])
     assert details == [
         {"type": "reasoning.text", "index": 0, "text": "I see.", "signature": "s"},
-        {"type": "reasoning.encrypted", "index": 1, "data": "abc"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "abc", "id": "one"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "def", "id": "two"},
     ]
 
 

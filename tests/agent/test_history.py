@@ -84,6 +84,12 @@ HISTORIES = st.builds(
 )
 
 
+def words(content: Any) -> str:
+    """Return the text of a message's content."""
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    return "\n".join(part.get("text", "") for part in parts)
+
+
 def sent(messages: list[Json]) -> list[Mapping[str, Any]]:
     return alternate(normalize(messages))
 
@@ -100,6 +106,10 @@ def test_whatever_was_recorded_what_is_sent_keeps_every_rule_and_stays_as_it_is(
     assert all(one is other for one, other in zip(again, made, strict=True))
     for text in words_of(messages):
         assert json.dumps(text)[1:-1] in json.dumps(made)
+    kept = [one["content"] for one in messages if one["role"] == "user" and one["content"]]
+    for content in kept:  # nothing that a person said is lost
+        if isinstance(content, str) and content.strip():
+            assert any(content in words(one["content"]) for one in made)
 
 
 TURNS = st.lists(
