@@ -51,7 +51,7 @@ def test_the_brains_on_the_page_about_models_are_asked_as_it_says(tmp_path: Path
     layers = layers_of(tmp_path, "models.md", "json responses")
     choice = choice_of(SettingsStore(layers).effective())
     assert (protocol_of(choice.brain), choice.brain.effort) == ("openai_responses", "low")
-    settings = SettingsStore(layers_of(tmp_path, "models.md", "json saving")).effective()
+    settings = SettingsStore(layers_of(tmp_path, "fallbacks.md", "json saving")).effective()
     assert (settings.spend_soft_model, settings.spend_soft_limit) == ("gpt-5-nano", 80)
     keys = {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"}
     for name, model, url in (
@@ -75,7 +75,7 @@ def test_the_quirks_on_the_page_are_those_of_the_endpoint(tmp_path: Path) -> Non
 
 
 def test_the_chain_on_the_page_ends_with_the_model_of_its_agent(tmp_path: Path) -> None:
-    layers = layers_of(tmp_path, "models.md", "json chain", {})
+    layers = layers_of(tmp_path, "fallbacks.md", "json chain", {})
     book, models = SettingsStore(layers), Models(credentials(layers))
     models.agent = lambda name: choice_of(book.with_agent(name)) if name in book.agents else None
     chain = models.chain(choice_of(book.effective()))

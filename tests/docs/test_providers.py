@@ -11,7 +11,11 @@ from tests.docs.pages import ROOT
 
 TABLE = [
     [cell.strip() for cell in line.split("|")[1:-1]]
-    for line in (ROOT / "docs" / "providers.md").read_text("utf-8").splitlines()
+    for line in (ROOT / "docs" / "models.md")
+    .read_text("utf-8")
+    .partition("### What is known of each provider")[2]
+    .partition("\n## ")[0]
+    .splitlines()
     if line.startswith("| `")
 ]
 _IN_CODE = re.compile(r"`([^`]+)`")
