@@ -286,7 +286,7 @@ class Agent(Struct, frozen=True):
         if usage is None:
             usage = Usage(view.tokens, await turn.count_tokens(reply.written))
         elif usage.prompt and reply.by is None:
-            await turn.calibrate(view, usage.prompt, self.model.name)
+            await turn.calibrate(view, usage.prompt, self.model.name, usage.cached)
         return price_reply("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
