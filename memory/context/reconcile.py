@@ -146,10 +146,8 @@ def reconcile(report: Report, counted: Counted, known: Known) -> Belief:
     if report.cached <= prompt and not is_expected and _is_cut(prompt, counted, known):
         return Belief(0, "cut")
     if not fitting:
-        is_part = both < least
-        return _doubt(
-            both if is_part else prompt, "part" if is_part else "too much", counted, known
-        )
+        smallest = min(sizes)
+        return _doubt(smallest, "part" if smallest < least else "too much", counted, known)
     size = min(fitting, key=lambda one: _distance(one, _expect(counted, known)))
     if not known.size and prompt in fitting:
         size = prompt  # that is what the protocols say
@@ -174,8 +172,8 @@ def _doubt(size: int, why: Why, counted: Counted, known: Known) -> Belief:
     grown, more = raw - doubt.raw, size - doubt.size
     slope = more / grown if abs(grown) >= _GROWTH else 0.0
     extra = round(size - slope * raw)
-    is_steady = slope > 0 and doubt.slope > 0 and _distance(slope, doubt.slope) <= _ALIKE
-    if why == "too much" and is_steady and slope <= _PLAIN[1] and 0 < extra <= _MOST_EXTRA:
+    is_steady = _PLAIN[0] <= slope <= _PLAIN[1] and _distance(slope, doubt.slope) <= _ALIKE
+    if why == "too much" and is_steady and 0 < extra <= _MOST_EXTRA:
         return Belief(size, "extra", slope=slope, extra=extra)
     ratio = size / max(1, raw)
     is_alike = _distance(ratio, doubt.size / max(1, doubt.raw)) <= _ALIKE
