@@ -191,7 +191,8 @@ class Answer:
         finish = read_finish(self.finish, has_calls=bool(calls))
         if self._has_refused and finish == "complete":
             finish = "refused"
-        if finish == "complete" and self._is_thought_alone and not text.strip():
+        is_thought = finish == "complete" and self._is_thought_alone and not text.strip()
+        if is_thought:
             text, reasoning = reasoning, ""
         signatures = [call.signature for call in whole]
         kept = chat_thoughts.keep(self._field, reasoning, self._details, signatures)
@@ -204,6 +205,7 @@ class Answer:
             reasoning=reasoning,
             thoughts=kept if calls and not self.is_full else "",
             is_bounded=self.is_full,
+            is_thought=is_thought and bool(text),
         )
 
 

@@ -106,7 +106,8 @@ class ModelReply(Struct, frozen=True):
     """One reply. `finish` says how it ended; `is_bounded`, that more came than is kept; `usage` is
     None where the provider reports none; `model` is the name that prices go by; `thoughts` is what
     of it the provider wants back as it came, with the calls (`Message.thoughts`); `by` is the model
-    that stood in for the one that was asked (None: that one answered)."""
+    that stood in for the one that was asked (None: that one answered). `is_thought`: all of the
+    text came as a thought; as an answer it is better than none, as anything else it is none."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -117,6 +118,7 @@ class ModelReply(Struct, frozen=True):
     thoughts: str = ""
     by: Model | None = None
     is_bounded: bool = False
+    is_thought: bool = False
 
     @property
     def written(self) -> str:
