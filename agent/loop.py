@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from io import StringIO
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -255,9 +256,17 @@ class Agent(Struct, frozen=True):
     async def _stream_reply(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log. The model may write one that
         nobody has asked for: after a change of strategy it goes on for a while."""
-        parser = TerseFilter()
-        reply = await self.model.reply(request, lambda piece: output.delta(parser.feed(piece)))
+        parser, shown = TerseFilter(), StringIO()
+
+        def show(piece: str) -> None:
+            shown.write(piece)
+            output.delta(parser.feed(piece))
+
+        reply = await self.model.reply(request, show)
         output.delta(parser.finish())
+        if "</" in (said := shown.getvalue()) and said.strip() != reply.text.strip():
+            output.step_restarted()  # thoughts or calls in the text, known as such at their end
+            output.delta(extract(reply.text)[0])
         return reply
 
     async def _record(
@@ -289,7 +298,7 @@ class Agent(Struct, frozen=True):
         if usage is None:
             usage = Usage(view.tokens, await turn.count_tokens(reply.written))
         elif usage.prompt and reply.by is None:
-            await turn.calibrate(view, usage.prompt, self.model.name)
+            await turn.calibrate(view, usage.prompt, self.model.name, usage.cached)
         return price_reply("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
@@ -378,12 +387,11 @@ def _to_overflow(error: ModelError) -> Overflow:
 
 
 def _is_cut_again(turn: OpenTurn) -> bool:
-    """Return whether the last steps of a turn asked for nothing but calls that were cut off."""
+    """Return whether the last steps of a turn each ended with a call that was cut off: one that is
+    can only be the last."""
     steps = [e.message.tool_calls for e in turn.entries if e.message.role == "assistant"]
     latest = steps[-_MOST_CUT_STEPS:]
-    return len(latest) == _MOST_CUT_STEPS and all(
-        calls and all(call.is_cut for call in calls) for calls in latest
-    )
+    return len(latest) == _MOST_CUT_STEPS and all(calls and calls[-1].is_cut for calls in latest)
 
 
 class _Offstage:

@@ -239,8 +239,9 @@ class _Work(Struct):
         return self._take(reply)
 
     def _take(self, reply: ModelReply) -> str:
-        """The summary in a reply. Under `slim` the model may write its line behind it, as ever."""
-        self.model_name, (text, _) = reply.model, extract(reply.text)
+        """The summary in a reply; a thought is none. Under `slim` the model may write its line
+        behind it, as ever."""
+        self.model_name, (text, _) = reply.model, extract("" if reply.is_thought else reply.text)
         if not self.request.has_diary:
             return text.strip()
         summary, diary = split_answer(text)

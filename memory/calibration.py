@@ -1,34 +1,43 @@
 """What corrects the meter: each model's ratio of reported to counted tokens, the windows that
 providers have named, and the last request that a provider counted.
 
-A report is a fact. An error's words are a hint: what they say is believed within reason, and where
-it would stop a conversation that could go on, it is not.
+A report is a fact where it can be one (`reconcile`). An error's words are a hint: what they say is
+believed within reason, and where it would stop a conversation that could go on, it is not.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memory.context.change import Boundaries
 from memory.context.limits import Limits
-from memory.context.meter import PrefixTokens, calibrate, is_absurd
+from memory.context.meter import PrefixTokens
+from memory.context.reconcile import (
+    Belief,
+    Counted,
+    Doubt,
+    Known,
+    Report,
+    clamp,
+    count_odd,
+    is_measure,
+    is_partial,
+    reconcile,
+)
 from memory.context.view import Scale, View
+from memory.messages import PICTURE_TOKENS
 from memory.record import ledger
 from memory.record.store import Store
 
-_SMALL = 200  # raw tokens below which a report says little about a model's ratio
 _DRIFT = 0.02  # a ratio is stored again when it moved by more than this share
 _FAR_OFF = 3.0  # an overflow that says that the meter is off by more means something else
 _BELIEVED = 1.8  # how far the meter is taken to be off by overflows, however often they say it
 _MARGIN = 1.05  # a request that was refused was longer than the window by this, for all we know
 _LATELY = 16  # accepted requests of a model, the largest of which says what its window holds
-
-_TELLING = 1_000  # tokens below which a difference says nothing about cut prompts
-_SMALLEST = 500  # tokens of a window; there is no smaller one
-_CHARACTERS = 4  # of a token, roughly
-_DENSEST = 8  # characters of text that no vocabulary makes one token of, on the whole
 
 
 class LearnedWindow(Struct, frozen=True):
@@ -42,12 +51,15 @@ class LearnedWindow(Struct, frozen=True):
 class KnownModels(Struct):
     """What was learned of models in all conversations, by the model's name: reported tokens for
     each that the meter counted, the window that an overflow named, the sizes of requests that were
-    accepted lately, and which have counted something that they were not sent."""
+    accepted lately, which have counted something that they were not sent, the ratios that a refusal
+    has confirmed, and which have reported less than any window holds."""
 
     ratios: dict[str, float] = field(default_factory=dict)
     windows: dict[str, LearnedWindow] = field(default_factory=dict)
     accepted: dict[str, deque[int]] = field(default_factory=dict)
     measured: set[str] = field(default_factory=set)
+    proved: dict[str, float] = field(default_factory=dict)
+    partial: set[str] = field(default_factory=set)
 
     def ratio(self, model: str) -> float:
         return self.ratios.get(model, 1.0)
@@ -58,14 +70,21 @@ class KnownModels(Struct):
 
 
 class Anchor(Struct, frozen=True):
-    """The last request that the provider counted: its tokens by the provider, and raw; `prefix` is
-    the very object that the meter has for what stood before the conversation."""
+    """The last request, or the last one whose report was believed: its tokens by the provider, and
+    raw, and how many of the provider's each raw token more is (0: as many as the model's ratio
+    says), beyond `extra` that its endpoint adds; `prefix` is the very object that the meter has for
+    what stood before the conversation. `is_believed`: that is no estimate, as it is where no report
+    could be believed; `is_newest`: nor was one doubted since."""
 
     reported: int
     raw: int
     model: str
     boundaries: Boundaries
     prefix: PrefixTokens
+    slope: float = 0.0
+    extra: int = 0
+    is_believed: bool = True
+    is_newest: bool = True
 
 
 class CutPrompt(Struct, frozen=True):
@@ -95,6 +114,7 @@ class Calibration:
         self.cuts = CutPrompts()
         self._refused: dict[str, float] = {}
         self.doubted: set[str] = set()  # models whose refusals were taken for overflows in vain
+        self._doubts: dict[str, Doubt] = {}
 
     def find_learned_window(self, limits: Limits) -> LearnedWindow | None:
         """The window that the provider has named where the settings say another; `limits` as they
@@ -116,63 +136,100 @@ class Calibration:
     def scale(self, view: View, model: str) -> Scale:
         """How raw counts of this view become the provider's tokens."""
         ratio, anchor = self.ratio(model), self.anchor
-        if anchor is None or anchor.model != model:
+        if anchor is None or anchor.model != model or not anchor.is_believed:
             return Scale(ratio)
+        ratio = min(anchor.slope or ratio, anchor.reported / max(1, anchor.raw))
         is_same = anchor.boundaries is view.boundaries or anchor.boundaries == view.boundaries
-        is_measured = is_same and anchor.raw <= view.raw_tokens
+        is_measured = is_same and anchor.raw <= view.raw_tokens and anchor.is_newest
         return Scale(ratio, anchor.reported - ratio * anchor.raw, is_measured)
 
-    async def learn(self, view: View, reported: int, model: str) -> bool:
-        """Correct the meter by what the provider counted for the request made from `view`. False:
-        that is so little that the provider has not read all of it."""
-        raw = view.raw_tokens
-        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
-        if not has_pictures:
-            if is_absurd(reported, raw):
-                return True
-            if self._is_cut(view, reported, model):
-                self.cuts.newest[model] = CutPrompt(view.tokens, reported)
-                return False
-        self.cuts.newest.pop(model, None)
-        self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(reported)
-        self._refused.pop(model, None)
+    async def learn(self, view: View, reported: int, model: str, cached: int = 0) -> bool:
+        """Correct the meter by what the provider reports of the request made from `view`, `cached`
+        tokens of it or besides it. False: that is so little that the provider has not read all of
+        it."""
         self.doubted.discard(model)
-        self.anchor = Anchor(reported, raw, model, view.boundaries, view.prefix)
-        if raw >= _SMALL and not has_pictures:
-            await self._set_ratio(calibrate(self.models.ratio(model), reported, raw), model)
+        report, counted = Report(reported, cached), _count(view)
+        belief = reconcile(report, counted, self._known(view, model))
+        if belief.size:
+            await self._believe(view, belief, model)
+            return True
+        if belief.doubt is not None:
+            self._doubts[model] = belief.doubt
+        self._keep_place(view, model)
+        if belief.why == "cut":
+            self.cuts.newest[model] = CutPrompt(view.tokens, reported)
+            return False
+        if is_partial(report, counted):
+            self.models.partial.add(model)
+        if model in self.models.ratios and belief.why != "odd":
+            await self._set_ratio(clamp(self.models.ratio(model), counted), model)
         return True
+
+    def _keep_place(self, view: View, model: str) -> None:
+        """Keep what was sent, of whose size nothing is known."""
+        anchor, prefix = self.anchor, view.prefix
+        if anchor is not None and anchor.model == model and anchor.is_believed:
+            self.anchor = replace(anchor, prefix=prefix, is_newest=False)
+            return
+        raw, place = view.raw_tokens, view.boundaries
+        self.anchor = Anchor(
+            round(self.ratio(model) * raw),
+            raw,
+            model,
+            place,
+            prefix,
+            is_believed=False,
+            is_newest=False,
+        )
+
+    async def _believe(self, view: View, belief: Belief, model: str) -> None:
+        self.cuts.newest.pop(model, None)
+        self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(belief.size)
+        self._refused.pop(model, None)
+        self._doubts.pop(model, None)
+        self.anchor = Anchor(
+            belief.size,
+            view.raw_tokens,
+            model,
+            view.boundaries,
+            view.prefix,
+            belief.slope,
+            belief.extra,
+        )
+        if belief.ratio:
+            await self._set_ratio(belief.ratio, model)
+
+    def _known(self, view: View, model: str) -> Known:
+        models, anchor, ratio = self.models, self.anchor, self.models.ratio(model)
+        known = Known(
+            ratio,
+            doubt=self._doubts.get(model),
+            proved=models.proved.get(model, 0.0),
+            is_partial=model in models.partial,
+        )
+        if anchor is None or anchor.model != model or not anchor.is_believed:
+            return known
+        return replace(
+            known,
+            size=anchor.reported,
+            raw=anchor.raw,
+            slope=anchor.slope or ratio,
+            extra=anchor.extra,
+            is_same=anchor.boundaries == view.boundaries,
+        )
 
     async def measure(self, view: View, counted: int, model: str) -> None:
         """Correct the meter by what a model counts of a request that was not sent (0: it did not
         say, and is not asked again)."""
         self.models.measured.add(model)
-        await self._set_ratio(calibrate(self.models.ratio(model), counted, view.raw_tokens), model)
+        if is_measure(counted, view.raw_tokens):
+            await self._set_ratio(counted / view.raw_tokens, model)
 
     async def _set_ratio(self, new: float, model: str) -> None:
         old = self.models.ratio(model)
         if abs(new - old) > _DRIFT * old:
             self.models.ratios[model] = new
             await self._store.write(lambda db: ledger.save_ratio(db, model, new), is_synced=False)
-
-    def _is_cut(self, view: View, reported: int, model: str) -> bool:
-        """Whether a report is so far below what was sent that the provider must have cut the prompt
-        in silence (Ollama does): by the meter and by characters, since vocabularies differ; or it
-        does not grow with the request any more. What is left of a cut prompt fills a window: a
-        report of next to nothing, or of far less than the one before, counts something else (there
-        are servers that leave out what they had cached)."""
-        ratio, anchor = self.models.ratio(model), self.anchor
-        before = anchor.reported if anchor and anchor.model == model else 0
-        if reported < _SMALLEST or reported * 2 < before:
-            return False
-        if anchor and (anchor.model, anchor.boundaries) == (model, view.boundaries):
-            grown = ratio * (view.raw_tokens - anchor.raw)
-            if grown > _TELLING and (reported - anchor.reported) * 4 < grown:
-                return True
-        sent = ratio * view.raw_tokens
-        if sent < _TELLING or reported * 2 > sent:
-            return False
-        prefix = (view.prefix.system + view.prefix.tools) * _CHARACTERS
-        return prefix + sum(len(one.sent_text) for one in view.messages) > reported * _DENSEST
 
     def believe_refusal(self, view: View, limits: Limits, window: int) -> None:
         """The request made from `view` was longer than the model's window, and the error named that
@@ -183,10 +240,27 @@ class Calibration:
             return
         if 0 < window < self.window(limits):
             self.models.windows[model] = LearnedWindow(window, limits.window)
+        if self._is_confirmed(view, limits):
+            return
         factor = (window or self.window(limits)) * _MARGIN / max(1, view.tokens)
         if 1 < factor <= _FAR_OFF:
             self._refused[model] = min(_BELIEVED, self._refused.get(model, 1.0) * factor)
             self.anchor = None
+
+    def _is_confirmed(self, view: View, limits: Limits) -> bool:
+        """Whether reports that were too much to be believed explain why the request made from
+        `view` was refused, where the meter says that it fits: then they are of its size."""
+        model = limits.model
+        doubt = self._doubts.get(model)
+        if doubt is None or doubt.why != "too much" or not doubt.raw:
+            return False
+        ratio, window = doubt.size / doubt.raw, self.window(limits)
+        if not view.tokens <= window < ratio * view.raw_tokens <= _FAR_OFF * view.tokens:
+            return False
+        self.models.ratios[model] = self.models.proved[model] = ratio
+        self.anchor = None
+        self._doubts.pop(model)
+        return True
 
     def _is_credible(self, view: View, model: str, window: int) -> bool:
         """Whether a window that an error named may be true: it holds twice what is sent with every
@@ -195,3 +269,28 @@ class Calibration:
         prefix = self.models.ratio(model) * (view.prefix.system + view.prefix.tools)
         lately = self.models.accepted.pop(model, ()) if window >= 2 * prefix else (2 * prefix,)
         return window >= max(lately, default=0)
+
+
+def _count(view: View) -> Counted:
+    """A request as the meter counts it."""
+    prefix, images = view.prefix, sum(len(message.images) for message in view.messages)
+    before = prefix.system + prefix.tools
+    return Counted(
+        view.raw_tokens,
+        before,
+        prefix.tools,
+        prefix.odd + count_odd(_texts(view)),
+        min(PICTURE_TOKENS * images, view.raw_tokens - before),
+        images,
+        sum(map(len, _texts(view))),
+    )
+
+
+def _texts(view: View) -> Iterator[str]:
+    """What is sent of a conversation, piece by piece."""
+    yield view.front
+    yield from (summary.text for summary in view.summaries.values())
+    for message in view.messages:
+        yield message.sent_text
+        yield message.reasoning if message.thoughts else ""
+        yield from (call.arguments for call in message.tool_calls)

@@ -144,7 +144,7 @@ class StatelessTurn(OpenTurn):
         """Nothing is counted ahead."""
         return None
 
-    async def calibrate(self, view: View, reported: int, model: str) -> None:
+    async def calibrate(self, view: View, reported: int, model: str, cached: int = 0) -> None:
         """Nothing: what the meter is corrected by are the conversations' own requests."""
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
@@ -224,7 +224,7 @@ class SubagentTurn(OpenTurn):
         """Nothing is counted ahead."""
         return None
 
-    async def calibrate(self, view: View, reported: int, model: str) -> None:
+    async def calibrate(self, view: View, reported: int, model: str, cached: int = 0) -> None:
         """Nothing: what the meter is corrected by are the conversation's own requests."""
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
@@ -328,7 +328,7 @@ class SideTurn(OpenTurn):
         """Nothing is counted ahead."""
         return None
 
-    async def calibrate(self, view: View, reported: int, model: str) -> None:
+    async def calibrate(self, view: View, reported: int, model: str, cached: int = 0) -> None:
         """Nothing: what the meter is corrected by are the conversation's own requests."""
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:

@@ -484,11 +484,11 @@ class OpenTurn:
         say)."""
         await self.log.calibration.measure(view, counted, model)
 
-    async def calibrate(self, view: View, reported: int, model: str) -> None:
+    async def calibrate(self, view: View, reported: int, model: str, cached: int = 0) -> None:
         """Correct the meter by what the provider counted for the request made from `view`. Where it
         has not read all of that, the person hears of it, once."""
         calibration = self.log.calibration
-        is_whole = await calibration.learn(view, reported, model)
+        is_whole = await calibration.learn(view, reported, model, cached)
         if is_whole or model in calibration.cuts.told:
             return
         calibration.cuts.told.add(model)

@@ -191,7 +191,8 @@ class Answer:
         finish = read_finish(self.finish, has_calls=bool(calls))
         if self._has_refused and finish == "complete":
             finish = "refused"
-        if finish == "complete" and self._is_thought_alone and not text.strip():
+        is_thought = finish == "complete" and self._is_thought_alone and not text.strip()
+        if is_thought:
             text, reasoning = reasoning, ""
         signatures = [call.signature for call in whole]
         kept = chat_thoughts.keep(self._field, reasoning, self._details, signatures)
@@ -204,6 +205,7 @@ class Answer:
             reasoning=reasoning,
             thoughts=kept if calls and not self.is_full else "",
             is_bounded=self.is_full,
+            is_thought=is_thought and bool(text),
         )
 
 
@@ -281,19 +283,27 @@ def _usage(fields: Mapping[str, Any], before: Usage | None) -> Usage | None:
     said = as_mapping(fields.get("completion_tokens_details"))
     prompt = count(fields, "prompt_tokens") or count(fields, "input_tokens")
     completion = count(fields, "completion_tokens") or count(fields, "output_tokens")
-    if prompt:
-        completion = max(completion, count(fields, "total_tokens") - prompt)
     cached = count(details, "cached_tokens") or count(fields, "prompt_cache_hit_tokens")
+    cached = cached or count(fields, "cached_tokens")  # Moonshot
     read = Usage(
         prompt=prompt,
-        completion=completion,
-        cached=cached or count(fields, "cached_tokens"),  # Moonshot
+        completion=with_thoughts(completion, prompt, cached, count(fields, "total_tokens")),
+        cached=cached,
         written=count(details, "cache_write_tokens"),
         reasoning=count(said, "reasoning_tokens"),
     )
     if before is None:
         return read
     return Usage(*(max(pair) for pair in zip(astuple(before), astuple(read), strict=True)))
+
+
+def with_thoughts(completion: int, prompt: int, cached: int, total: int) -> int:
+    """Return the tokens of an answer with those thoughts that are in the total alone. Where what is
+    cached is counted besides the prompt, it is in the total, too, and is none of them."""
+    rest = total - prompt
+    if not prompt or rest - cached == completion:
+        return completion
+    return max(completion, rest)
 
 
 def as_mapping(value: object) -> Mapping[str, Any]:

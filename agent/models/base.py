@@ -109,7 +109,8 @@ class ModelReply(Struct, frozen=True):
     None where the provider reports none; `model` is the name that prices go by; `thoughts` is what
     of it the provider wants back as it came, with the calls (`Message.thoughts`); `by` is the model
     that stood in for the one that was asked (None: that one answered). `notices` are sentences for
-    the person, of what was learnt about the model."""
+    the person, of what was learnt about the model. `is_thought`: all of the text came as a thought;
+    as an answer it is better than none, as anything else it is none."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -121,6 +122,7 @@ class ModelReply(Struct, frozen=True):
     by: Model | None = None
     is_bounded: bool = False
     notices: tuple[str, ...] = ()
+    is_thought: bool = False
 
     @property
     def written(self) -> str:

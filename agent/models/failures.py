@@ -137,12 +137,16 @@ def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> Mo
     return error
 
 
-def _say_wait(wait: float) -> str:
-    """Return a time in words."""
-    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
-        if wait >= 2 * unit:
-            return f"{math.ceil(wait / unit)} {name}"
-    return f"{math.ceil(wait)} seconds"
+def _say_when(url: str, wait: float) -> str:
+    """Return that an endpoint takes no more requests, and when it is to be asked again."""
+    days, hours, minutes, seconds = (math.ceil(wait / unit) for unit in (86_400, 3_600, 60, 1))
+    if wait >= 2 * 86_400:
+        return f"{url} takes no more requests for now (error 429); ask again in {days} days."
+    if wait >= 2 * 3_600:
+        return f"{url} takes no more requests for now (error 429); ask again in {hours} hours."
+    if wait >= 2 * 60:
+        return f"{url} takes no more requests for now (error 429); ask again in {minutes} minutes."
+    return f"{url} takes no more requests for now (error 429); ask again in {seconds} seconds."
 
 
 def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
@@ -155,11 +159,8 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
             "another model."
         )
-    if status == 429 and wait:
-        return ModelUnreachable(
-            f"{endpoint.shown_url} takes no more requests for now (error 429); ask again in "
-            f"{_say_wait(wait)}."
-        )
+    if status == 429 and wait > 1:
+        return ModelUnreachable(_say_when(endpoint.shown_url, wait))
     if status == 429:
         return ModelUnreachable(
             f"{endpoint.shown_url} takes no more requests for now (error 429); wait a moment, and "

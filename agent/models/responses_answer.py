@@ -18,6 +18,7 @@ from agent.models.answer import (
     count,
     get_string,
     join_halves,
+    with_thoughts,
 )
 from agent.models.base import ModelReply, Usage
 from agent.models.finish import read_finish
@@ -156,10 +157,12 @@ class ResponsesAnswer(Answer):
 def _usage(fields: Mapping[str, Any]) -> Usage:
     read = as_mapping(fields.get("input_tokens_details"))
     said = as_mapping(fields.get("output_tokens_details"))
+    prompt, cached = count(fields, "input_tokens"), count(read, "cached_tokens")
+    total = count(fields, "total_tokens")
     return Usage(
-        count(fields, "input_tokens"),
-        count(fields, "output_tokens"),
-        cached=count(read, "cached_tokens"),
+        prompt,
+        with_thoughts(count(fields, "output_tokens"), prompt, cached, total),
+        cached=cached,
         written=count(read, "cache_write_tokens"),
         reasoning=count(said, "reasoning_tokens"),
     )

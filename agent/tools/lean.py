@@ -28,6 +28,11 @@ GUIDE = (
     "names of their parameters don't tell you."
 )
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BROKEN = re.compile(
+    r'\s*\{\s*"name"\s*:\s*"(?!use_tool")([A-Za-z0-9_-]{1,64})"\s*,\s*"arguments"\s*:\s*(.*)',
+    re.DOTALL,
+)
+"""The arguments of a call of `use_tool` that are no JSON, with the name before them."""
 _WORD = re.compile(r"\w+")
 _FOUND = 8
 """Tools whose schemas one search returns."""
@@ -128,13 +133,15 @@ def _name_parameters(one: Tool) -> str:
 
 def unwrap_call(call: ToolCall) -> ToolCall:
     """The call that one of `use_tool` stands for; itself, where it stands for none. Arguments that
-    came as text, or beside the name, are meant all the same."""
+    came as text, or beside the name, are meant all the same; where they are broken, the call's
+    result says so, and the name is kept."""
     if call.name != USE_TOOL:
         return call
     try:
         wanted = call.parse()
     except ValueError:
-        return call
+        broken = _BROKEN.match(call.arguments)
+        return replace(call, name=broken[1], arguments=broken[2]) if broken else call
     name = wanted.pop("name", "")
     if not isinstance(name, str) or name == USE_TOOL or not _NAME.fullmatch(name):
         return call

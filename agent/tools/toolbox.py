@@ -17,6 +17,7 @@ from agent.settings import ToolSettings
 from agent.tools import ToolError
 from agent.tools.base import Approve, Permission, Tool, ToolContext
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
+from agent.tools.names import resolve_name, strip_name
 from agent.tools.remote import RemoteTools
 from agent.tools.schema import takes
 from memory.messages import ToolCall
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 LONGEST_QUESTION = 10_000
 """Characters of what a person is asked to allow."""
 _PER_TOKEN = 4  # characters of JSON in English
+_NEAREST = 3  # tools that are named to a model that has called one that there is not
 _TICKS = re.compile("`+")
 
 Begin = Callable[[bool], Awaitable[None]]
@@ -130,9 +132,20 @@ class Toolbox:
         return len(to_json(list(self.wire))) // _PER_TOKEN
 
     def unwrap(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-        """The calls that a model means by these."""
-        is_wrapped = self._is_lean or self._remote
-        return tuple(map(unwrap_call, calls)) if is_wrapped else tuple(calls)
+        """The calls that a model means by these, by the real names of their tools."""
+        named: Iterable[ToolCall] = map(self._with_real_name, calls)
+        if self._is_lean or self._remote:
+            named = (self._with_real_name(unwrap_call(call)) for call in named)
+        return tuple(named)
+
+    def _with_real_name(self, call: ToolCall) -> ToolCall:
+        name = call.name
+        if name in self._tools or self._is_remote(name):  # nearly always
+            return call
+        real = resolve_name(name, self._tools)
+        if real == name and self._is_remote(bare := strip_name(name)):
+            real = bare
+        return call if real == name else replace(call, name=real)
 
     async def run(
         self, call: ToolCall, context: ToolContext, begin: Begin = _keep_nothing
@@ -192,8 +205,8 @@ class Toolbox:
             if (found := await self._remote.find(name, context)) is not None:
                 return found
             raise ToolError(f"There is no tool {name[:100]!r} here; look it up with tool_search.")
-        nearest = difflib.get_close_matches(name[:100], self._tools, n=1)
-        guess = f" Did you mean {nearest[0]}?" if nearest else ""
+        nearest = difflib.get_close_matches(name[:100], self._tools, n=_NEAREST)
+        guess = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
         known = ", ".join(self._tools) or "none"
         raise ToolError(f"There is no tool {name[:100]!r}.{guess} Tools: {known}.")
 

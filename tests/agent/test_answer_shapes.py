@@ -9,6 +9,9 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from agent.models.answer import Answer
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
@@ -162,8 +165,8 @@ def in_an_hour(zone: bool) -> str:
         ({"retry-after": " 1.5 "}, 1.5, 1.5),
         ({"retry-after": "3s"}, 3, 3),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25, 0.25),
-        ({"retry-after": in_an_hour(True)}, 3_500, 3_600),
-        ({"retry-after": in_an_hour(False)}, 3_500, 3_600),
+        ({"retry-after": in_an_hour(True)}, 2_000, 3_600),
+        ({"retry-after": in_an_hour(False)}, 2_000, 3_600),
         ({"retry-after": "Mon, 23 Nov 2020 10:00:00 GMT"}, 0, 0),
         ({"retry-after": "-3"}, 0, 0),
         ({"retry-after": "nan"}, 0, 0),
@@ -255,6 +258,14 @@ def test_calls_are_read_in_any_shape(shape: str) -> None:
             [{"prompt_tokens": 70, "completion_tokens": 3, "total_tokens": 100}],
             Usage(70, 30),  # thoughts are in the total alone
         ),
+        (
+            [{"prompt_tokens": 70, "completion_tokens": 3, "total_tokens": 73, "cached_tokens": 9}],
+            Usage(70, 3, cached=9),
+        ),
+        (
+            [{"prompt_tokens": 6, "completion_tokens": 3, "total_tokens": 73, "cached_tokens": 64}],
+            Usage(6, 3, cached=64),  # what is cached is in the total, and was not written
+        ),
         ([{"prompt_tokens": "70", "completion_tokens": 3.0}], Usage(70, 3)),
         ([{"input_tokens": 70, "output_tokens": 3}], Usage(70, 3)),
         ([{"prompt_tokens": 70, "cached_tokens": 64}], Usage(70, 0, cached=64)),
@@ -271,3 +282,24 @@ def test_usage_is_read_in_any_shape(reports: list[dict[str, Any]], usage: Usage)
     for report in reports:
         answer.add({"choices": [], "usage": report})
     assert answer.reply("m").usage == usage
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "input_tokens"]
+        ),
+        st.one_of(
+            st.integers(-(10**12), 10**12),
+            st.floats(),
+            st.text(max_size=5),
+            st.none(),
+            st.booleans(),
+        ),
+    )
+)
+def test_usage_is_never_negative(report: dict[str, Any]) -> None:
+    answer = Answer()
+    answer.add({"choices": [], "usage": report})
+    usage = answer.reply("m").usage
+    assert usage is None or min(astuple(usage)) >= 0

@@ -10,6 +10,8 @@ from typing import Any
 
 from peewee import OperationalError
 
+from agent.models.endpoint import Endpoint
+from agent.models.failures import refusal
 from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, choose, explain, number_of, speaking, words_of
 from memory.calibration import CutPrompt
@@ -216,6 +218,15 @@ def test_joined_parts_turns_and_figures_in_a_sentence_from_below_are_translated_
         assert "4.096 der 10.000 gesendeten Token" in explain(
             describe_cut_prompt("qwen3", CutPrompt(sent=10_000, read=4_096))
         )
+
+
+def test_when_to_ask_again_is_said_in_the_language() -> None:
+    endpoint = Endpoint("m", "http://127.0.0.1:1/v1")
+    waits = {200_000.0: "3 Tagen", 7_200.0: "2 Stunden", 150.0: "3 Minuten", 45.0: "45 Sekunden"}
+    with speaking("de"):
+        for wait, words in waits.items():
+            said = explain(str(refusal(endpoint, 429, "", wait)))
+            assert said.endswith(f"(Fehler 429); frag in {words} noch einmal."), said
 
 
 def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_the_database() -> (

@@ -290,9 +290,9 @@ class OpenAIServer:
         if self._window and tokens > self._window:
             self.refused += 1
             return _failure(self._overflow(tokens, self._window))
-        cached = min(tokens, cached_tokens(prompt, self._prompts))
-        self._prompts.append(prompt)
         counted = min(tokens, self._cuts_at or tokens)
+        cached = min(counted, cached_tokens(prompt, self._prompts))
+        self._prompts.append(prompt)
         act = _act_by_responses if by_responses else _act
         return await act(request, received, self._decide(received), (counted, cached))
 

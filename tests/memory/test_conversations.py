@@ -76,7 +76,8 @@ async def test_one_that_left_memory_comes_back_byte_for_byte(lodge: Lodge) -> No
         await lodge.settle()  # so that no summary is late and put in place at a turn of its own
     conversation = await lodge.conversation()
     await conversation.editor.change("pin", Change(pin=frozenset({9})))
-    await conversation.calibration.learn(conversation.context.view(), 4_321, lodge.limits.model)
+    view = conversation.context.view()
+    await conversation.calibration.learn(view, view.raw_tokens * 6 // 5, lodge.limits.model)
     await lodge.says("one more")
     await lodge.settle()
     await conversation.turns.begin_session()

@@ -15,8 +15,10 @@ from agent.loop import CUT_CALLS, SHORTFALLS
 from agent.models.finish import Finish
 from agent.models.history import INTERRUPTED
 from agent.models.providers import PROVIDERS
+from channels.base import Activity, Delta, StepRestarted
 from memory.messages import UNANSWERED
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
+from tests.waiting import until
 from tests.whole.requests import answering, settled, summaries, whole
 from tests.whole.test_busy import WAIT, busy, gate
 from tests.whole.testbot import TestBot, run_bot
@@ -89,8 +91,21 @@ async def test_a_turn_that_failed_or_was_stopped_leaves_a_history_that_is_taken(
     assert [m["content"] for m in sent].count(UNANSWERED) == 3
 
 
+async def test_a_tool_that_the_model_named_oddly_is_run_and_kept_by_its_name(
+    tmp_path: Path,
+) -> None:
+    names = ("functions.calculate", " Calculate ", "calculate<|channel|>commentary")
+    odd = tuple(Call(name, f'{{"expression": "{n}+1"}}', f"c{n}") for n, name in enumerate(names))
+    async with run_bot(tmp_path, in_turn(Say(calls=odd), Say("Well."))) as bot:
+        assert (await bot.says("Add!")).text == "Well."
+        sent = bot.sent_to_model()
+    assert [m["content"] for m in sent if m["role"] == "tool"] == ["1", "2", "3"]
+    called = [call["function"]["name"] for m in sent for call in m.get("tool_calls") or ()]
+    assert called == ["calculate"] * 3
+
+
 async def test_a_tool_that_the_model_invented_is_refused_by_nobody(tmp_path: Path) -> None:
-    names = ("functions.calculate", " calculate", "x" * 90, "calculate<|channel|>commentary")
+    names = ("functions.guess", " guess", "x" * 90, "guess<|channel|>commentary")
     odd = tuple(Call(name, '{"a": NaN}', f"c{n}") for n, name in enumerate(names))
     async with run_bot(tmp_path, in_turn(Say(calls=odd), Say("Well."), Say("Yes."))) as bot:
         assert (await bot.says("Add!")).text == "Well."
@@ -147,6 +162,18 @@ async def test_a_call_that_was_cut_off_is_told_and_after_two_it_ends(tmp_path: P
     assert all("cut off by the length limit" in result for result in results)
 
 
+async def test_two_steps_that_end_with_a_call_that_was_cut_off_end_the_turn(tmp_path: Path) -> None:
+    def cut(step: int) -> Say:
+        whole = Call("calculate", f'{{"expression": "{step}+2"}}', f"a{step}")
+        return Say(calls=(whole, Call("calculate", '{"expression": "2+', "c")), finish="length")
+
+    async with run_bot(tmp_path, in_turn(cut(1), cut(2), Say("I can't."))) as bot:
+        assert CUT_CALLS in (await bot.says("Add!")).text
+        assert bot.server.requests[-1].body["tool_choice"] == "none"
+        results = [m["content"] for m in bot.sent_to_model() if m["role"] == "tool"]
+    assert (results[0], results[2]) == ("3", "4")
+
+
 WORDS: dict[str, Finish] = {
     "length": "length",
     "model_length": "length",
@@ -177,6 +204,9 @@ BAD_SUMMARIES: dict[str, Say] = {
     "a refusal": Say("I'm sorry, but I can't help with that."),
     "a call": Say('<tool_call>{"name": "calculate", "arguments": {}}</tool_call>'),
     "a thought": Say("<think>What did they talk about? Let me see.</think>"),
+    "a thought in its field": Say(
+        reasoning="They talked about harbours 0 to 7 in 1907 to 1977. I should sum that up."
+    ),
 }
 
 
@@ -191,7 +221,8 @@ async def test_a_summary_that_is_none_is_replaced_by_an_extract(tmp_path: Path, 
         assert summaries(bot), "one was asked for"
         assert (await bot.says("And now?")).text == "Fine."
         sent = whole(bot.sent_to_model())
-    assert BAD_SUMMARIES[kind].text not in sent
+    bad = BAD_SUMMARIES[kind]
+    assert (bad.text or bad.reasoning) not in sent
     assert "can't help" not in sent
     assert "harbour 1 " in sent, "the extract has the words themselves"
 
@@ -231,6 +262,21 @@ async def test_thoughts_and_calls_in_the_text_are_neither_shown_nor_sent_back(
     assert "think>" not in sent
     assert "tool_call>" not in sent
     assert "\n4\n" in sent
+
+
+async def test_thoughts_that_were_shown_as_text_are_taken_back(tmp_path: Path) -> None:
+    """That they were thoughts is known at their end alone."""
+    events: list[Activity] = []
+    async with run_bot(tmp_path, in_turn(Say("Hm. Four.\n</think>\n\nIt is 4."))) as bot:
+        watching = await bot.watches(events)
+        assert (await bot.says("2+2?")).text == "It is 4."
+        await until(lambda: any(isinstance(event, StepRestarted) for event in events))
+        watching.cancel()
+    shown = ""
+    for event in events:
+        shown = "" if isinstance(event, StepRestarted) else shown
+        shown += event.text if isinstance(event, Delta) else ""
+    assert shown == "It is 4."
 
 
 async def test_an_error_in_the_place_of_an_answer_is_told_with_its_reason(tmp_path: Path) -> None:
