@@ -18,6 +18,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import price_reply
+from agent.models.patience import reply_in_time
 from memory.keys import ConversationKey
 from memory.long_term.asking import DistillRequest, NotAskedError
 
@@ -44,7 +45,7 @@ class ModelDistiller(Struct, frozen=True):
         paid: list[ModelReply] = []
         try:
             await model.ready()
-            paid.append(await model.reply(_wire(request, paid.append), _unseen))
+            paid.append(await reply_in_time(model, _wire(request, paid.append)))
             return paid[-1].text, paid[-1].model
         except ContextOverflow as error:
             half = self.window_of(request.key, request.model) // 2
@@ -78,7 +79,3 @@ def _wire(request: DistillRequest, on_lost: Callable[[ModelReply], None]) -> Mod
         is_once=True,
         on_lost=on_lost,
     )
-
-
-def _unseen(piece: str) -> None:
-    """Nobody watches it being written."""

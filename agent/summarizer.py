@@ -24,6 +24,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import input_price, price_reply
+from agent.models.patience import reply_in_time
 from memory.context.continued import Beginning, pays
 from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
 from memory.context.terse import extract
@@ -126,7 +127,7 @@ class ModelSummarizer(Struct, frozen=True):
         asked = _request(request) if beginning is None else _request_behind(request, beginning)
         try:
             asked = replace(asked, on_lost=paid.append)
-            paid.append(await model.reply(asked, _discard))
+            paid.append(await reply_in_time(model, asked))
             return paid[-1]
         finally:
             for reply in paid:
@@ -269,10 +270,6 @@ def _is_hopeless(error: ModelError) -> bool:
     """Whether a model that failed like this would fail however it were asked."""
     is_out_of_reach = isinstance(error, ModelUnreachable) and error.status < 500
     return is_out_of_reach or isinstance(error, AccountRefused)
-
-
-def _discard(piece: str) -> None:
-    """Nobody watches a summary being written."""
 
 
 def _in_words(request: SummaryRequest) -> SummaryRequest:

@@ -133,10 +133,10 @@ class Toolbox:
 
     def unwrap(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
         """The calls that a model means by these, by the real names of their tools."""
-        named: Iterable[ToolCall] = map(self._with_real_name, calls)
+        named = tuple(map(self._with_real_name, calls))
         if self._is_lean or self._remote:
-            named = (self._with_real_name(unwrap_call(call)) for call in named)
-        return tuple(named)
+            return tuple(self._with_real_name(unwrap_call(call)) for call in named)
+        return named
 
     def _with_real_name(self, call: ToolCall) -> ToolCall:
         name = call.name

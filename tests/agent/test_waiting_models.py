@@ -1,0 +1,88 @@
+"""Nothing that no turn waits for is held by a model that waits: a Retry-After of two hours is told
+and not slept, and silence has an end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from agent.distiller import ModelDistiller
+from agent.models import patience
+from agent.models.base import ModelUnreachable
+from agent.models.endpoint import Endpoint
+from agent.models.served import EndpointModel
+from agent.models.voice import Rates, Voice
+from agent.models.wire import LONGEST_WAIT
+from agent.summarizer import ModelSummarizer
+from memory.context.summary import SummaryRequest
+from memory.keys import ConversationKey
+from memory.long_term.asking import DistillRequest, NotAskedError
+from tests.agent.endpoints import CHAT, PROTOCOLS, ask
+from tests.fakes.openai_server import Answer, Fail, Hang
+
+LATER = Fail(429, {"message": "slow down"}, {"Retry-After": "7200"})
+KEY = ConversationKey("pipe/main", "pipe-main")
+SUMMARY = SummaryRequest("Sum up.", ("They talked.",), 100, KEY)
+MEMORY = DistillRequest("Distil.", "They talked.", 100, KEY)
+
+
+@asynccontextmanager
+async def asked_for(protocol: str, answer: Answer) -> AsyncIterator[tuple[Any, EndpointModel]]:
+    """A server that answers so to whatever it is asked, and a model in front of it that tries twice
+    again."""
+    spoken = PROTOCOLS[protocol]
+    async with spoken.server(lambda request: answer) as server:
+        model = spoken.at(server.base_url, max_retries=2)
+        yield server, model
+        await model.close()
+
+
+def summarizer(model: EndpointModel) -> ModelSummarizer:
+    return ModelSummarizer(lambda key: model, lambda key: 8_000, lambda text, name: len(text))
+
+
+def distiller(model: EndpointModel) -> ModelDistiller:
+    return ModelDistiller(
+        lambda key, name: model, lambda key, name: 8_000, lambda text, name: len(text)
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_wait_of_hours_is_not_slept_by_what_no_turn_waits_for(protocol: str) -> None:
+    async with asked_for(protocol, LATER) as (server, model):
+        assert (await summarizer(model).summarize(SUMMARY)).text == ""
+        with pytest.raises(NotAskedError, match="ask again in 2 hours"):
+            await distiller(model).ask(MEMORY)
+        with pytest.raises(ModelUnreachable) as told:
+            await ask(model)
+        assert (told.value.retry_after, len(server.requests)) == (7_200, 3)
+
+
+async def test_nor_by_voice() -> None:
+    async with CHAT.server(()) as server:
+        server.voice.transcripts.append(
+            lambda: web.json_response({}, status=429, headers=LATER.headers)
+        )
+        voice = Voice(Endpoint("whisper", server.base_url, max_retries=2), Rates())
+        with pytest.raises(ModelUnreachable, match="ask again in 2 hours"):
+            await voice.hear(b"sound", "x.ogg")
+        await voice.close()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_silence_ends_what_no_turn_waits_for(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "LONGEST_WORK", 0.05)
+    async with asked_for(protocol, Hang()) as (_, model):
+        assert (await summarizer(model).summarize(SUMMARY)).text == ""
+        with pytest.raises(NotAskedError, match=r"not done within 0\.05 seconds"):
+            await distiller(model).ask(MEMORY)
+
+
+def test_a_request_waits_for_less_than_twenty_seconds_by_itself() -> None:
+    assert 2 * LONGEST_WAIT <= 20
