@@ -30,6 +30,7 @@ class Learnt:
     The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt,
     "one": a single one),
     `without` (parameters that are not sent), `thoughts` (the field in which they go back, "none"),
+    `thoughts_everywhere` (true: answers have that, too),
     `protocol` (the one that it wants), `bytes` (a request as large as this was refused), `longest`
     (tokens that it may write), `budget` (true: it thinks by a number of tokens), `effort` (false:
     it can't be told how hard), and `refused` (digests of pictures).
@@ -110,6 +111,7 @@ _SENTENCES: Mapping[str, Callable[[Any], str]] = {
         if value == "none"
         else f"Its reasoning is sent back ({value})."
     ),
+    "thoughts_everywhere": lambda value: "Its answers have a field for reasoning, too.",
     "protocol": lambda value: "It is asked by the Responses API.",
     "bytes": lambda value: f"Requests stay below {int(value) // 1000:,} kB.",
     "longest": lambda value: f"An answer has at most {int(value):,} tokens.",

@@ -16,7 +16,7 @@ from agent.models.base import ContextOverflow, ModelError, WantsResponses
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
 from agent.models.endpoint import RESPONSES, Endpoint
 from agent.models.learnt import Learnt, Lesson
-from agent.models.neutral import OWN, THOUGHTS
+from agent.models.neutral import EVERYWHERE, OWN, THOUGHTS
 from agent.pictures import has_pictures, picture_urls
 
 Body = Mapping[str, Any]
@@ -31,6 +31,13 @@ _REFUSED = re.compile(
     r"|incompatible|must be|removed|not (?:a )?recogni[sz]ed",
     re.IGNORECASE,
 )
+_NOT_TAKEN = re.compile(
+    r"unsupported|not (?:be )?(?:supported|available|enabled|allowed|permitted|implemented)"
+    r"|(?:not|n't) (?:currently )?(?:support|allow|accept|permit)|unknown|unrecogni[sz]ed"
+    r"|unexpected|extra (?:inputs?|fields?|parameters?)|additional (?:propert|field)|disabled",
+    re.IGNORECASE,
+)
+"""What says that something is not taken at all, and not that it is taken otherwise."""
 _NO_TOOLS = re.compile(
     r"requires? --enable-auto-tool-choice|tool-call-parser"  # vLLM, SGLang
     r"|does not support tools|do(?:es)? not support function|support tool use"  # Ollama, OpenRouter
@@ -44,7 +51,9 @@ _SOME_TOOLS = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_ONE = re.compile(
-    r"schema|parameters|description|name|duplicate|\bid\b|result", re.IGNORECASE
+    r"schema|parameters|description|name|duplicate|\bid\b|result|\brole\b|tool_calls|arguments"
+    r"|preceding|must|validation",
+    re.IGNORECASE,
 )
 """What a complaint speaks of that is about one tool, or one call."""
 _WANTED = re.compile(
@@ -52,7 +61,6 @@ _WANTED = re.compile(
     r"|pass(?:ed)? back|should be (?:passed|provided|included)|without",
     re.IGNORECASE,
 )
-_UNKNOWN = re.compile("extra|unsupported|unknown|unexpected", re.IGNORECASE)
 _SEALED = re.compile(
     r"encrypted content|signature|thinking|'reasoning'|reasoning_details|thought", re.IGNORECASE
 )
@@ -149,8 +157,8 @@ def _said(body: Body) -> Sequence[Mapping[str, Any]]:
 def _tools(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
     if "tools" not in body:
         return None
-    is_general = _SOME_TOOLS.search(said) and _REFUSED.search(said) and not _ABOUT_ONE.search(said)
-    if not (_NO_TOOLS.search(said) or is_general):
+    is_general = bool(_SOME_TOOLS.search(said) and _NOT_TAKEN.search(said))
+    if not (_NO_TOOLS.search(said) or (is_general and not _ABOUT_ONE.search(said))):
         return None
     return Lesson(
         "tools",
@@ -162,21 +170,21 @@ def _tools(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
 
 def _thoughts(body: Body, said: str) -> Lesson | None:
     """Return in which field thoughts go back, or that they don't (Kimi K2, DeepSeek:
-    opencode#10996, deer-flow#3043; Groq and Mistral refuse the field)."""
+    opencode#10996, deer-flow#3043; Groq and Mistral refuse the field), or that answers need them as
+    well as calls (kimi-cli#2141)."""
     if body.get("protocol"):
         return None
     sent = body.get(THOUGHTS, "")
     for field, word in ((TEXT, TEXT), (DETAILS, DETAILS), (SIGNATURES, "thought_signature")):
         if word not in said:
             continue
-        if (
-            field != sent
-            and _WANTED.search(said)
-            and not re.search("extra|unsupported|unknown", said)
-        ):
+        is_refused = _NOT_TAKEN.search(said) is not None
+        if field != sent and _WANTED.search(said) and not is_refused:
             return Lesson("thoughts", field)
-        if field == sent and _REFUSED.search(said) and word != "thought_signature":
+        if field == sent and is_refused and word != "thought_signature":
             return Lesson("thoughts", "none")
+        if field == sent == TEXT and _WANTED.search(said) and not body.get(EVERYWHERE):
+            return Lesson("thoughts_everywhere", True)
     return None
 
 
@@ -184,9 +192,7 @@ _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def _length(body: Body, said: str) -> Lesson | None:
-    name = next(
-        (n for n in ("max_tokens", "max_completion_tokens", "max_output_tokens") if n in body), ""
-    )
+    name = next((name for name in _LENGTHS if name in body), "")
     found = _LONGEST.search(said) if name else None
     longest = int(next(filter(None, found.groups()))) if found else 0
     return Lesson("longest", longest) if 0 < longest < body[name] else None

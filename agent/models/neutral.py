@@ -15,9 +15,11 @@ from memory.messages import Beside
 CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
 """How many letters and digits the id of a call has, in which field thoughts go back, and whether
 the content of a message that only calls tools is "", not null."""
+EVERYWHERE = "thoughts_everywhere"
+"""Whether answers have the field of thoughts, too."""
 OWN = (
     *("protocol", "messages", "tools", "is_once", "without_thoughts"),
-    *("no_system", "one_system", "signer", CALL_IDS, THOUGHTS, EMPTY),
+    *("no_system", "one_system", "signer", CALL_IDS, THOUGHTS, EVERYWHERE, EMPTY),
 )
 """What is no parameter of any protocol, or is put in its place by each."""
 _SIGNED = "by:"

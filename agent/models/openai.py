@@ -14,6 +14,7 @@ from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, RESPONSES, Endpoint
 from agent.models.learnt import Learnt
+from agent.models.neutral import EVERYWHERE, THOUGHTS
 from agent.models.providers import Provider
 from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
@@ -92,6 +93,8 @@ class OpenAIModel(EndpointModel):
     def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
         provider = replace(self._known, thoughts=self._field)
         whole = self._api.to_neutral(self._endpoint, provider, request)
+        if self.learnt.facts.get(EVERYWHERE) and THOUGHTS in whole:
+            whole[EVERYWHERE] = True
         return self._api.leave_out(whole, self.learnt.unwanted)
 
     async def _converse(

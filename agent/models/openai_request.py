@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Any
 
 from agent.models.base import ModelRequest
-from agent.models.chat_thoughts import put_back
+from agent.models.chat_thoughts import TEXT, UNRECORDED, put_back
 from agent.models.endpoint import Endpoint
 from agent.models.history import CHAT, alternate, check
-from agent.models.neutral import CALL_IDS, EMPTY, OWN, THOUGHTS, read_history
+from agent.models.neutral import CALL_IDS, EMPTY, EVERYWHERE, OWN, THOUGHTS, read_history
 from agent.models.providers import Provider
 from memory.messages import Beside
 
@@ -86,7 +86,8 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     said, beside = read_history(neutral, beside)
     messages: Iterable[Mapping[str, Any]] = said
     if field:
-        messages = [_with_thoughts(one, field, beside) for one in messages]
+        is_everywhere = bool(neutral.get(EVERYWHERE))
+        messages = [_with_thoughts(one, field, beside, is_everywhere) for one in messages]
     messages = alternate([*messages])
     if neutral.get(EMPTY):
         messages = [one if one.get("content") else {**one, "content": ""} for one in messages]
@@ -98,9 +99,12 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
 _OWN = frozenset(OWN) - {"messages", "tools"}
 
 
-def _with_thoughts(message: Mapping[str, Any], field: str, beside: Beside) -> Mapping[str, Any]:
+def _with_thoughts(
+    message: Mapping[str, Any], field: str, beside: Beside, is_everywhere: bool
+) -> Mapping[str, Any]:
     if not (calls := message.get("tool_calls")):
-        return message
+        is_answer = is_everywhere and message["role"] == "assistant"
+        return {**message, TEXT: UNRECORDED} if is_answer else message
     first = calls[0]["id"]
     return put_back(message, field, beside.thoughts.get(first, ""), beside.reasoning.get(first, ""))
 

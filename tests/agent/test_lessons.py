@@ -12,6 +12,7 @@ from agent.models.failures import reason_of
 from agent.models.learnt import MOST_PICTURES, Learnt, LearntModels, Lesson
 from agent.models.lessons import find_bad_picture, find_lesson, is_about_thoughts
 from agent.models.neutral import read_history, sign, signer_of
+from agent.models.openai_request import to_body
 from memory.messages import Beside
 from tests.agent.endpoints import TOOL
 
@@ -68,6 +69,11 @@ TAUGHT = {
     "Conversation roles must alternate... System role not supported": "system",
 }
 TEACHES_NOTHING = (
+    "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'.",
+    "Invalid tool call arguments: expected an object",
+    "tool call validation failed: attempted to call tool 'x' which was not in request.tools",
+    "Failed to call a function. Please adjust your prompt.",
+    "An assistant message with 'tool_calls' must be followed by tool messages",
     "Invalid schema for function 'look': In context=(), 'additionalProperties' is required",
     "tools.0.function.name: string does not match pattern",
     "Invalid 'messages[3].tool_calls[0].id': string too long",
@@ -77,6 +83,11 @@ TEACHES_NOTHING = (
     "it gave no reason",
     "You have exceeded your limit",
 )
+SAID = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Hello!"},
+    {"role": "user", "content": "And?"},
+]
 ENDPOINT = Endpoint("m", "http://127.0.0.1/v1")
 
 
@@ -120,6 +131,16 @@ def test_a_field_of_thoughts_is_refused_where_it_was_sent() -> None:
         lesson = find_lesson(ENDPOINT, sent, refused(said), Learnt())
         assert lesson == Lesson("thoughts", "none")
         assert find_lesson(ENDPOINT, BODY, refused(said), Learnt()) is None
+
+
+def test_who_wants_thoughts_though_they_were_sent_wants_them_in_answers_too() -> None:
+    sent = BODY | {"thoughts": "reasoning_content"}
+    said = "the reasoning_content in the thinking mode must be passed back to the API."
+    assert find_lesson(ENDPOINT, sent, refused(said), Learnt()) == Lesson(
+        "thoughts_everywhere", True
+    )
+    body = to_body(sent | {"messages": SAID, "thoughts_everywhere": True}, Beside())
+    assert all(m["reasoning_content"].strip() for m in body["messages"] if m["role"] == "assistant")
 
 
 def test_parameters_of_a_client_are_not_left_out_behind_its_back() -> None:
