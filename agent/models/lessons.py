@@ -28,21 +28,23 @@ _REFUSED = re.compile(
     r"|n[o']t (?:currently )?(?:support|allow|accept|permit)|unknown|unrecogni[sz]ed|unexpected"
     r"|extra (?:inputs?|fields?|parameters?)|additional (?:propert|field)|deprecated|invalid"
     r"|no longer|can(?:no|')t be (?:used|set)|forbidden|disabled|only .{0,40}allowed"
-    r"|incompatible|must be|removed|not (?:a )?recogni[sz]ed",
+    r"|incompatible|must be|should be|(?:may|can) only|unavailable|removed|not compatible"
+    r"|not a (?:permitted|valid|known|recogni[sz]ed)|not recogni[sz]ed",
     re.IGNORECASE,
 )
 _NOT_TAKEN = re.compile(
     r"unsupported|not (?:be )?(?:supported|available|enabled|allowed|permitted|implemented)"
     r"|(?:not|n't) (?:currently )?(?:support|allow|accept|permit)|unknown|unrecogni[sz]ed"
-    r"|unexpected|extra (?:inputs?|fields?|parameters?)|additional (?:propert|field)|disabled",
+    r"|unexpected|extra (?:inputs?|fields?|parameters?)|additional (?:propert|field)|disabled"
+    r"|unavailable|not a (?:permitted|valid|known|recogni[sz]ed)",
     re.IGNORECASE,
 )
 """What says that something is not taken at all, and not that it is taken otherwise."""
 _NO_TOOLS = re.compile(
-    r"requires? --enable-auto-tool-choice|tool-call-parser"  # vLLM, SGLang
+    r"requires? --enable-auto-tool-choice|tool[- ](?:call[- ])?parser"  # vLLM, SGLang
     r"|does not support tools|do(?:es)? not support function|support tool use"  # Ollama, OpenRouter
     r"|requires? --jinja"  # llama.cpp, as a 500
-    r"|(?:tool|function)[ _-]?(?:use|calls?|calling)`? (?:is|are) not supported",  # Groq, Together
+    r"|(?<!_)(?:tool|function)[ _-]?(?:use|calls?|calling)`? (?:is|are) not supported",  # Groq
     re.IGNORECASE,
 )
 _SOME_TOOLS = re.compile(
@@ -51,8 +53,8 @@ _SOME_TOOLS = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_ONE = re.compile(
-    r"schema|parameters|description|name|duplicate|\bid\b|result|\brole\b|tool_calls|arguments"
-    r"|preceding|must|validation",
+    r"schema|description|name|duplicate|\bid\b|result|\brole\b|tool_calls|arguments\b(?!.*:)"
+    r"|preceding|must|call validation|parallel_",
     re.IGNORECASE,
 )
 """What a complaint speaks of that is about one tool, or one call."""

@@ -41,6 +41,14 @@ TAUGHT = {
     "Extra inputs are not permitted: body.tools": "tools",
     "Function calling is not enabled for models/gemma-3-27b-it": "tools",
     "Unknown parameter: 'tools'.": "tools",
+    "Input validation error: tools are not supported for this model": "tools",
+    "tool_choice 'auto' requires a tool call parser": "tools",
+    "Tool calling is unavailable here": "tools",
+    "'tools' is not a permitted field": "tools",
+    "Request body contains unsupported parameters: tools": "tools",
+    "`temperature` may only be set to 1 when thinking is enabled": "without",
+    "temperature: Input should be less than or equal to 0.3": "without",
+    "response_format.type json_schema unavailable": "without",
     "the reasoning_content in the thinking mode must be passed back to the API.": "thoughts",
     "thinking is enabled but reasoning_content is missing in assistant tool call": "thoughts",
     "Missing `reasoning_content` field in the assistant message at message index 1.": "thoughts",
@@ -69,6 +77,8 @@ TAUGHT = {
     "Conversation roles must alternate... System role not supported": "system",
 }
 TEACHES_NOTHING = (
+    "parallel_tool_calls is not supported",
+    "Unsupported arguments in tool call c1",
     "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'.",
     "Invalid tool call arguments: expected an object",
     "tool call validation failed: attempted to call tool 'x' which was not in request.tools",
