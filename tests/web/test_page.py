@@ -13,7 +13,7 @@ from playwright.async_api import Browser, FilePayload, Route, expect
 from bot.received import key_of
 from channels.message import Address
 from channels.web.feed import Bounds
-from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.conftest import Model
 from tests.web.site import Site, serving
@@ -524,3 +524,18 @@ async def test_the_context_that_came_late_is_not_drawn_over_a_newer_one(
     await asyncio.wait_for(told.wait(), 60)
     await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
     await tab.shows_state("t1", "dropped")
+
+
+async def test_below_an_answer_that_was_refused_stand_buttons_that_make_the_next_one_work(
+    tab: Tab, model: Model
+) -> None:
+    model.script = [Say("Hello!"), Fail(400, {"message": "Something is off."}), Say("Again.")]
+    await tab.asks("Hi", "Hello!")
+    await tab.writes("Why?")
+    await tab.sees(".ending.failed:has-text('Something is off.')")
+    await tab.sees(".ending.failed button:text-is('Retry')")
+    await tab.sees(".ending.failed button:text-is('Compact')")
+    await tab.presses("Clear the context")
+    await tab.page.locator("dialog button:text-is('Clear the context')").click()
+    await tab.sees(".card:has-text('context')")
+    await tab.asks("And now?", "Again.")

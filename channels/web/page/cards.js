@@ -40,6 +40,12 @@ export function card(line, reply, run, ask) {
   return element;
 }
 
+/** The buttons below an answer that failed, but for the one to retry, which each such turn has. */
+export const waysOn = (actions, run) => actions.filter(({ command }) => command !== "/retry").map(({ label, command, asks_first: asksFirst }) =>
+  h("button", { type: "button", onclick: async () => {
+    if (!asksFirst || await asked({ question: t("{label}: really?", { label }), action: label }) !== null) await run(command);
+  } }, label));
+
 const lastWord = (line) => line.split(" ").at(-1);
 
 /** The first sentence or so of a text in Markdown, plain. */
