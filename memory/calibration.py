@@ -141,7 +141,8 @@ class Calibration:
         ratio = min(anchor.slope or ratio, anchor.reported / max(1, anchor.raw))
         is_same = anchor.boundaries is view.boundaries or anchor.boundaries == view.boundaries
         is_measured = is_same and anchor.raw <= view.raw_tokens and anchor.is_newest
-        return Scale(ratio, anchor.reported - ratio * anchor.raw, is_measured)
+        offset = anchor.reported - ratio * anchor.raw
+        return Scale(ratio, offset, is_measured, anchor.raw, anchor.extra)
 
     async def learn(self, view: View, reported: int, model: str, cached: int = 0) -> bool:
         """Correct the meter by what the provider reports of the request made from `view`, `cached`

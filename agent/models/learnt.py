@@ -25,7 +25,8 @@ class Lesson(Struct, frozen=True):
 
 
 class Learnt:
-    """What is known of one model at one address. `on_change` hears of each new fact.
+    """What is known of one model at one address. `on_change` hears of each new fact; `version`
+    counts them.
 
     The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt,
     "one": a single one),
@@ -40,9 +41,12 @@ class Learnt:
         self,
         facts: Mapping[str, Any] | None = None,
         on_change: Callable[[Learnt], None] = lambda learnt: None,
+        kept: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.facts: dict[str, Any] = dict(facts or {})
         self._on_change = on_change
+        self._kept = kept
+        self.version = 0
         self._untold: list[str] = []
 
     def learn(self, lesson: Lesson) -> bool:
@@ -54,10 +58,16 @@ class Learnt:
         if known == value:
             return False
         self.facts[lesson.fact] = value
+        self.version += 1
         if lesson.sentence:
             self._untold.append(lesson.sentence)
         self._on_change(self)
         return True
+
+    async def kept(self) -> None:
+        """Wait until all of it is kept: a process that dies then has learnt it."""
+        if self._kept is not None:
+            await self._kept()
 
     def forget(self) -> bool:
         """Forget all of it; returns whether there was anything."""
@@ -147,7 +157,7 @@ class LearntModels:
                 facts = orjson.dumps(learnt.facts).decode() if learnt.facts else ""
                 self._keeping.start(self.keep(place, model, facts))
 
-            self._known[place, model] = Learnt(on_change=tell)
+            self._known[place, model] = Learnt(on_change=tell, kept=self.close)
         return self._known[place, model]
 
 

@@ -129,6 +129,7 @@ class EndpointModel(Model):
         while True:
             adapted = self._adapt(request)
             body = self._mark(self._to_neutral(adapted), adapted) | trial.changes
+            trial.version = self.learnt.version
             watch = _Watch(on_delta)
             try:
                 reply = await self._converse(body, adapted, watch)
@@ -138,8 +139,11 @@ class EndpointModel(Model):
                     raise
                 if not self._learn(body, adapted, error, trial):
                     raise
+                await self.learnt.kept()
             else:
                 self._accept(body, trial)
+                if self.learnt.version != trial.version:
+                    await self.learnt.kept()
                 notices = tuple(self.learnt.take_untold()) if request.is_told else ()
                 thoughts = sign(reply.thoughts, self._signer)
                 return replace(reply, thoughts=thoughts, notices=notices)
@@ -185,7 +189,9 @@ class EndpointModel(Model):
         """Take a lesson from a refusal; returns whether the request is worth another try."""
         given = [*(request.parameters or {})]
         lesson = lessons.find_lesson(self._endpoint, body, error, self.learnt, given)
-        if lesson is not None and trial.is_new(lesson) and self.learnt.learn(lesson):
+        if lesson is not None and trial.is_new(lesson):
+            self.learnt.learn(lesson)
+        if lesson is not None and self.learnt.version != trial.version:  # or another request has
             log.info("%s refused a request, which says something of: %s", self.name, lesson.fact)
             if lesson.fact != "bytes":
                 return True
@@ -193,10 +199,17 @@ class EndpointModel(Model):
             self.learnt.learn(Lesson("signer", self.learnt.number("signer") + 1))
             return True
         if url := lessons.find_bad_picture(body, error, self._accepted):
+            if self._is_only_new(url, body):
+                self.learnt.learn(lessons.picture_refused(self._endpoint, url))
             trial.leave_out(url, body["messages"])
             self._suspected.update(map(lessons.digest, trial.refused))
             return True
         return False
+
+    def _is_only_new(self, url: str, body: Json) -> bool:
+        """Whether all other pictures of a request were taken before."""
+        others = {*map(lessons.digest, picture_urls(body["messages"]))} - {lessons.digest(url)}
+        return others <= self._accepted
 
     def _leave_out_thoughts(self, body: Json, request: ModelRequest, trial: Trial) -> bool:
         """Have nobody think in this request; returns whether thoughts were in it."""
@@ -318,7 +331,7 @@ class Trial:
 
     def __init__(self) -> None:
         self.changes: Json = {}
-        self.lessons = 0
+        self.lessons = self.version = 0
         self.refused: list[str] = []
         self.left_out: list[str] = []
         self._facts: set[str] = set()

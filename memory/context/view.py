@@ -29,15 +29,21 @@ class Scale(Struct, frozen=True):
     """From raw counts to the provider's tokens: `offset + ratio * raw`.
 
     The ratio belongs to the model, the offset to the last request that was reported, so that the
-    figure for that very request is exactly what the provider counted.
+    figure for that very request, of `anchor` raw tokens, is exactly what the provider counted. Of a
+    smaller one, the offset is as much smaller, but for `extra`, which the endpoint adds to all:
+    what made it (a picture) may be out of the context.
     """
 
     ratio: float = 1.0
     offset: float = 0.0
     is_measured: bool = False
+    anchor: int = 0
+    extra: int = 0
 
     def tokens(self, raw: int) -> int:
-        return max(0, round(self.offset + self.ratio * raw))
+        share = raw / self.anchor if raw < self.anchor else 1.0
+        offset = self.extra + (self.offset - self.extra) * share
+        return max(0, round(offset + self.ratio * raw))
 
     def part(self, raw: int) -> int:
         """What a part of the whole weighs: the ratio alone."""
