@@ -107,14 +107,18 @@ class Forecaster:
         )
 
     def certain_cut(self) -> Plan | None:
-        """The plan of the next cut, where that is near and what leaves by it is known. None also
-        while an undo holds it off."""
+        """The plan of the next cut, where that is near, and what leaves by it is known and has
+        been said: the plan is made with imagined turns, of which nothing can be summarised. None
+        also while an undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
         if is_far(view, limits, SOFT_MARK):
             return None
         plan = certain(view, limits, SOFT_MARK)
         if plan is None or not plan.leaving or plan.kind == "fold":
+            return None
+        is_running = {turn.number for turn in view.turns} - {t.number for t in view.complete}
+        if max(plan.leaving) > view.newest or not is_running.isdisjoint(plan.leaving):
             return None
         is_held = compaction.holds_off(view, limits, self._state.replayed.move)
         return None if is_held else plan
@@ -166,7 +170,8 @@ class Forecaster:
         state = self._state
         is_in_place = plan.change.stand_in is not None  # which continues none
         before = None if is_in_place else state.replayed.cut
-        leaving = frozenset(plan.leaving)
+        leaving, last = frozenset(plan.leaving), max(plan.leaving, default=0)
+        read = (turn.entries for turn in reversed(state.whole) if turn.number == last)
         return SummarySpec(
             plan.leaving,
             before.id if before else 0,
@@ -180,4 +185,5 @@ class Forecaster:
                 if leaving.issuperset(s.turns)
             ),
             0 if is_in_place else state.replayed.edited,
+            max((entry.seq for entry in next(read, ())), default=0),
         )

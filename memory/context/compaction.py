@@ -204,7 +204,9 @@ class SummarySpec(Struct, frozen=True):
     `after` is the event whose summary it continues (0: none), and `edited` the summary that a
     person has put in that one's place (0: none); `once` are limits, as (name, value), that hold for
     it alone; `stand_ins` are the summaries that stand for some of the turns until then, each by the
-    event by which those left, and by its id (0: it is still to be written).
+    event by which those left, and by its id (0: it is still to be written). `until` is the last
+    entry of the newest of the turns that it reads (0: that turn is not in play), since a summary
+    of half a turn must not stand for all of it.
     """
 
     turns: tuple[int, ...]
@@ -215,6 +217,7 @@ class SummarySpec(Struct, frozen=True):
     once: tuple[tuple[str, Any], ...] = ()
     stand_ins: tuple[tuple[int, int], ...] = ()
     edited: int = 0
+    until: int = 0
 
 
 def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:

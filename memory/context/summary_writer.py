@@ -98,6 +98,14 @@ class SummaryWriter:
             return None
         return self.written_ahead[1]
 
+    def _find_prepared_for(self, spec: SummarySpec, entries: Sequence[Entry]) -> Summary | None:
+        """The same for a job, whose turns have left: the one written ahead has read all of them."""
+        if self.written_ahead is None or not entries:
+            return None
+        until = self.written_ahead[0].until
+        is_read = until in (0, max(entry.seq for entry in entries))
+        return self.find_prepared(replace(spec, until=until)) if is_read else None
+
     async def at_once(self, spec: SummarySpec) -> Summary | None:
         """The summary for exactly this, if it was written ahead, or needs no model and continues
         one that is there. Whoever waits for the model's next request can have it."""
@@ -271,6 +279,8 @@ class SummaryWriter:
         if offloader is not None:
             there = [turn for turn in turns if turn.number not in away]
             await self._offload(job, offloader, [e for turn in there for e in turn.entries])
+        if not job.summary:
+            made = self._find_prepared_for(spec, entries)
         summary, turns = await self._summary_for(job, spec, made, turns)
         told = await self._tell(job, summary, turns)
         if summary is not None and summary.model and summary.section:
@@ -326,9 +336,9 @@ class SummaryWriter:
     async def _summary_for(
         self, job: Job, spec: SummarySpec, made: Summary | None, turns: tuple[Turn, ...]
     ) -> tuple[Summary | None, tuple[Turn, ...]]:
-        """The summary of a job: one that is there, if a person has taken nothing of it away since;
-        and the turns that are left. None: nothing is left to tell of."""
-        summary = made if job.summary else self.find_prepared(spec)
+        """The summary of a job: the one that is `made`, if a person has taken nothing of it away
+        since; and the turns that are left. None: nothing is left to tell of."""
+        summary = made
         while turns:
             rest = tuple(turn.number for turn in turns)
             if summary is not None and set(summary.turns) <= set(rest):

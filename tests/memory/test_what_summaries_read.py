@@ -1,0 +1,151 @@
+"""No turn leaves the context unread: whatever is not sent any more was in what a summary that
+stands for it was made of."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from memory.context import summary as words
+from memory.context.compaction import SummarySpec
+from memory.context.emergency import NoRoom
+from memory.context.strategies import STRATEGIES
+from memory.context.summary import SummaryRequest
+from memory.context.summary_writer import SummaryWriter
+from memory.conversation import Conversation
+from memory.record.summaries import Summary
+from memory.turns import Turn
+from tests.memory.rooms import Lodge, Obedient
+
+SHORT, LONG = st.integers(1, 8), st.integers(100, 700)
+PROFILES = st.sampled_from(
+    [
+        st.tuples(SHORT, LONG),  # short questions with long answers
+        st.tuples(LONG, SHORT),
+        st.tuples(SHORT, SHORT),
+        st.tuples(st.one_of(SHORT, LONG), st.one_of(SHORT, LONG)),
+    ]
+)
+TURNS = PROFILES.flatmap(
+    lambda sizes: st.lists(st.tuples(sizes, st.booleans()), min_size=4, max_size=14)
+)
+LIMITS = st.fixed_dictionaries(
+    {
+        "strategy": st.sampled_from(sorted(STRATEGIES)),
+        "window": st.sampled_from([1_500, 2_500, 4_000, 8_000]),
+        "max_turns": st.sampled_from([3, 6, 20]),
+        "keep_recent": st.sampled_from([1, 2, 4, 10]),
+        "full_turns": st.sampled_from([1, 3]),
+        "max_terse_entries": st.sampled_from([2, 40]),
+        "compression_trigger": st.sampled_from([0.5, 0.75]),
+    }
+)
+
+
+@dataclass
+class Inputs:
+    """What each summary was made of, by its id: what the model was sent, or where none was asked,
+    the turns that an extract was made of."""
+
+    of: dict[int, str] = field(default_factory=dict)
+    asked: ContextVar[list[str]] = field(default_factory=lambda: ContextVar("asked"))
+    extracted: ContextVar[list[str]] = field(default_factory=lambda: ContextVar("extracted"))
+
+    def answer(self, request: SummaryRequest) -> str:
+        self.asked.get().append("\n".join(request.parts))
+        return f"summary {len(self.of)}"
+
+    def watch(self) -> Any:
+        make, extract = SummaryWriter._make, words.without_model
+
+        async def watched_make(writer: SummaryWriter, spec: SummarySpec) -> Summary:
+            self.asked.set([])
+            self.extracted.set([])
+            summary = await make(writer, spec)
+            self.of[summary.id] = "\n".join(self.asked.get() or self.extracted.get())
+            return summary
+
+        def watched_extract(style: words.Style, turns: Sequence[Turn], prior: str) -> str:
+            if style != "excerpt":
+                said = (entry.message.text for turn in turns for entry in turn.entries)
+                self.extracted.get().append("\n".join(said))
+            return extract(style, turns, prior)
+
+        return patch.multiple(SummaryWriter, _make=watched_make), patch.object(
+            words, "without_model", watched_extract
+        )
+
+
+async def live(
+    folder: Path, limits: dict[str, Any], turns: list[tuple[tuple[int, int], bool]]
+) -> None:
+    inputs = Inputs()
+    lodge = Lodge(folder, summarizer=Obedient(inputs.answer))
+    lodge.limit(**limits)
+    await lodge.open()
+    first, second = inputs.watch()
+    try:
+        with first, second:
+            for number, ((asked, replied), is_settled) in enumerate(turns, 1):
+                question = f"Question-{number}. " + "ask " * asked
+                try:
+                    await lodge.says(question, reply=f"Answer-{number}. " + "tell " * replied)
+                except NoRoom:
+                    return  # the person is told
+                if is_settled:
+                    await lodge.settle()
+            await lodge.settle()
+            await check(lodge, await lodge.conversation(), inputs, len(turns))
+    finally:
+        await lodge.close()
+
+
+async def check(lodge: Lodge, conversation: Conversation, inputs: Inputs, turns: int) -> None:
+    view = conversation.context.view()
+    sent = "\n".join(str(message["content"]) for message in view.to_wire(lodge.frame))
+    cut = conversation.context.replayed.cut
+    read = await list_read(conversation, cut.id if cut else 0)
+    for number in set(range(1, turns + 1)) - {*view.logged}:
+        for fact in (f"Question-{number}.", f"Answer-{number}."):
+            made_of = [inputs.of[one.id] for one in read if number in one.turns]
+            if view.rendering == "exchange":  # lines that leave the log are in the daily memory
+                made_of += inputs.of.values()
+            assert fact in sent or any(fact in text for text in made_of), fact
+
+
+async def list_read(conversation: Conversation, event: int) -> list[Summary]:
+    """The summary of a cut, and all that it continues."""
+    writer = conversation.compactor.summaries
+    left = [await writer.summary_of(event)] if event else []
+    found = []
+    while left:
+        if (one := await writer.read(left.pop())) is not None:
+            found.append(one)
+            left += [*([one.prior] if one.prior else []), *one.stand_ins]
+    return found
+
+
+def chat(turns: int, asked: int, replied: int) -> list[tuple[tuple[int, int], bool]]:
+    return [((asked, replied), True)] * turns
+
+
+# Shrinking a conversation takes minutes; the turns of a failing one are short enough to read.
+@settings(max_examples=20, phases=(Phase.explicit, Phase.generate))
+@example({"strategy": "structured", "window": 4_000}, chat(9, 3, 600))
+@example({"strategy": "summarize", "window": 4_000, "keep_recent": 1}, chat(9, 3, 400))
+@example({"strategy": "trim", "window": 4_000}, chat(9, 3, 600))
+@given(LIMITS, TURNS)
+def test_whatever_has_left_was_read_by_the_summary_that_stands_for_it(
+    limits: dict[str, Any], turns: list[tuple[tuple[int, int], bool]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder), limits, turns))
