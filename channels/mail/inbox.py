@@ -104,6 +104,10 @@ class Inbox:
         what = "BODY.PEEK[]" if is_whole else f"BODY.PEEK[HEADER]<0.{_LARGEST_HEAD}>"
         return self._read(uid, what), is_whole
 
+    def fetch_head(self, uid: int) -> bytes:
+        """The head of a message, as far as it is read; b"": the message is no more."""
+        return self._read(uid, f"BODY.PEEK[HEADER]<0.{_LARGEST_HEAD}>")
+
     def _read(self, uid: int, what: str) -> bytes:
         found = self.client.fetch([uid], [what]).get(uid, {})
         return next((bytes(part) for name, part in found.items() if name[:5] == b"BODY["), b"")

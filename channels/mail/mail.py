@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from channels.kit.platform import Desk, File, Media, Place, Platform, PlatformFailure, Post, Traits
 from channels.mail import MailSettings
+from channels.mail.bounds import MOST_PARTS, TooManyParts
 from channels.mail.inbox import Host, Inbox
 from channels.mail.reading import Letter, read, read_head
 from channels.mail.verification import is_verified, parse
@@ -41,6 +42,7 @@ _TIMEOUT = 60.0  # seconds
 _WAIT = 60.0  # seconds after which a server that is busy is tried again
 _BUSY = (421, 450, 451, 452)
 _MOST_KEPT = 200
+_MOST_ATTEMPTS = 2  # starts of the bot in which reading one message has not come to an end
 _PASSING_LOGIN = re.compile(r"UNAVAILABLE|INUSE|LIMIT|too many|try again|temporar", re.IGNORECASE)
 
 _NOT_VERIFIED = (
@@ -83,11 +85,7 @@ class Mail(Platform):
             while True:
                 desk.connected()
                 for uid in waiting:
-                    raw, is_whole = await run(inbox.fetch, uid)
-                    fallback = f"<{uid}.{inbox.validity}@imap>"
-                    letter = await run(self._open_letter, raw, fallback, is_whole)
-                    if letter is not None:
-                        await self._receive(desk, letter)
+                    await self._take(desk, inbox, run, uid)
                     last = max(last, uid)
                     await desk.bot.state.set(self.name, self._mark, f"{inbox.validity} {last}")
                     await run(inbox.mark_seen, uid)
@@ -116,28 +114,49 @@ class Mail(Platform):
             return inbox.next - 1, await run(inbox.find_unseen)
         return last, await run(inbox.find_later, last)
 
-    def _open_letter(self, raw: bytes, fallback: str, is_whole: bool) -> Letter | None:
-        """What was received; None where there is nothing to read."""
-        if not raw:
-            return None
-        try:
-            letter = read(raw, fallback, self._own)
-        except Exception:  # the standard library's parser raises what it likes
-            log.warning("a message can't be read, and is left out", exc_info=True)
-            return None
-        if is_whole:
-            return letter
-        whole = File(
-            "", "the message", size=LARGEST_ATTACHMENT + 1
-        )  # which is said to be too large
-        return replace(letter, heard=replace(letter.heard, files=(whole,)))
-
-    async def _receive(self, desk: Desk, letter: Letter) -> None:
+    async def _take(self, desk: Desk, inbox: Inbox, run: Any, uid: int) -> None:
         """Hand a message on, if a person wrote it who may: the answer must not go to anybody whose
-        name another has used, nor to a machine."""
+        name another has used, nor to a machine. That is seen by its head, before the rest is
+        fetched. How often it was begun to read is on disk first: what ends the process is not read
+        for ever."""
+        fallback = f"<{uid}.{inbox.validity}@imap>"
+        raw = await run(inbox.fetch_head, uid)
+        if not raw or not await self._begin_reading(desk, fallback):
+            return
+        head = await run(_open_letter, raw, fallback, self._own)
+        if head is None or not self._may_be_read(desk, head):
+            await desk.bot.state.set(self.name, self._attempts, "")
+            return
+        raw, is_whole = await run(inbox.fetch, uid)
+        letter = await run(_open_letter, raw, fallback, self._own) if raw and is_whole else None
+        await desk.bot.state.set(
+            self.name, self._attempts, ""
+        )  # what follows may fail and come again
+        if raw and not is_whole:
+            letter = _as_too_large(head)
+        if letter is not None and self._may_be_read(desk, letter):
+            await self._receive(desk, letter)
+
+    async def _begin_reading(self, desk: Desk, identity: str) -> bool:
+        """Whether a message is read once more."""
+        kept, _space, count = (await desk.bot.state.get(self.name, self._attempts)).partition(" ")
+        tries = int(count or 0) if kept == identity else 0
+        if tries >= _MOST_ATTEMPTS:
+            log.warning("message %s ended the bot %d times, and is left out", identity, tries)
+            return False
+        await desk.bot.state.set(self.name, self._attempts, f"{identity} {tries + 1}")
+        return True
+
+    @property
+    def _attempts(self) -> str:
+        return f"attempts {self._own} {self._settings.folder}"
+
+    def _may_be_read(self, desk: Desk, letter: Letter) -> bool:
         if reason := self._why_not(desk, letter):
             log.info("a message of %s is left unanswered: %s", letter.sender or "nobody", reason)
-            return
+        return not reason
+
+    async def _receive(self, desk: Desk, letter: Letter) -> None:
         place = letter.heard.place
         self._keep_head(place.message, letter.subject, letter.references)
         await desk.bot.state.set(self.name, f"thread {place.chat} {place.thread}", place.message)
@@ -232,6 +251,24 @@ class Mail(Platform):
             case SMTPException() | imaplib.IMAP4.error() | OSError():
                 return PlatformFailure("passing")
         return PlatformFailure("fatal")
+
+
+def _open_letter(raw: bytes, fallback: str, own: str) -> Letter | None:
+    """What was received; None where there is nothing to read."""
+    try:
+        return read(raw, fallback, own)
+    except TooManyParts:
+        log.warning("a message has more than %d parts; only its head is read", MOST_PARTS)
+        return _as_too_large(read(raw.split(b"\r\n\r\n", 1)[0] + b"\r\n\r\n", fallback, own))
+    except Exception:  # the standard library's parser raises what it likes
+        log.warning("a message can't be read, and is left out", exc_info=True)
+        return None
+
+
+def _as_too_large(letter: Letter) -> Letter:
+    """A message of which only the head is read: it is said to be too large."""
+    whole = File("", "the message", size=LARGEST_ATTACHMENT + 1)
+    return replace(letter, heard=replace(letter.heard, files=(whole,)))
 
 
 def _failure_of(code: int, lasting: Literal["gone", "refused"]) -> PlatformFailure:

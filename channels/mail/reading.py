@@ -6,19 +6,17 @@ import hashlib
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from email import policy
 from email.headerregistry import Address as MailAddress
-from email.message import EmailMessage, Message, MIMEPart
-from email.parser import BytesParser
+from email.message import Message, MIMEPart
 from typing import Any
 
 from msgspec import Struct
 
 from channels.kit.platform import Author, File, Heard, Place
+from channels.mail.bounds import BoundedMessage, parse_bounded
 from channels.mail.words import cut_quotation, cut_signature, read_html
 from channels.message import MOST_ATTACHMENTS
 
-_LONGEST_FIELD = 10_000  # characters of a header's field
 _ID = re.compile(r"<[^<>\s]{1,400}>")
 OWN_ID = re.compile(r"<parley\.([0-9a-f]{16})\.[0-9a-f]+@[^<>\s]+>")
 """An id of a message of ours: it names the thread, also where an app leaves References out."""
@@ -45,13 +43,13 @@ class Letter(Struct, frozen=True):
 
 def read(raw: bytes, fallback: str, own: str) -> Letter:
     """Read a message; `fallback` is an id for one that has none, `own` the bot's address. The
-    parser of the standard library raises all kinds of errors at what is hostile."""
-    message = BytesParser(policy=policy.default).parsebytes(raw)
-    assert isinstance(message, EmailMessage)
+    parser of the standard library raises all kinds of errors at what is hostile, and TooManyParts
+    is one more."""
+    message = parse_bounded(raw)
     author = _author(message)
     address = author.addr_spec.lower() if author else ""
     references = _references(message)
-    identity = next(iter(_ID.findall(_field(message, "Message-ID"))), fallback)
+    identity = next(iter(_ID.findall(message.get_text("Message-ID"))), fallback)
     files, contents = _files(message)
     place = Place(address, thread_of(references, identity), identity)
     heard = Heard(
@@ -61,25 +59,22 @@ def read(raw: bytes, fallback: str, own: str) -> Letter:
         files,
         at=_time_of(message),
     )
-    results = tuple(
-        str(value)[:_LONGEST_FIELD] for value in message.get_all("Authentication-Results", ())
-    )
+    results = tuple(message.get_raw("Authentication-Results"))
     return Letter(
         address,
         results,
         _why_automatic(message, address, own),
         heard,
         contents,
-        _field(message, "Subject"),
+        message.get_text("Subject"),
         references,
     )
 
 
 def read_head(raw: bytes) -> tuple[str, tuple[str, ...]]:
     """The subject of a message, and what it follows."""
-    message = BytesParser(policy=policy.default).parsebytes(raw, headersonly=True)
-    assert isinstance(message, EmailMessage)
-    return _field(message, "Subject"), _references(message)
+    message = parse_bounded(raw, is_head=True)
+    return message.get_text("Subject"), _references(message)
 
 
 def thread_of(references: Iterable[str], identity: str) -> str:
@@ -92,12 +87,7 @@ def thread_of(references: Iterable[str], identity: str) -> str:
     return hashlib.sha256(known[0].encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _field(message: EmailMessage, name: str) -> str:
-    value = str(message.get(name) or "")
-    return " ".join(value.split()) if len(value) <= _LONGEST_FIELD else ""
-
-
-def _author(message: EmailMessage) -> MailAddress | None:
+def _author(message: BoundedMessage) -> MailAddress | None:
     """Who it says it is by; None where that is nobody, or several."""
     fields: list[Any] = [*message.get_all("From", ())]
     addresses: tuple[MailAddress, ...] = fields[0].addresses if len(fields) == 1 else ()
@@ -108,24 +98,24 @@ def _author(message: EmailMessage) -> MailAddress | None:
     return author if is_one else None
 
 
-def _references(message: EmailMessage) -> tuple[str, ...]:
+def _references(message: BoundedMessage) -> tuple[str, ...]:
     """The messages that it follows, the first one first."""
-    named = _ID.findall(_field(message, "References"))
-    answered = _ID.findall(_field(message, "In-Reply-To"))[:1]
+    named = _ID.findall(message.get_text("References"))
+    answered = _ID.findall(message.get_text("In-Reply-To"))[:1]
     return tuple(dict.fromkeys((*named, *answered)))
 
 
-def _why_automatic(message: EmailMessage, address: str, own: str) -> str:
+def _why_automatic(message: BoundedMessage, address: str, own: str) -> str:
     """Whether a machine sent it, which might answer an answer (RFC 3834, section 2)."""
-    automatic = _field(message, "Auto-Submitted").partition(";")[0].strip().lower()
+    automatic = message.get_text("Auto-Submitted").partition(";")[0].strip().lower()
     if automatic not in ("", "no"):
         return f"it is {automatic}"
-    is_answer = _field(message, "Precedence").lower() in ("auto_reply", "auto-reply")
-    if is_answer or any(_field(message, name).lower() not in ("", "no") for name in _ANSWERING):
+    is_answer = message.get_text("Precedence").lower() in ("auto_reply", "auto-reply")
+    if is_answer or any(message.get_text(name).lower() not in ("", "no") for name in _ANSWERING):
         return "it is an automatic answer"
-    if _field(message, "Return-Path") == "<>" or message.get_content_type() == "multipart/report":
+    if message.get_text("Return-Path") == "<>" or message.get_content_type() == "multipart/report":
         return "it is a report"
-    if _field(message, "Precedence").lower() in _BULK:
+    if message.get_text("Precedence").lower() in _BULK:
         return "it went to many"
     if any(name in message for name in _LIST_FIELDS):
         return "it came over a list"
@@ -136,7 +126,7 @@ def _why_automatic(message: EmailMessage, address: str, own: str) -> str:
     return ""
 
 
-def _text(message: EmailMessage, *, is_reply: bool) -> str:
+def _text(message: BoundedMessage, *, is_reply: bool) -> str:
     """What the person has written; the subject too, where the thread begins with it."""
     parts = [_content(part).replace("\r\n", "\n") for part in _bodies(message)]
     if any(part.get_content_type() == "text/html" for part in _bodies(message)):
@@ -147,11 +137,11 @@ def _text(message: EmailMessage, *, is_reply: bool) -> str:
     text = text.strip("\n").rstrip()
     if text.startswith("/"):
         return text.split("\n\n", 1)[0]  # a signature is no part of a command
-    subject = "" if is_reply else _field(message, "Subject")
+    subject = "" if is_reply else message.get_text("Subject")
     return "\n\n".join(filter(None, (subject, text)))
 
 
-def _bodies(message: EmailMessage) -> list[MIMEPart]:
+def _bodies(message: BoundedMessage) -> list[MIMEPart]:
     """The parts with what was written: one, or where pictures stand between the words, all that are
     of its kind and beside it."""
     body = message.get_body(("plain", "html"))
@@ -181,7 +171,7 @@ def _content(part: MIMEPart) -> str:
         return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 
 
-def _files(message: EmailMessage) -> tuple[tuple[File, ...], dict[str, bytes]]:
+def _files(message: BoundedMessage) -> tuple[tuple[File, ...], dict[str, bytes]]:
     """The files, and their bytes by id. Signatures of a message are no files."""
     files: list[File] = []
     contents: dict[str, bytes] = {}
@@ -200,7 +190,7 @@ def _files(message: EmailMessage) -> tuple[tuple[File, ...], dict[str, bytes]]:
     return tuple(files), contents
 
 
-def _time_of(message: EmailMessage) -> datetime:
+def _time_of(message: BoundedMessage) -> datetime:
     """When it was sent, by its own word: never later than now."""
     now = datetime.now(UTC)
     sent = getattr(message["Date"], "datetime", None)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from email import policy
 from email.message import EmailMessage
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.kit.platform import Media, Post
 from channels.mail import MailSettings
+from channels.mail.bounds import TooManyParts, parse_bounded
 from channels.mail.inbox import Inbox
+from channels.mail.mail import Mail
 from channels.mail.reading import Letter, read, thread_of
 from channels.mail.verification import is_verified, parse
 from channels.mail.words import cut_quotation, read_html
@@ -233,6 +238,87 @@ def test_whatever_comes_is_read_or_fails_as_a_message(raw: bytes, head: bytes) -
     except (AttributeError, IndexError, KeyError, LookupError, TypeError, ValueError):
         return  # the platform leaves it out
     assert found.heard.place.message
+
+
+def test_long_fields_are_cut_before_they_are_parsed() -> None:
+    for name, value in [
+        ("Subject", "=?utf-8?q?a?= " * 9_000),
+        ("From", "(" * 9_000 + "ann@example.org"),
+        ("From", "ann@example.org, " * 9_000),
+        ("Content-Type", "text/plain" + ";a=b" * 9_000),
+        ("Content-Disposition", "attachment" + ";filename*1*=a" * 9_000),
+        ("X-Unknown", "a" * 90_000),
+    ]:
+        found = parse_bounded(f"{name}: {value}\r\n\r\nHello".encode())
+        assert sum(len(one) for one in found.get_raw(name)) <= 2_000, name
+        assert found.get_payload() == "Hello", name
+    many = parse_bounded(b"From: ann@example.org\r\n" * 9_000 + b"\r\nHello")
+    assert len(many.get_raw("From")) == 2, "which is nobody"
+
+
+def test_a_sender_that_was_cut_is_nobody() -> None:
+    raw = f"From: ann@example.org{' ' * 9_000}(evil)\r\n\r\nHello".encode()
+    assert read(raw, "<f@imap>", "bot@example.org").sender == ""
+
+
+def test_below_results_that_are_too_long_no_others_are_believed() -> None:
+    long = f"Authentication-Results: {' ' * 20_000}mx.example.net; dkim=none\r\n"
+    forged = "Authentication-Results: mx.example.net; dkim=pass header.d=example.org\r\n"
+    found = read(f"{long}{forged}From: {ANN}\r\n\r\na".encode(), "<f@imap>", "bot@example.org")
+    assert not is_verified(ANN, found.results, "mx.example.net")
+    late = "mx.example.net; dkim=pass header.d=example.org; " + "a=b; " * 9_000 + "dmarc=fail"
+    assert not is_verified(ANN, [late], "mx.example.net")
+
+
+def test_a_message_of_too_many_parts_is_not_read() -> None:
+    raw = b"Content-Type: multipart/mixed; boundary=a\r\n\r\n" + b"--a\r\n\r\n" * 1_000
+    with pytest.raises(TooManyParts):
+        parse_bounded(raw)
+
+
+def _bot_with_state(texts: dict[str, str]) -> Any:
+    async def get(_channel: str, name: str) -> str:
+        return texts.get(name, "")
+
+    async def put(_channel: str, name: str, text: str) -> None:
+        texts[name] = text
+
+    state = SimpleNamespace(get=get, set=put)
+    return SimpleNamespace(bot=SimpleNamespace(state=state, admits=lambda _address: True))
+
+
+async def test_a_message_that_ends_the_process_is_not_read_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = []
+
+    def die(raw: bytes, *_others: Any) -> None:
+        begun.append(raw)
+        raise KeyboardInterrupt  # as little is done after it as after a kill
+
+    async def run(work: Any, *given: Any) -> Any:
+        return work(*given)
+
+    monkeypatch.setattr("channels.mail.mail._open_letter", die)
+    desk = _bot_with_state({})
+    inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: b"From: a@b")
+    for _start in range(5):
+        made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
+        with suppress(KeyboardInterrupt):
+            await made._take(desk, inbox, run, 7)
+    assert len(begun) == 2
+
+
+async def test_of_a_stranger_only_the_head_is_fetched() -> None:
+    async def run(work: Any, *given: Any) -> Any:
+        return work(*given)
+
+    texts: dict[str, str] = {}
+    head = b"From: eve@example.org\r\nSubject: Hi\r\n\r\n"
+    inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: head)
+    made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
+    await made._take(_bot_with_state(texts), inbox, run, 7)
+    assert not any(texts.values()), "nothing is kept of it"
 
 
 def test_an_answer_is_text_and_html_and_answers_no_machine() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from bot.logs import make_masker
 from bot.received import command_line
 from bot.speaking import to_spoken
 from channels.kit.delivery import pieces
+from channels.mail.reading import read as read_mail
 from channels.settings import TelegramSettings
 from channels.splitting import split
 from channels.telegram.rendering import LONGEST, rendered
@@ -75,6 +77,42 @@ def _searched(text: str) -> None:
     words.question(text, ())
 
 
+_MAIL_FIELDS = {
+    "From": "",
+    "Subject": "",
+    "Date": "",
+    "Message-ID": "<",
+    "References": "<",
+    "Authentication-Results": "mx.example.net; ",
+    "Auto-Submitted": "",
+    "Content-Type": "text/plain",
+    "Content-Disposition": "attachment",
+    "Content-Transfer-Encoding": "",
+}
+"""The fields of a mail that are read, and what begins each."""
+
+
+def _mail_head(text: str) -> None:
+    """A mail with the text in each of its fields, and as the fields themselves."""
+    for name, start in _MAIL_FIELDS.items():
+        value = " ".join(text.splitlines())
+        _read_mail(f"{name}: {start}{value}\r\n\r\na")
+    _read_mail(f"{text}\r\n\r\na")
+
+
+def _mail_body(text: str) -> None:
+    """A mail of plain text, of HTML, and of parts."""
+    reply = "In-Reply-To: <1@a>\r\nContent-Type:"
+    _read_mail(f"{reply} text/plain\r\n\r\n{text}")
+    _read_mail(f"{reply} text/html\r\n\r\n{text}")
+    _read_mail(f"{reply} multipart/mixed; boundary=a\r\n\r\n{text}")
+
+
+def _read_mail(raw: str) -> None:
+    with suppress(Exception):  # the channel leaves such a mail out
+        read_mail(raw.encode(), "<1@imap>", "bot@example.org")
+
+
 _mask = make_masker(["a" * 8, "sk-secret", "1" * 6])
 
 PARSERS: dict[str, Callable[[str], object]] = {
@@ -97,6 +135,8 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
     "a voice": to_spoken,
+    "a mail's head": _mail_head,
+    "a mail's body": _mail_body,
     "wording": lambda text: (literal(text), clip(text)),
 }
 DRAWN: dict[str, Callable[[str], object]] = {
