@@ -121,7 +121,7 @@ def _read(content: bytes) -> Iterator[str]:
     """Marks of pages and lines. Raises NoText."""
     if not content.startswith(b"PK\x03\x04"):
         if b"%PDF-" in content[:_LOOKED_AT]:
-            from formats import pdf  # noqa: PLC0415 - only what is read is imported
+            from formats import pdf  # type: ignore[import-not-found]  # noqa: PLC0415
 
             yield from pdf.read(content)
         else:
@@ -140,7 +140,7 @@ def _read(content: bytes) -> Iterator[str]:
 
 
 def _parts(package: Any) -> Iterator[str]:
-    from formats import (  # type: ignore[import-not-found]  # noqa: PLC0415
+    from formats import (  # noqa: PLC0415
         book,
         sheets,
         slides,
@@ -150,6 +150,7 @@ def _parts(package: Any) -> Iterator[str]:
 
     if "META-INF/container.xml" in package:
         yield from book.read(package, _render)
+        yield from package.damaged()
         return
     main = package.main()
     root = package.first(main) if main else ""
@@ -162,6 +163,7 @@ def _parts(package: Any) -> Iterator[str]:
     if main.endswith(".bin"):
         raise NoText("is a binary workbook: only .xlsx can be read")
     yield from reader.read(package, main)
+    yield from package.damaged()
 
 
 def _text_of_html(content: bytes) -> Iterator[str]:

@@ -14,6 +14,7 @@ from lxml import etree
 
 DAMAGED = "(part of this is damaged; some of its text may be missing)"
 _LARGEST = 100_000_000  # bytes of a part that is read as a whole
+_NAMED = 10  # damaged parts that are named
 _STARTS = 100  # thousands of bytes in which the root element must begin
 
 
@@ -58,6 +59,7 @@ class Package:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self._names = {name.lower(): name for name in archive.namelist()}
+        self._damaged: dict[str, None] = {}
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._names
@@ -79,12 +81,23 @@ class Package:
 
     def root(self, name: str) -> Any:
         """The root element of a part, as far as it can be parsed; None where nothing can."""
-        content = self.read(name)
+        stream = self.open(name)
+        if stream is None:
+            return None
         parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
         try:
-            return etree.fromstring(content, parser) if content else None
+            root = etree.fromstring(stream.read(_LARGEST), parser)
         except (etree.XMLSyntaxError, ValueError):
-            return None
+            root = None
+        if root is None or stream.is_broken or _is_fatal(parser.error_log):
+            self._damaged[name] = None
+        return root
+
+    def damaged(self) -> Iterator[str]:
+        """The line that says which of the parts that were read as a whole are damaged."""
+        if self._damaged:
+            names = ", ".join([*self._damaged][:_NAMED])
+            yield f"(damaged, so that some of their text may be missing: {names})"
 
     def elements(self, name: str, depth: int) -> Iterator[Any]:
         """The elements of a part that stand so deep (the root has depth 1), one after the other
@@ -113,7 +126,7 @@ class Package:
         except etree.XMLSyntaxError:
             yield DAMAGED
             return
-        if stream.is_broken or len(parsed.error_log):
+        if stream.is_broken or _is_fatal(parsed.error_log):
             yield DAMAGED
 
     def relations(self, name: str) -> list[Relation]:
@@ -157,6 +170,11 @@ class Package:
         named = [r.target for r in self.relations("") if r.kind == "officeDocument"]
         usual = ["word/document.xml", "xl/workbook.xml", "ppt/presentation.xml"]
         return next((name for name in named + usual if name in self), None)
+
+
+def _is_fatal(log: Any) -> bool:
+    """Whether XML was damaged, and not only careless (a prefix that is not declared)."""
+    return any(entry.level >= etree.ErrorLevels.FATAL for entry in log)
 
 
 def place(folder: str, target: str) -> str:
