@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -14,6 +15,7 @@ from lxml import etree
 
 DAMAGED = "(part of this is damaged; some of its text may be missing)"
 _LARGEST = 100_000_000  # bytes of a part that is read as a whole
+_BLOCK = 65_536  # bytes that are unpacked at a time
 _NAMED = 10  # damaged parts that are named
 _STARTS = 100  # thousands of bytes in which the root element must begin
 
@@ -39,18 +41,26 @@ class Relation:
 
 
 class _Stream:
-    """A part of an archive as a file that ends where it is damaged."""
+    """A part of an archive as a file that ends where it can't be unpacked further. A wrong checksum
+    does not end it: what was unpacked is given, and is known to be broken."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], checksum: int) -> None:
         self._file = file
+        self._checksum, self._sum = checksum, 0
         self.is_broken = False
 
     def read(self, size: int = -1) -> bytes:
         try:
-            return self._file.read(size)
+            block = self._file.read(size)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError):
             self.is_broken = True
             return b""
+        self._sum = zlib.crc32(block, self._sum)
+        return block
+
+    def is_damaged(self) -> bool:
+        """Whether something is wrong with it, once it was read to its end."""
+        return self.is_broken or self._sum != self._checksum
 
 
 class Package:
@@ -71,13 +81,26 @@ class Package:
         """A part as a file; None where there is none, or where it is locked or packed in a way
         that nobody knows."""
         try:
-            return _Stream(self._archive.open(self._names[name.lower()]))
+            info = copy(self._archive.getinfo(self._names[name.lower()]))
+            checksum = info.CRC
+            del info.CRC  # zipfile would give nothing of a part whose checksum is wrong
+            return _Stream(self._archive.open(info), checksum)
         except (KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile, OSError):
             return None
 
     def read(self, name: str) -> bytes | None:
+        """A part as a whole; None where there is none."""
         stream = self.open(name)
-        return None if stream is None else stream.read(_LARGEST)
+        return None if stream is None else self._all_of(name, stream)
+
+    def _all_of(self, name: str, stream: _Stream) -> bytes:
+        blocks, size = list[bytes](), 0
+        while size < _LARGEST and (block := stream.read(_BLOCK)):
+            blocks.append(block)
+            size += len(block)
+        if stream.is_damaged():  # also where it is too large
+            self._damaged[name] = None
+        return b"".join(blocks)
 
     def root(self, name: str) -> Any:
         """The root element of a part, as far as it can be parsed; None where nothing can."""
@@ -86,10 +109,10 @@ class Package:
             return None
         parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
         try:
-            root = etree.fromstring(stream.read(_LARGEST), parser)
+            root = etree.fromstring(self._all_of(name, stream), parser)
         except (etree.XMLSyntaxError, ValueError):
             root = None
-        if root is None or stream.is_broken or _is_fatal(parser.error_log):
+        if root is None or _is_fatal(parser.error_log):
             self._damaged[name] = None
         return root
 
@@ -126,7 +149,7 @@ class Package:
         except etree.XMLSyntaxError:
             yield DAMAGED
             return
-        if stream.is_broken or _is_fatal(parsed.error_log):
+        if stream.is_damaged() or _is_fatal(parsed.error_log):
             yield DAMAGED
 
     def relations(self, name: str) -> list[Relation]:
