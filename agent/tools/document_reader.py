@@ -1,52 +1,111 @@
 """The process in which a document that a stranger made is read.
 
 It is started for one document (`agent/tools/documents.py`), imports of Parley only how HTML becomes
-text, and takes limits upon itself before it reads a byte. The document is its standard input, the
-text its output. Arguments: megabytes of memory, seconds of computing, bytes of text.
+text and the readers in `formats/`, and takes limits upon itself before it reads a byte. The
+document is its standard input, the text its output. Arguments: megabytes of memory, seconds of
+computing, bytes of text.
 """
 
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 import sys
+import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 _UNPACKED = 500_000_000  # bytes that the parts of an archive may have together
 _LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands, and the encoding of HTML
-_CELLS = 200  # columns of a sheet that are shown
-
-
-class NoText(Exception):
-    """It can't be read; the text goes on after the document's name."""
+_JUDGED = 65_536  # bytes by which the encoding of HTML is told
+_LEAST, _SHARE = 2, 10  # seconds before the limit, and the share of it, in which reading ends
+_EMPTY = "(no text; it may be a picture)"
+_TOO_LONG = "[The rest is left out: too long.]"
+_TOO_SLOW = "[The rest is left out: reading it takes more than {} seconds.]"
+_TOO_LARGE = "[The rest is left out: it takes too much memory.]"
 
 
 def main() -> int:
-    """Write the text, page after page, as far as there is room."""
+    """Write the text, page after page, as far as there is room and time."""
+    began = time.monotonic()
     megabytes, seconds, room = map(int, sys.argv[1:])
     _take_limits(megabytes, seconds, room)
+    sys.path.insert(0, str(Path(__file__).parent))
+    from formats.package import NoText  # type: ignore[import-not-found]  # noqa: PLC0415
+
     content = sys.stdin.buffer.read()
+    text = _Text(room, began + seconds - max(_LEAST, seconds / _SHARE), seconds)
     try:
-        for mark, text in _read(content):
-            lines = "\n".join(filter(str.strip, text.splitlines()))
-            page = f"[{mark}]\n{lines or '(no text; it may be a picture)'}\n".encode(
-                "utf-8", "replace"
-            )
-            if len(page) > room:
-                sys.stdout.buffer.write(page[:room] + b"\n[The rest is left out: too long.]\n")
+        for line in _read(content):
+            if not text.add(line):
                 break
-            sys.stdout.buffer.write(page)
-            room -= len(page)
-        sys.stdout.buffer.flush()
+        else:
+            text.end()
     except NoText as fault:
+        if text.is_begun:
+            text.note(f"[The rest is left out: it {fault}.]")
+            return 0
         sys.stderr.write(str(fault))
         return 3
+    except MemoryError:
+        if not text.is_begun:
+            return 1
+        text.note(_TOO_LARGE)
     return 0
+
+
+class _Text:
+    """What is written: pages, each with its mark above, up to a size and a time."""
+
+    def __init__(self, room: int, until: float, seconds: int) -> None:
+        self._room, self._until, self._seconds = room, until, seconds
+        self._flushed = time.monotonic()
+        self._is_empty = False  # the page has a mark and no line yet
+        self.is_begun = False
+
+    def add(self, line: str) -> bool:
+        """Write a mark or a line; return whether there is room and time for more."""
+        now = time.monotonic()
+        if now > self._until and self.is_begun:
+            self.note(_TOO_SLOW.format(self._seconds))
+            return False
+        if now - self._flushed > 1:  # what is written is kept if the process is ended from outside
+            self._flush(now)
+        if type(line) is not str:  # a Mark
+            is_done = self._write(_EMPTY) if self._is_empty else True
+            self._is_empty = True
+            return is_done and self._write(f"[{' '.join(line.split())}]")
+        lines = "\n".join(filter(str.strip, line.splitlines()))
+        if not lines:
+            return True
+        self._is_empty = False
+        return self._write(lines)
+
+    def end(self) -> None:
+        if self._is_empty:
+            self._write(_EMPTY)
+        self._flush(time.monotonic())
+
+    def note(self, words: str) -> None:
+        sys.stdout.buffer.write(f"{words}\n".encode())
+        self._flush(time.monotonic())
+
+    def _write(self, text: str) -> bool:
+        content = f"{text}\n".encode("utf-8", "replace")
+        self.is_begun = True
+        if len(content) > self._room:
+            sys.stdout.buffer.write(content[: self._room] + b"\n")
+            self.note(_TOO_LONG)
+            return False
+        sys.stdout.buffer.write(content)
+        self._room -= len(content)
+        return True
+
+    def _flush(self, now: float) -> None:
+        sys.stdout.buffer.flush()
+        self._flushed = now
 
 
 def _take_limits(megabytes: int, seconds: int, room: int) -> None:
@@ -58,138 +117,73 @@ def _take_limits(megabytes: int, seconds: int, room: int) -> None:
         resource.setrlimit(getattr(resource, name), (limit, limit))
 
 
-def _read(content: bytes) -> Iterator[tuple[str, str]]:
-    """What each page is called, and its text. Raises NoText."""
+def _read(content: bytes) -> Iterator[str]:
+    """Marks of pages and lines. Raises NoText."""
     if not content.startswith(b"PK\x03\x04"):
-        is_pdf = b"%PDF-" in content[:_LOOKED_AT]
-        yield from _pages_of_pdf(content) if is_pdf else _text_of_html(content)
+        if b"%PDF-" in content[:_LOOKED_AT]:
+            from formats import pdf  # type: ignore[import-not-found]  # noqa: PLC0415
+
+            yield from pdf.read(content)
+        else:
+            yield from _text_of_html(content)
         return
+    from formats.package import NoText, Package  # noqa: PLC0415
+
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-        names = frozenset(archive.namelist())
         size = sum(part.file_size for part in archive.infolist())
-    except (zipfile.BadZipFile, ValueError) as error:
-        raise NoText(f"is damaged ({error})") from None
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        raise NoText("is damaged: the list of its parts can't be read") from None
     if size > _UNPACKED:
         raise NoText(f"would unpack to {size / 1e6:,.0f} MB; that is too much")
-    reader = next((read for part, read in _ARCHIVES.items() if part in names), None)
+    yield from _parts(Package(archive))
+
+
+def _parts(package: Any) -> Iterator[str]:
+    from formats import (  # noqa: PLC0415
+        book,
+        sheets,
+        slides,
+        word,
+    )
+    from formats.package import NoText  # noqa: PLC0415
+
+    if "META-INF/container.xml" in package:
+        yield from book.read(package, _render)
+        yield from package.damaged()
+        return
+    main = package.main()
+    root = package.first(main) if main else ""
+    reader = {"document": word, "workbook": sheets, "presentation": slides}.get(root)
+    if reader is None and main and main.endswith((".xml", ".bin")):
+        folder = main.split("/")[0]
+        reader = {"word": word, "xl": sheets, "ppt": slides}.get(folder)
     if reader is None:
         raise NoText("is not a Word, Excel, PowerPoint or EPUB file, whatever its name says")
-    try:
-        yield from reader(archive)
-    except (KeyError, ValueError, zipfile.BadZipFile, SyntaxError) as error:
-        raise NoText(f"is damaged ({error})") from None
+    if main.endswith(".bin"):
+        raise NoText("is a binary workbook: only .xlsx can be read")
+    yield from reader.read(package, main)
+    yield from package.damaged()
 
 
-def _pages_of_pdf(content: bytes) -> Iterator[tuple[str, str]]:
-    import pypdfium2  # noqa: PLC0415 - only what is read is imported
-
-    try:
-        document = pypdfium2.PdfDocument(content)
-    except pypdfium2.PdfiumError as error:
-        is_locked = "password" in str(error).lower()
-        raise NoText("is locked by a password" if is_locked else "is a damaged PDF") from None
-    for number in range(len(document)):
-        try:
-            page = document[number]
-            yield f"page {number + 1}", page.get_textpage().get_text_bounded()
-            page.close()
-        except pypdfium2.PdfiumError:
-            yield f"page {number + 1}", "(this page is damaged)"
-
-
-def _text_of_html(content: bytes) -> Iterator[tuple[str, str]]:
+def _text_of_html(content: bytes) -> Iterator[str]:
     """As one page: it has no others."""
-    sys.path.insert(0, str(Path(__file__).parent))
-    from page import decode, text_of  # type: ignore[import-not-found]  # noqa: PLC0415
+    from formats.package import Mark  # noqa: PLC0415
 
     named = re.search(rb"charset\s*=\s*[\"']?([\w:-]{1,40})", content[:_LOOKED_AT], re.IGNORECASE)
-    yield "page 1", text_of(decode(content, named[1].decode("ascii", "replace") if named else None))
+    yield Mark("page 1")
+    yield _render(content, named[1].decode("ascii", "replace") if named else None)
 
 
-def _pages_of_word(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
-    """As the program that saved it last had laid out its pages; one that lays out none may still
-    have asked for breaks."""
-    import docx  # noqa: PLC0415
+def _render(content: bytes, label: str | None) -> str:
+    """The text of HTML: a mark at its beginning counts more than what it says of itself."""
+    from charsets import WIDE, label_of  # type: ignore[import-not-found]  # noqa: PLC0415
+    from page import decode, text_of  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    is_laid_out = b"lastRenderedPageBreak" in archive.read("word/document.xml")
-    kind = "w:lastRenderedPageBreak" if is_laid_out else "w:br[@w:type='page']"
-    number, lines = 1, list[str]()
-    for part in docx.Document(archive.fp).iter_inner_content():
-        if isinstance(part, docx.table.Table):
-            lines += [_row(cell.text for cell in row.cells) for row in part.rows]
-            continue
-        if breaks := len(part._p.xpath(f".//{kind}")):
-            yield f"page {number}", "\n".join(lines)
-            number, lines = number + breaks, []
-        style = (part.style.name if part.style is not None else "") or ""
-        level = style.removeprefix("Heading ")
-        lines.append(f"{'#' * int(level)} {part.text}" if level in "123456789" else part.text)
-    yield f"page {number}", "\n".join(lines)
-
-
-def _sheets(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
-    import openpyxl  # noqa: PLC0415
-
-    book = openpyxl.load_workbook(archive.fp, read_only=True, data_only=True)
-    for sheet in book.worksheets:
-        rows = sheet.iter_rows(values_only=True, max_col=min(sheet.max_column or _CELLS, _CELLS))
-        lines = (_row("" if cell is None else str(cell) for cell in row) for row in rows)
-        yield f"sheet {sheet.title}", "\n".join(line for line in lines if line.strip("| "))
-
-
-def _slides(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
-    import pptx  # noqa: PLC0415
-
-    for number, slide in enumerate(pptx.Presentation(archive.fp).slides, 1):
-        lines = [line for shape in slide.shapes for line in _lines_of_shape(shape)]
-        if slide.has_notes_slide and (frame := slide.notes_slide.notes_text_frame):
-            lines += [f"(notes: {frame.text})"] if frame.text.strip() else []
-        yield f"slide {number}", "\n".join(lines)
-
-
-def _lines_of_shape(shape: Any) -> Iterator[str]:
-    if shape.has_text_frame:
-        yield shape.text_frame.text
-    elif shape.has_table:
-        yield from (_row(cell.text for cell in row.cells) for row in shape.table.rows)
-    for inner in getattr(shape, "shapes", ()):
-        yield from _lines_of_shape(inner)
-
-
-def _chapters(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
-    """The parts of a book, in the order in which it names them."""
-    from lxml import etree  # noqa: PLC0415
-
-    sys.path.insert(0, str(Path(__file__).parent))
-    from page import decode, text_of  # noqa: PLC0415
-
-    def parse(name: str) -> Any:
-        parser = etree.XMLParser(resolve_entities=False, no_network=True)
-        return etree.fromstring(archive.read(name), parser)
-
-    root = parse("META-INF/container.xml").find(".//{*}rootfile")
-    if root is None:
-        raise NoText("is a damaged book: it does not say where its text is")
-    place = str(root.get("full-path", ""))
-    book = parse(place)
-    files = {item.get("id"): item.get("href", "") for item in book.iterfind(".//{*}item")}
-    for number, item in enumerate(book.iterfind(".//{*}itemref"), 1):
-        name = unquote(files.get(item.get("idref"), ""))
-        whole = posixpath.normpath(posixpath.join(posixpath.dirname(place), name))
-        yield f"chapter {number}", text_of(decode(archive.read(whole), None))
-
-
-def _row(cells: Iterator[str]) -> str:
-    return f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
-
-
-_ARCHIVES: dict[str, Callable[[zipfile.ZipFile], Iterator[tuple[str, str]]]] = {
-    "word/document.xml": _pages_of_word,
-    "xl/workbook.xml": _sheets,
-    "ppt/presentation.xml": _slides,
-    "META-INF/container.xml": _chapters,
-}
+    found = label_of(content[:_JUDGED])
+    if label is None or found in WIDE:
+        label = found
+    return str(text_of(decode(content, label)).removeprefix("\ufeff"))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ memory, time and output, and knows nothing of the bot
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,26 +53,36 @@ def open_text(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
     `[chapter 3]`). `path` is what the model calls it. Raises ToolError."""
     file.seek(0)
     with tempfile.TemporaryFile() as text:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-I", _READER, str(MEGABYTES), str(SECONDS), str(TEXT)],
-                stdin=file,
-                stdout=text,
-                stderr=subprocess.PIPE,
-                env={},
-                cwd="/",
-                timeout=SECONDS,
-                start_new_session=True,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise ToolError(f"{quote(path)} takes more than {SECONDS} seconds to read.") from None
-        if done.returncode == _FAULT:
-            raise ToolError(f"{quote(path)} {done.stderr.decode('utf-8', 'replace').strip()}.")
-        if done.returncode:
-            raise ToolError(
-                f"{quote(path)} can't be read: it is damaged, or takes more than {MEGABYTES} MB "
-                "of memory."
-            )
+        code, fault = _run(file, text)
+        text.seek(0, os.SEEK_END)
+        if code and not text.tell():
+            raise ToolError(f"{quote(path)} {fault}.")
+        if code:  # what was read by then is given
+            text.write(f"\n[The rest is left out: it {fault}.]\n".encode())
         text.seek(0)
         yield text
+
+
+def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
+    """Read the document into `text`. Return the exit code, and what is wrong where it is not 0."""
+    command = [sys.executable, "-I", str(_READER), str(MEGABYTES), str(SECONDS), str(TEXT)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=file,
+            stdout=text,
+            stderr=subprocess.PIPE,
+            env={},
+            cwd="/",
+            timeout=SECONDS,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, f"takes more than {SECONDS} seconds to read"
+    if done.returncode == _FAULT:
+        return _FAULT, done.stderr.decode("utf-8", "replace").strip()
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return done.returncode, f"takes more than {SECONDS} seconds to read"
+    unread = "can't be read: it is damaged, or takes more than"
+    return done.returncode, f"{unread} {MEGABYTES} MB of memory"

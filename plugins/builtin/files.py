@@ -23,6 +23,7 @@ from agent.tools.documents import is_document, is_page, open_text
 from agent.tools.provenance import Origins, vouch
 from agent.tools.schema import in_a_thread
 from agent.tools.search import SECONDS, Search
+from agent.tools.text_lines import TextLines, open_narrow, skip
 from agent.tools.workspace import (
     files_below,
     list_folder,
@@ -35,7 +36,6 @@ from agent.tools.workspace import (
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 
 _READ_BYTES = 64_000_000  # how far into a file read_file goes
-_LINE_BYTES = 1_000_000  # a longer line counts as several
 _WRITE_BYTES = 1_000_000
 _SHOWN_FILE = 60_000  # characters that one read_file shows
 _SHOWN_LINE = 5_000  # characters of a line that read_file shows
@@ -71,17 +71,22 @@ def read_file(
             context.from_outside()
         is_source = not wants_text and is_page(found.name, _start_of(found))
         has_text = wants_text or _is_document(found)
-        file = opened.enter_context(open_text(found, path)) if has_text else found
+        file = opened.enter_context(
+            open_text(found, path) if has_text else open_narrow(found, _READ_BYTES)
+        )
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
             raise ToolError(f"{quote(path)} is a binary file ({size}); only text can be read.")
-        _skip(file, offset - 1)
-        lines = takewhile(lambda _: file.tell() <= _READ_BYTES, _lines(file))
+        skip(file, offset - 1, _READ_BYTES)
+        text = TextLines(file)
+        lines = takewhile(lambda _: file.tell() <= _READ_BYTES, text)
         shown, is_more = _page(lines, limit)
         is_too_far = not is_more and file.tell() > _READ_BYTES
     if not shown and offset == 1:
         return f"{quote(path)} is empty."
     notices = _notices(shown, offset, is_more=is_more, is_too_far=is_too_far)
+    if text.label:
+        notices = [*notices, f"[The file is not UTF-8; it was read as {text.label}.]"]
     if is_source and is_sent:
         notices = [*notices, f"[This is HTML; {path}{AS_TEXT} is its text.]"]
     return "\n".join([*shown, *notices])
@@ -241,27 +246,6 @@ def _start_of(file: BinaryIO) -> bytes:
     return start
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
-    """The lines without their ends; what is not UTF-8 becomes �."""
-    while line := file.readline(_LINE_BYTES):
-        yield line.decode("utf-8", "replace").rstrip("\r\n")
-
-
-def _skip(file: BinaryIO, count: int) -> None:
-    """Go behind so many lines, a block of them at a time: one by one, the millions of empty lines
-    that a file may have would take a minute."""
-    while count and file.tell() <= _READ_BYTES and (block := file.read(_LINE_BYTES)):
-        ends = block.count(b"\n")
-        if ends > count:
-            file.seek(-len(block), os.SEEK_CUR)
-            for _ in range(count):
-                file.readline()
-            return
-        count -= ends or 1  # as `_lines` has it: what goes on for longer counts as several
-        if ends:
-            file.seek(block.rfind(b"\n") + 1 - len(block), os.SEEK_CUR)
-
-
 def _page(lines: Iterable[str], limit: int) -> tuple[list[str], bool]:
     """The lines that fit on one page, and whether there are more."""
     shown: list[str] = []
@@ -286,7 +270,7 @@ def _notices(shown: Sequence[str], offset: int, *, is_more: bool, is_too_far: bo
         f"[The file ends before line {offset:,}.]": not shown and not is_too_far,
         f"[The file goes on: read it with offset={end}.]": is_more,
         f"[Only the first {_size(_READ_BYTES)} of a file can be read.]": is_too_far,
-        "[Characters shown as � are not UTF-8.]": any("�" in line for line in shown),
+        "[Characters shown as � could not be read.]": any("�" in line for line in shown),
     }
     return [notice for notice, is_due in found.items() if is_due]
 
@@ -401,8 +385,10 @@ class _Lines:
             file = opened.enter_context(open_file(self._root, path))
             if _is_document(file):
                 yield from self._read_document(path, file, opened)
-            elif not _is_binary(file):
-                for number, text in enumerate(_lines(file), 1):
+                return
+            narrow = opened.enter_context(open_narrow(file, _READ_BYTES))
+            if not _is_binary(narrow):
+                for number, text in enumerate(TextLines(narrow), 1):
                     yield _Line(path, file, number, text)
 
     def _read_document(self, path: Path, file: BinaryIO, opened: ExitStack) -> Iterator[_Line]:
@@ -411,7 +397,7 @@ class _Lines:
             return
         page = ""
         text_file = opened.enter_context(open_text(file, self._wanted))
-        for number, text in enumerate(_lines(text_file), 1):
+        for number, text in enumerate(TextLines(text_file), 1):
             page = text if text.startswith("[") and text.endswith("]") else page
             yield _Line(path, file, number, text, page)
 

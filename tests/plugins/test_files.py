@@ -8,7 +8,6 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.settings import ToolSettings
+from agent.tools import text_lines
 from agent.tools.allowance import measure_usage
 from agent.tools.base import ToolContext
 from agent.tools.search import Search
@@ -109,14 +109,14 @@ async def test_a_line_behind_millions_of_empty_ones_is_read_without_reading_each
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    lines = files._lines
+    lines = text_lines.TextLines.__iter__
 
-    def counted(file: BinaryIO) -> Iterator[str]:
+    def counted(file: text_lines.TextLines) -> Iterator[str]:
         for line in lines(file):
             read.append(line)
             yield line
 
-    monkeypatch.setattr(files, "_lines", counted)
+    monkeypatch.setattr(text_lines.TextLines, "__iter__", counted)
     put(root, "empty.log", b"\n" * 6_000_000 + b"the last\n")
     assert await run("read_file", path="empty.log", offset=6_000_001) == "the last"
     assert "before line 7,000,000" in await run("read_file", path="empty.log", offset=7_000_000)
@@ -132,11 +132,11 @@ def test_lines_are_counted_alike_in_whatever_blocks_they_are_skipped(
     content: str, offset: int, block: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_LINE_BYTES", block)
+        patch.setattr(text_lines, "LINE_BYTES", block)
         one_by_one, skipped = BytesIO(content.encode()), BytesIO(content.encode())
-        expected = [*files._lines(one_by_one)][offset - 1 :]
-        files._skip(skipped, offset - 1)
-        assert [*files._lines(skipped)] == expected
+        expected = [*text_lines.TextLines(one_by_one)][offset - 1 :]
+        text_lines.skip(skipped, offset - 1, 1_000)
+        assert [*text_lines.TextLines(skipped)] == expected
 
 
 async def test_a_huge_file_is_read_to_a_bound(
@@ -161,7 +161,7 @@ async def test_a_binary_an_empty_and_a_wrong_file_each_get_a_sentence(run: Run, 
         "files": "! 'files' is a folder, not a file.",
         ".": "! '.' is a folder, not a file.",
         "pipe": "! 'pipe' can't be used: it is not a regular file.",
-        "latin.txt": "Gr��e\nan alle\n[Characters shown as � are not UTF-8.]",
+        "latin.txt": "Grüße\nan alle\n[The file is not UTF-8; it was read as windows-1252.]",
     }.items():
         assert await run("read_file", path=path) == sentence
 

@@ -1,0 +1,108 @@
+"""The lines of a text file, whatever encoding it is in."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from agent.tools.charsets import WIDE, guess, label_of
+from agent.tools.page import codec_of
+
+LINE_BYTES = 1_000_000
+"""A longer line counts as several."""
+_START = 8_192  # bytes by which a file is judged
+_SAMPLE = 65_536  # bytes in which the encoding is looked for, from the first that is not UTF-8
+_PIECE = 65_536  # bytes that are written in another encoding at a time
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_INNER = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
+
+
+@contextmanager
+def open_narrow(file: BinaryIO, most: int) -> Iterator[BinaryIO]:
+    """The file; where it is in UTF-16 a copy in UTF-8 of its first `most` bytes."""
+    file.seek(0)
+    start = file.read(_START)
+    file.seek(0)
+    label = label_of(start) if b"\0" in start or start.startswith(_WIDE_MARKS) else ""
+    if label not in WIDE:
+        yield file
+        return
+    decoder = codecs.getincrementaldecoder(codec_of(label))("replace")
+    with tempfile.TemporaryFile() as copy:
+        left = most
+        while piece := file.read(min(_PIECE, left)):
+            left -= len(piece)
+            copy.write(decoder.decode(piece, left <= 0).encode("utf-8", "replace"))
+        copy.seek(0)
+        yield copy
+
+
+class TextLines:
+    """The lines from where the file stands, without their ends. One that is not UTF-8 is read in
+    the encoding that fits what is not UTF-8 in the file; `label` says which, once one was met."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._is_inside = False  # the line goes on that came last
+        self.label = ""
+
+    def __iter__(self) -> Iterator[str]:
+        is_first = self._file.tell() == 0
+        while line := self._file.readline(LINE_BYTES):
+            text = self._decode(line).rstrip("\r\n")
+            yield text.removeprefix("\ufeff") if is_first else text
+            is_first = False
+
+    def _decode(self, line: bytes) -> str:
+        """A line, or a part of one that is too long: it may begin or end inside a character."""
+        is_cut = len(line) >= LINE_BYTES and not line.endswith(b"\n")
+        head = len(line[:3]) - len(line[:3].lstrip(_INNER)) if self._is_inside else 0
+        self._is_inside = is_cut
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            return "\ufffd" * bool(head) + decoder.decode(line[head:], not is_cut)
+        except UnicodeDecodeError:
+            if not self.label:
+                self.label = guess(self._sample(line))
+            return line.decode(codec_of(self.label), "replace")
+
+    def _sample(self, line: bytes) -> bytes:
+        """The beginning of the file, so that each page of it is read alike; from this line on
+        where that is ASCII, or UTF-8."""
+        at = self._file.tell()
+        self._file.seek(0)
+        start = self._file.read(_SAMPLE)
+        self._file.seek(at)
+        start = start[: start.rfind(b"\n") + 1] or start
+        if any(map(_is_foreign, start.split(b"\n"))):
+            return start
+        rest = self._file.read(_SAMPLE)
+        self._file.seek(at)
+        return line + rest
+
+
+def _is_foreign(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def skip(file: BinaryIO, count: int, most: int) -> None:
+    """Go behind so many lines, or the first `most` bytes, a block of lines at a time: one by one,
+    the millions of empty lines that a file may have would take a minute."""
+    while count and file.tell() <= most and (block := file.read(LINE_BYTES)):
+        ends = block.count(b"\n")
+        if ends > count:
+            file.seek(-len(block), os.SEEK_CUR)
+            for _ in range(count):
+                file.readline()
+            return
+        count -= ends or 1  # as TextLines has it: what goes on for longer counts as several
+        if ends:
+            file.seek(block.rfind(b"\n") + 1 - len(block), os.SEEK_CUR)
