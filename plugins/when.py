@@ -110,7 +110,8 @@ _GERMAN = {"MEZ": "CET", "MESZ": "CEST"}
 _UNCLEAR = ("CST", "IST", "AST", "SST", "WST", "AEST", "AEDT", "NZST", "MSK", "EET", "EEST", "WET")
 _ZONE = re.compile(
     rf"\s*\(?(?:(?P<name>{any_of(_ZONES)}|{any_of(_UNCLEAR)})(?![\w+-])"
-    r"|(?:UTC|GMT)(?P<off>[+-]\d{1,2})(?![\d:])|(?P<key>[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][a-z_]+)?)"
+    r"|(?:UTC|GMT)(?P<off>[+-]\d{1,2})(?![\d:])"
+    r"|(?P<key>[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][a-z_]+)?)"
     r"|(?P<city>[A-Z][a-z]+(?: [A-Z][a-z]+)?) [Tt]ime\b)\)?"
 )
 
@@ -162,7 +163,8 @@ def _unknown_zone(name: str) -> WhenError:
 _GAP = re.compile(r"[\s,，]*(?:(?:um|at|a|的|在)\s+(?=\d{1,2}:))?")
 _CLOSED = re.compile(r"\s*(?:[:;—：；|\n]|\s-\s)")
 _HINT = re.compile(
-    r"\b(?:morgen|ubermorgen|heute|uhr|um|jeden?|taglich|alle|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?)\b"
+    r"\b(?:morgen|ubermorgen|heute|uhr|um|jeden?|taglich|alle"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?)\b"
 )
 _TOMORROW = re.compile(r"(?:morgen|manana)" + EDGE)
 _AND = re.compile(r"\s*(?:,\s*(?:and|und|et|y)?|and|und|et|y|&|和|、|/|or|oder|ou|o|或)\s*")
@@ -172,7 +174,8 @@ _WORDS_OF_NUMBERS = any_of(
     word for word, n in NUMBERS.items() if n != 1 and word not in ("once", "six", "second")
 )
 _NUMBER = re.compile(
-    rf"(?:(?:at|um|gegen|around|ca\.?|a las|vers|de|from|von|between|zwischen|entre|desde)\s+)?(?:\d|(?:{_WORDS_OF_NUMBERS}|half|halb|quarter|viertel){EDGE})"
+    rf"(?:(?:at|um|gegen|around|ca\.?|a las|vers|de|from|von|between|zwischen|entre|desde)\s+)?"
+    rf"(?:\d|(?:{_WORDS_OF_NUMBERS}|half|halb|quarter|viertel){EDGE})"
 )
 _LIMIT = re.compile(
     r"(?:until|till|til|except|starting|beginning|ausser|außer|hasta|jusqu|sauf|excepto|salvo"
@@ -180,11 +183,14 @@ _LIMIT = re.compile(
     rf"(?:the\s+next\s+|next\s+)?(?:\d|(?:{_WORDS_OF_NUMBERS}){EDGE})"
 )
 _MORE_SPAN = re.compile(
-    r",?\s*(?:and|und|et|y)\s+(?:a\s+(?:half|bit|quarter)|half|halb|demi|media|quart|\d)|\d+\s*s(?:ec|ek)?\b|,?\s*(?:and |und )?\d+\s+se[ck]"
+    r",?\s*(?:and|und|et|y)\s+(?:a\s+(?:half|bit|quarter)|half|halb|demi|media|quart|\d)"
+    r"|\d+\s*s(?:ec|ek)?\b|,?\s*(?:and |und )?\d+\s+se[ck]"
 )
 _STRONG = re.compile(
-    r"(?<![\w:./-])(?:\d{1,2}:\d{2}(?![\d:])|\d{1,2}(?:[:.]\d{2})?\s?[ap]\.?m\b|\d{1,2}(?:[.:]\d{2})? ?uhr\b|\d{1,2}h(?:\d{2})?\b"
-    r"|(?:at|um) (?:noon|midnight|\d{1,2}(?![\d%/-]|\s*%)))|[\d一二三四五六七八九十]{1,2}[点點](?!钱)"
+    r"(?<![\w:./-])(?:\d{1,2}:\d{2}(?![\d:])|\d{1,2}(?:[:.]\d{2})?\s?[ap]\.?m\b"
+    r"|\d{1,2}(?:[.:]\d{2})? ?uhr\b|\d{1,2}h(?:\d{2})?\b"
+    r"|(?:at|um) (?:noon|midnight|\d{1,2}(?![\d%/-]|\s*%)))"
+    r"|[\d一二三四五六七八九十]{1,2}[点點](?!钱)"
 )
 
 

@@ -41,8 +41,8 @@ _EVERY = re.compile(
     r"|al?le)\s+|每隔?(?:个|個)?\s*"
 )
 _WORKING = re.compile(
-    r"(?:weekdays?|workdays?|working days?|werktage?s?|arbeitstage?|个?工作日|jours? ouvr(?:e|able)s?"
-    r"|jours? de semaine|dias? (?:laborables?|habiles?|de semana))" + EDGE
+    r"(?:weekdays?|workdays?|working days?|werktage?s?|arbeitstage?|个?工作日"
+    r"|jours? ouvr(?:e|able)s?|jours? de semaine|dias? (?:laborables?|habiles?|de semana))" + EDGE
 )
 _WEEKEND = re.compile(
     r"(?:weekends?|wochenenden?|(?:个|個)?(?:周|週)末|week-?ends?|fin(?:es)? de semana)" + EDGE
@@ -56,7 +56,7 @@ _EACH_DAY = re.compile(
 _ALONE = re.compile(
     r"(?:(?P<daily>daily|taglich|quotidiennement|diariamente|a diario)|(?P<hourly>hourly|stundlich)"
     r"|(?P<working>on weekdays|weekdays|on workdays|werktags|an werktagen|工作日|en semaine)"
-    r"|(?P<weekend>on weekends|weekends|am wochenende jeweils|an wochenenden)"
+    r"|(?P<weekend>on weekends|weekends|an wochenenden)"
     r"|(?P<weekly>weekly|wochentlich)|(?P<monthly>monthly|monatlich)"
     r")" + EDGE
 )
@@ -67,7 +67,8 @@ _DAY_ONE = re.compile(
 )
 _DAY_MORE = re.compile(
     rf"(?:(?P<to>{_TO})|{_AND})(?:(?:every|each|jeden|le|el|les|los|on|am|cada|tous les|每)\s*)?"
-    rf"(?:(?P<day>{WEEKDAY}){EDGE}|(?P<han>[一二三四五六日天])(?![\u4e00-\u9fff]?[点點月号日])(?=[、至到和,\s\d\u3400-\u9fff]|$))"
+    rf"(?:(?P<day>{WEEKDAY}){EDGE}|(?P<han>[一二三四五六日天])"
+    r"(?![\u4e00-\u9fff]?[点點月号日])(?=[、至到和,\s\d\u3400-\u9fff]|$))"
 )
 _HAN_RUN = re.compile(r"[一二三四五六日天]{1,6}(?![点點月号號年分])")
 _OTHER = re.compile(
@@ -90,12 +91,14 @@ _OF_MONTH = re.compile(
     r"|de\s+cada\s+mes|del?\s+mes)" + EDGE
 )
 _YEAR_DAY = re.compile(
-    rf"\s*(?:(?:on|am|le|el)\s+)?(?:the\s+)?(?:(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s*(?:of\s+|de\s+)?(?P<n>{MONTH_NAME})"
-    rf"|(?P<n2>{MONTH_NAME})\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:])|(?P<m>\d{{1,2}})月(?P<d3>\d{{1,2}})[日号]?){EDGE}"
+    rf"\s*(?:(?:on|am|le|el)\s+)?(?:the\s+)?"
+    rf"(?:(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s*(?:of\s+|de\s+)?(?P<n>{MONTH_NAME})"
+    rf"|(?P<n2>{MONTH_NAME})\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:])"
+    rf"|(?P<m>\d{{1,2}})月(?P<d3>\d{{1,2}})[日号]?){EDGE}"
 )
 
 
-def read_every(text: str, start: int) -> Every | None:
+def read_every(text: str, start: int) -> Every | None:  # noqa: C901  # one case after another
     """What comes again, named at a place in folded text. Raises WhenError for what no rule says."""
     if found := _ALONE.match(text, start):
         return _alone(text, found)

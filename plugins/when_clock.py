@@ -50,7 +50,8 @@ _FORMS = tuple(
         # 7.30pm, 8.30 Uhr, 730pm, 9pm
         rf"{_START}(?P<h>\d{{1,2}})[.h](?P<m>\d{{2}})(?!\d){_HALF.format('')}",
         rf"{_START}(?P<h>\d{{1,2}})\.(?P<m>\d{{2}})\s*(?:uhr|h){{EDGE}}",
-        rf"{_START}(?P<h>\d{{1,2}})(?P<m>\d{{2}})(?!\d)(?:{_HALF.format('')}|\s*(?:uhr|hours|hrs){{EDGE}})",
+        rf"{_START}(?P<h>\d{{1,2}})(?P<m>\d{{2}})(?!\d)"
+        rf"(?:{_HALF.format('')}|\s*(?:uhr|hours|hrs){{EDGE}})",
         rf"{_START}(?P<h>\d{{1,2}})(?!\d){_HALF.format('')}",
         # 9 Uhr 30, neun Uhr, 19h30, 19 heures 30
         rf"(?P<h>{_HOUR})\s*(?:uhr|heures?|h){{EDGE}}\s+et\s+(?P<quarter>demie|quart){{EDGE}}",
@@ -80,7 +81,8 @@ _LOOSE = re.compile(rf"(?P<h>{_HOUR}){EDGE}(?![\d:/%-]|[.,]\d)")
 _DOTTED = re.compile(r"(?<![\d.:,/-])(?P<h>\d{1,2})\.(?P<m>\d{2})(?![\d.]|,\d)" + EDGE)
 _FOUR = re.compile(r"(?<![\d.:,/-])(?P<h>[01]\d|2[0-3])(?P<m>[0-5]\d)(?![\d.:,/%-])" + EDGE)
 _WORDS = re.compile(
-    r"(?P<noon>(?:12\s+)?(?:noon|midday)|mittags?(?!\s+um)|am mittag(?!\s+um)|midi|(?:al?\s+)?mediodia|中午|正午)"
+    r"(?P<noon>(?:12\s+)?(?:noon|midday)|mittags?(?!\s+um)|am mittag(?!\s+um)"
+    r"|midi|(?:al?\s+)?mediodia|中午|正午)"
     + EDGE
     + r"|(?P<midnight>(?:12\s+)?midnight|mitternacht|minuit|(?:a\s+)?medianoche|午夜)"
     + EDGE

@@ -206,7 +206,8 @@ _DATES = (
         r"(?!\s*(?:uhr|am|pm|a\.m|p\.m))(?:,?\s+(?P<y>20\d\d)(?![\d:]|[.,]\d))?"
     ),
     re.compile(
-        r"(?:(?:am|den|dem|der|le|el)\s+)?(?<!\d)(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.(?:\s?(?P<y>\d{4}|\d{2})(?![\d:.]))?(?!\d)"
+        r"(?:(?:am|den|dem|der|le|el)\s+)?(?<!\d)(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\."
+        r"(?:\s?(?P<y>\d{4}|\d{2})(?![\d:.]))?(?!\d)"
     ),
 )
 _EITHER = (
@@ -217,7 +218,8 @@ _EITHER = (
     re.compile(r"(?<!\d)(?P<a>\d{1,2})[.](?P<b>\d{1,2})(?P<y>)(?![\d:.]|\s*(?:uhr|[ap]\.?m))"),
 )
 _OF_MONTH = re.compile(
-    r"(?:(?:on the|am|den|le|el(?: dia)?)\s+(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.)?(?![\d:.h])(?!\s*(?:uhr|h\b|[ap]\.?m))"
+    r"(?:(?:on the|am|den|le|el(?: dia)?)\s+(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.)?(?![\d:.h])"
+    r"(?!\s*(?:uhr|h\b|[ap]\.?m))"
     r"|(?P<han>\d{1,2})[号號])" + EDGE
 )
 _NEXT_LEAP = 9

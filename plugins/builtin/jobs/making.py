@@ -125,7 +125,7 @@ async def move(ask: Ask, text: str) -> Reply:
         raise CommandError(_("“{text}” is no time.", text=literal(clip(when.rest))))
     rule, anchor, zone = when.rule, when.anchor or time.time(), when.zone or view.job.zone
     new = NewJob("reminder", view.job.text, rule, anchor, zone, branch=view.job.branch)
-    # The new one is kept first, so that none is lost; who may not change the old one has no new one.
+    # The new one is kept first, so that none is lost.
     made = await ask.bot.jobs.add(ask.address, ask.conversation.key, new)
     try:
         await ask.bot.jobs.delete(ask.address, view.job.id)
