@@ -170,9 +170,9 @@ _TOMORROW = re.compile(r"(?:morgen|manana)" + EDGE)
 _AND = re.compile(r"\s*(?:,\s*(?:and|und|et|y)?|and|und|et|y|&|和|、|/|or|oder|ou|o|或)\s*")
 _OR = re.compile(r"or|oder|ou|o|或")
 _RANGE = re.compile(r"\s*(?:-|–|—|~|to|until|till|bis|a|jusqu'a|hasta|al|至|到)\s*(?=\d)")
-_WORDS_OF_NUMBERS = any_of(
-    word for word, n in NUMBERS.items() if n != 1 and word not in ("once", "six", "second")
-)
+_WORDS_OF_NUMBERS = any_of(word for word, n in NUMBERS.items() if n != 1 and word != "once")
+_JOINED = re.compile(r"-[a-z]|'")
+"""What belongs to the word before it: "noon-ish"."""
 _NUMBER = re.compile(
     rf"(?:(?:at|um|gegen|around|ca\.?|a las|vers|de|from|von|between|zwischen|entre|desde)\s+)?"
     rf"(?:\d|(?:{_WORDS_OF_NUMBERS}|half|halb|quarter|viertel){EDGE})"
@@ -330,7 +330,7 @@ class _Reading:
 
     # --- what is asked about ----------------------------------------------------------------------
 
-    def _doubt(self) -> None:
+    def _doubt(self) -> None:  # noqa: C901  # one question after another
         """Raise WhenError for what looks like a time and was not used."""
         folded, end = self.folded, self.end
         if (
@@ -339,6 +339,8 @@ class _Reading:
             and folded[end - 1].isdigit()
             and ord(folded[end]) < 0x2E7F
         ):
+            raise self._unused(end)
+        if _JOINED.match(folded, end):
             raise self._unused(end)
         if _CLOSED.match(folded, end) and not re.match(r"\s+-\s+\d", folded[end:]):
             return self._doubt_text(end)
@@ -358,6 +360,8 @@ class _Reading:
             raise self._unused(begin)
         is_open = not self.clocks and not (self.every and self.every.seconds)
         is_bare = bool(self.clocks) and self.clocks[-1].is_loose and not self.part
+        if is_bare and more and folded[more.end() : more.end() + 1].isdigit():
+            raise self._unused(begin)
         if (is_open and _NUMBER.match(folded, begin)) or (
             is_bare and folded[begin : begin + 1].isdigit()
         ):
