@@ -18,6 +18,8 @@ from channels.language import _, number_of
 
 SHORTEST = 60
 """Seconds between two times of a rule, at least."""
+LONGEST_CRON = 200
+"""Characters of the fields of crontab, at most."""
 _QUIET = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*[-–]\s*([01]?\d|2[0-3]):([0-5]\d)")
 
 
@@ -54,6 +56,8 @@ def _next_day(days: int, anchor: float, after: float, zone: tzinfo) -> float:
 
 def _next_by_cron(fields: str, after: float, zone: tzinfo) -> float:
     now = datetime.fromtimestamp(after, zone)
+    if len(fields) > LONGEST_CRON or re.search(r"\d{5}", fields):
+        raise RuleError(_("These fields of crontab are too long."))
     try:
         return next(CronSim(fields, now)).timestamp()
     except StopIteration:
@@ -107,7 +111,7 @@ def is_quiet_span(text: str) -> bool:
 
 
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_AT = re.compile(r"(\d{1,2}) (\d{1,2}) \* \* (\*|[0-6](?:[,-][0-6])*)")
+_AT = re.compile(r"(\d{1,2}) (\d{1,2}(?:,\d{1,2}){0,5}) (\*|\d{1,2}) \* (\*|[0-6](?:[,-][0-6])*)")
 
 
 def describe(rule: str, anchor: float, zone: tzinfo) -> str:
@@ -130,14 +134,19 @@ def describe(rule: str, anchor: float, zone: tzinfo) -> str:
 def _describe_cron(fields: str) -> str:
     if not (found := _AT.fullmatch(fields)):
         return f"cron {fields}"
-    at = f"{int(found[2]):02}:{int(found[1]):02}"
-    if found[3] == "*":
+    times = [f"{int(hour):02}:{int(found[1]):02}" for hour in found[2].split(",")]
+    at = f" {_('and')} ".join(times)
+    if found[3] != "*":
+        if found[4] != "*":
+            return f"cron {fields}"
+        return _("on day {day} of every month at {at}", day=found[3], at=at)
+    if found[4] == "*":
         return _("every day at {at}", at=at)
-    if found[3] == "1-5":
+    if found[4] == "1-5":
         return _("every weekday at {at}", at=at)
-    if "-" in found[3]:
+    if "-" in found[4]:
         return f"cron {fields}"
-    days = [_(_DAYS[int(day)]) for day in found[3].split(",")]
+    days = [_(_DAYS[int(day)]) for day in found[4].split(",")]
     return _("every {days} at {at}", days=f" {_('and')} ".join(days), at=at)
 
 

@@ -1,50 +1,53 @@
-"""When a person means, in English, German or Chinese: "tomorrow 9:00", "jeden Montag um 8 Uhr".
+"""When a person means, in English, German, Chinese, French or Spanish: "tomorrow 9:00", "jeden
+Montag um 8 Uhr", "demain à 19h30".
 
-Times of the day, spans and repetitions are read here; days are read by dateparser, which knows
-their names. Alone it is not exact enough: it leaves out what it does not know, and "morgen um 9
-Uhr" became eight in the evening. It takes 0.2 s and 20 MB at its first use, in a thread.
+A text begins with pieces (a day, a time of the day, a part of the day, a span, what comes again, a
+zone), which are read one after the other by grammars of our own; the rest is the reminder's text.
+Nothing is left out: what stands behind the pieces and looks like one more of them, or like a number
+where a time is missing, is asked about.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
+from datetime import datetime, time, timedelta
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
 from channels.language import _
 from plugins.recurrence import RuleError, check, in_zone
+from plugins.when_again import Every, read_every
+from plugins.when_clock import Clock, ClockError, read_clock, read_part, to_time
+from plugins.when_days import Day, WhenError, add_months, read_after, read_day
+from plugins.when_words import BOUND_PART, EDGE, NUMBERS, any_of, fold
 
-if TYPE_CHECKING:
-    from dateparser.date import DateDataParser
+__all__ = ["EXAMPLES", "When", "WhenError", "read"]
 
-MORNING, AFTERNOON, EVENING = time(9), time(15), time(20)
-"""The time of the day where none is given, and where only its part is."""
-SMALL_HOURS = 5
-"""The hour before which a night belongs to either of two days."""
-LONGEST = 60
+GUESSES = {"morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 20}
+"""The hour that is taken where only a part of the day is named; 9 where nothing is."""
+LONGEST = 120
 """Characters that say when, at most."""
+SEARCHED = 1_000
+"""Characters of a text that are looked through for a time of the day."""
 EXAMPLES = (
     "`tomorrow 9:00`, `in 20 minutes`, `friday 18:30`, `2027-01-05 8:00`, `every monday 9:00`"
 )
 
 
-class WhenError(ValueError):
-    """Nobody knows when. The text is a sentence."""
-
-
 class When(Struct, frozen=True):
     """A rule (`plugins/recurrence.py`) that counts from `anchor` (seconds since 1970), which is the
     time itself for what happens once; and the text after it. `is_assumed` says that no time of the
-    day was given."""
+    day was given; `zone` is a time zone that was named. `others` are what may have been meant
+    instead: how each is called, and how it is written."""
 
     rule: str
     anchor: float
     rest: str
     is_assumed: bool = False
+    zone: str = ""
+    others: tuple[tuple[str, str], ...] = ()
 
 
 def read(text: str, now: float, zone: ZoneInfo) -> When:
@@ -52,45 +55,28 @@ def read(text: str, now: float, zone: ZoneInfo) -> When:
     WhenError."""
     text = text.strip()
     try:
-        found = _read_cron(text) or _read_span(text, now) or _read_repetition(text, now, zone)
-        found = found or _read_day(text, now, zone)
-    except OverflowError:  # a year at the end of all calendars
-        found = None
-    if found is None:
-        raise WhenError(
-            _("I can't tell when you mean. Begin with the time: {examples}.", examples=_(EXAMPLES))
-        )
-    if found.is_assumed and (odd := _ODD.match(found.rest)):
-        raise WhenError(_("{time} is no time of the day.", time=odd[1]))
-    try:
+        found = _read_cron(text) or _Reading(text, now, zone).read()
         if found.rule:
-            check(found.rule, zone, now)
-    except RuleError as error:
+            check(found.rule, ZoneInfo(found.zone) if found.zone else zone, now)
+    except (ClockError, RuleError) as error:
+        if isinstance(error, ClockError):
+            raise WhenError(_("{time} is no time of the day.", time=error)) from None
         raise WhenError(str(error)) from None
+    except WhenError:
+        raise
+    except (OverflowError, ValueError):  # a year at the end of all calendars
+        raise _unknown() from None
     return found
 
 
-_ODD = re.compile(r"(?:(?:at|um|gegen)\s+)?(\d{1,2}[:：]\d{2})\b", re.IGNORECASE)
+def _unknown() -> WhenError:
+    return WhenError(
+        _("I can't tell when you mean. Begin with the time: {examples}.", examples=_(EXAMPLES))
+    )
 
-# --- spans, and fields of crontab -----------------------------------------------------------------
 
-_CRON = re.compile(r"cron\s+[\"'`“]?((?:[\d*/,A-Za-z#-]+\s+){4}[\d*/,A-Za-z#-]+)[\"'`”]?(?!\S)")
-_UNITS = {
-    60: r"m|min|mins|minutes?|minuten?|分钟|分鐘",
-    3_600: r"h|hours?|stunden?|个?小时|個?小時",
-    86_400: r"days?|tage?n?|天",
-    604_800: r"weeks?|wochen?|周|个?星期",
-}
-_UNIT = "|".join(_UNITS.values())
-_ONE = r"an?|one|einer?|einem"
-_HAN_DIGITS = "〇一二三四五六七八九"
-_HAN_NUMBER = "[一二两三四五六七八九十]{1,3}"
-_HALF = {"half an hour": 1_800, "einer halben stunde": 1_800, "半小时": 1_800, "半个小时": 1_800}
-_SPAN = re.compile(rf"(?:in\s+)(\d{{1,4}}|{_ONE})\s*({_UNIT})\b", re.IGNORECASE)
-_MORE = re.compile(rf",?\s*(?:(?:and|und)\s+)?(\d{{1,4}}|{_ONE})\s*({_UNIT})\b", re.IGNORECASE)
-_SPAN_ZH = re.compile(rf"(\d{{1,4}}|{_HAN_NUMBER})\s*({_UNIT})(?:之?后|之?後)")
-_HALVES = re.compile(
-    r"(?:in\s+)?(half an hour|einer halben stunde|半个?小时)(?:后|後)?", re.IGNORECASE
+_CRON = re.compile(
+    r"cron\s+[\"'`“]?((?:[\d*/,A-Za-z#-]+\s+){4}[\d*/,A-Za-z#-]+)[\"'`”]?(?!\S)", re.IGNORECASE
 )
 
 
@@ -100,336 +86,414 @@ def _read_cron(text: str) -> When | None:
     return None
 
 
-def _read_span(text: str, now: float) -> When | None:
-    """Minutes and hours from now, which no clock on a wall has a part in."""
-    if found := _HALVES.match(text):
-        return When("", now + _HALF[found[1].lower()], _after(text, found.end()))
-    if not (found := _SPAN.match(text) or _SPAN_ZH.match(text)):
-        return None
-    size = _size(found[2])
-    if size >= 86_400:
-        return None  # a day's time of the day may follow
-    seconds = _count(found[1]) * size
-    # "in 1 hour and 30 minutes"
-    while (more := _MORE.match(text, found.end())) and _size(more[2]) < size:
-        size, found = _size(more[2]), more
-        seconds += _count(more[1]) * size
-    return When("", now + seconds, _after(text, found.end()))
-
-
-def _size(unit: str) -> int:
-    return next(size for size, words in _UNITS.items() if re.fullmatch(words, unit, re.IGNORECASE))
-
-
-def _count(word: str) -> int:
-    if not word or word.isdecimal():
-        return int(word or 0)
-    if not re.fullmatch(_HAN_NUMBER, word):
-        return 1
-    tens, ten, ones = word.replace("两", "二").rpartition("十")
-    return (10 * (_HAN_DIGITS.index(tens) if tens else 1) if ten else 0) + _HAN_DIGITS.find(ones)
-
-
 def _after(text: str, end: int) -> str:
     return text[end:].lstrip(" \t\n,:;-–—，：、")
 
 
-# --- times of the day -----------------------------------------------------------------------------
+# --- zones ----------------------------------------------------------------------------------------
 
-_LATE = r"evening|tonight|\bnight\b|afternoon|nachmittags?|(?<!sonn)abends?|晚上|今晚|下午"
-_NIGHT = re.compile(r"evening|\b(?:to)?night\b|(?<!sonn)abends?|晚上|今晚", re.IGNORECASE)
-_EARLY = r"morning|früh|morgens|vormittags?|早上|上午"
-_HALF_DAY = r"[ap]m\b|[ap]\.\s?m\.?"
-_AFTER_AT = r"(?:(?<=\bat )|(?<=\bum )|(?<=\bgegen ))"
-_CLOCK = re.compile(
-    r"(?P<part>早上|上午|中午|下午|晚上|今晚)?\s*(?:\b(?:at|um|gegen)\s+)?(?:"
-    rf"(?<![\d.:-])(?P<h1>\d{{1,2}})[:：](?P<m1>\d{{2}})(?![\d:])(?:\s*(?P<half1>{_HALF_DAY}))?(?:\s*uhr\b)?"
-    rf"|(?<![\d.:-])(?P<h2>\d{{1,2}})\s*(?P<half2>{_HALF_DAY})"
-    rf"|{_AFTER_AT}(?P<h6>\d{{1,2}})\.(?P<m6>\d{{2}})(?![\d.])(?:\s*(?P<half6>{_HALF_DAY}))?(?:\s*uhr\b)?"
-    r"|(?<![\d.:-])(?P<h7>\d{1,2})\.(?P<m7>\d{2})\s*uhr\b"
-    r"|(?<![\d.:-])(?P<h3>\d{1,2})\s*uhr(?:\s+(?P<m3>\d{2})\b)?"
-    rf"|(?<!\d)(?P<h4>\d{{1,2}}|{_HAN_NUMBER})[点點](?:(?P<m4>\d{{1,2}}|{_HAN_NUMBER})分?|(?P<half4>半))?"
-    rf"|{_AFTER_AT}(?P<h5>\d{{1,2}})(?![\d.:/-])(?:\s*o['’]clock\b)?"
-    r"|(?P<word>\bnoon\b|\bmidday\b|\bmittags?\b|中午|\bmidnight\b|\bmitternacht\b|午夜))",
-    re.IGNORECASE,
+_ZONES = {
+    **dict.fromkeys(("UTC", "GMT"), "UTC"),
+    **dict.fromkeys(("ET", "EST", "EDT"), "America/New_York"),
+    **dict.fromkeys(("PT", "PST", "PDT"), "America/Los_Angeles"),
+    **dict.fromkeys(("MST", "MDT"), "America/Denver"),
+    **dict.fromkeys(("CT", "CDT"), "America/Chicago"),
+    **dict.fromkeys(("CET", "CEST", "MEZ", "MESZ"), "Europe/Berlin"),
+    **{
+        "BST": "Europe/London",
+        "JST": "Asia/Tokyo",
+        "HKT": "Asia/Hong_Kong",
+        "北京时间": "Asia/Shanghai",
+    },
+}
+_GERMAN = {"MEZ": "CET", "MESZ": "CEST"}
+_UNCLEAR = ("CST", "IST", "AST", "SST", "WST", "AEST", "AEDT", "NZST", "MSK", "EET", "EEST", "WET")
+_ZONE = re.compile(
+    rf"\s*\(?(?:(?P<name>{any_of(_ZONES)}|{any_of(_UNCLEAR)})(?![\w+-])"
+    r"|(?:UTC|GMT)(?P<off>[+-]\d{1,2})(?![\d:])"
+    r"|(?P<key>[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][a-z_]+)?)"
+    r"|(?P<city>[A-Z][a-z]+(?: [A-Z][a-z]+)?) [Tt]ime\b)\)?"
 )
-_HOURS = ("h1", "h2", "h3", "h4", "h5", "h6", "h7")
-_MINUTES = ("m1", "m3", "m4", "m6", "m7")
-_NOON = re.compile(r"noon|midday|mittags?|中午", re.IGNORECASE)
 
 
-def _to_time(found: re.Match[str], phrase: str) -> time | None:
-    """The time of the day that a match names; None where no day has it."""
-    if word := found["word"]:
-        return time(12) if _NOON.fullmatch(word) else time(0)
-    hour = next(_count(found[name]) for name in _HOURS if found[name])
-    minute = next((_count(found[name]) for name in _MINUTES if found[name]), 0)
-    minute = 30 if found["half4"] else minute
-    half = (found["half1"] or found["half2"] or found["half6"] or "")[:1].lower()
-    if half and not 1 <= hour <= 12:
+@cache
+def _cities() -> dict[str, str]:
+    return {key.rpartition("/")[2].replace("_", " ").lower(): key for key in available_timezones()}
+
+
+def _read_zone(text: str, start: int, *, is_half: bool) -> tuple[str, str, int] | None:
+    """The zone at a place, what its clocks are called there and then, and where its name ends."""
+    found = _ZONE.match(text, start)
+    if not found and is_half:  # "9am est" is no word of a text
+        word = re.match(r"\s+(est|edt|pst|pdt|cst|cet|cest|utc|gmt)\b", text[start:])
+        found = _ZONE.match(text[:start] + text[start : start + 6].upper(), start) if word else None
+    if found is None:
         return None
-    if half:
-        hour = hour % 12 + (12 if half == "p" else 0)
-    elif hour == 12 and _NIGHT.search(phrase):
-        hour = 0
-    elif hour < SMALL_HOURS and re.search(r"\b(?:to)?night\b", phrase, re.IGNORECASE):
-        return None  # of this day, or of the next?
-    elif hour < 12 and re.search(_LATE, phrase, re.IGNORECASE):
-        hour += 12
-    return time(hour, minute) if hour < 24 and minute < 60 else None
-
-
-# --- what comes again -----------------------------------------------------------------------------
-
-_WEEKDAYS = (
-    r"sun(?:day)?s?|sonntags?|周日|周天|星期日|星期天",
-    r"mon(?:day)?s?|montags?|周一|星期一",
-    r"tue(?:s|sday)?s?|dienstags?|周二|星期二",
-    r"wed(?:nesday)?s?|mittwochs?|周三|星期三",
-    r"thu(?:rs|rsday)?s?|donnerstags?|周四|星期四",
-    r"fri(?:day)?s?|freitags?|周五|星期五",
-    r"sat(?:urday)?s?|samstags?|sonnabends?|周六|星期六",
-)
-_DAY = "|".join(_WEEKDAYS)
-_AND_DAY = rf"\s*(?:,|and|und|&|和|、)\s*(?:{_DAY})"
-_EVERY = re.compile(
-    rf"(?:(?:every|each|jede[nrsm]?|alle|每隔?)\s*"
-    rf"(?:(?P<count>\d{{1,4}}|other|zweite[nrs]?)\s*)?"
-    rf"(?:(?P<working>weekdays?|werktags?|werktag|个?工作日)|"
-    r"(?P<part>morning|evening|morgen|abend|早上|晚上)|"
-    rf"(?P<days>(?:{_DAY})(?:{_AND_DAY})*)|"
-    rf"(?P<unit>{_UNIT})(?:\s*(?:on|am)?\s*(?P<on>(?:{_DAY})(?:{_AND_DAY})*))?)"
-    r"|(?P<daily>daily|täglich)|(?P<hourly>hourly|stündlich)|(?P<werktags>weekdays|werktags|工作日))"
-    r"(?![A-Za-zäöüß])",
-    re.IGNORECASE,
-)
-_BETWEEN = re.compile(
-    rf"\s*,?\s*(?:(?:in the\s+|am\s+)?(?P<part>{_EARLY}|{_LATE})(?![A-Za-zäöüß])\s*,?\s*)?",
-    re.IGNORECASE,
-)
-
-
-def _read_repetition(text: str, now: float, zone: ZoneInfo) -> When | None:
-    if not (found := _EVERY.match(text)):
-        return None
-    end = found.end()
-    if gap := _BETWEEN.match(text, end):
-        clock = _CLOCK.match(text, gap.end())
-        end = gap.end() if gap["part"] else end
+    said = found[0].strip(" ()")
+    if name := found["name"]:
+        if name in _UNCLEAR:
+            raise _unknown_zone(said)
+        is_exact = len(name) > 2 and name not in ("UTC", "GMT", "北京时间")
+        return _ZONES[name], _GERMAN.get(name, name) if is_exact else "", found.end()
+    if off := found["off"]:
+        key = f"Etc/GMT{'-' if off[0] == '+' else '+'}{int(off[1:])}" if int(off) else "UTC"
+    elif city := found["city"]:
+        key = _cities().get(city.lower(), "")
+        if not key:
+            return None
     else:
-        clock = _CLOCK.match(text, end)
-    at = _to_time(clock, text[: clock.end()]) if clock else None
-    end = clock.end() if clock and at else end
-    count = _every_so_many(found["count"])
-    size = _size(found["unit"]) if found["unit"] else 3_600 if found["hourly"] else 0
-    rest, moment = _after(text, end), at or _guess_time(text[:end])
-    if 0 < size < 86_400:
-        return None if at or found["on"] or not count else When(f"every {count * size}", now, rest)
-    named = _weekdays(found["days"] or found["on"] or "")
-    if not count or (named and (size == 86_400 or (count > 1 and len(named) > 1))):
-        return None
-    if cron := _to_cron(found, named, moment, count):
-        return When(cron, 0.0, rest, at is None)
-    days = count * (7 if named or size > 86_400 else 1)
-    first = datetime.combine(datetime.fromtimestamp(now, zone).date(), moment)
-    while in_zone(first, zone) <= now or (named and first.isoweekday() % 7 not in named):
-        first += timedelta(1)
-    return When(f"days {days}", in_zone(first, zone), rest, at is None)
+        key = found["key"]
+    try:
+        ZoneInfo(key)
+    except (OSError, ValueError, KeyError):
+        if found["key"]:
+            return None
+        raise _unknown_zone(said) from None
+    return key, "", found.end()
 
 
-def _every_so_many(word: str | None) -> int:
-    if word is None:
-        return 1
-    return int(word) if word.isdecimal() else 2
+def _unknown_zone(name: str) -> WhenError:
+    return WhenError(
+        _("“{name}” can be more than one time zone. Write it like Europe/Berlin.", name=name)
+    )
 
 
-def _weekdays(text: str) -> list[int]:
-    """The days of the week in a list of them."""
-    return sorted({_weekday(name) for name in re.findall(_DAY, text, re.IGNORECASE)})
+# --- pieces, one after the other ------------------------------------------------------------------
 
-
-def _to_cron(found: re.Match[str], named: list[int], at: time, count: int) -> str:
-    """The fields for days of the week, and for every day; "" for what crontab can't say."""
-    if named and count == 1:
-        return f"cron {at.minute} {at.hour} * * {','.join(map(str, named))}"
-    if found["working"] or found["werktags"]:
-        return f"cron {at.minute} {at.hour} * * 1-5"
-    is_day = found["daily"] or found["part"] or (found["unit"] and _size(found["unit"]) == 86_400)
-    return f"cron {at.minute} {at.hour} * * *" if is_day and count == 1 else ""
-
-
-def _weekday(name: str) -> int:
-    """The number of a day of the week in crontab, where Sunday is 0."""
-    return next(n for n, w in enumerate(_WEEKDAYS) if re.fullmatch(w, name, re.IGNORECASE))
-
-
-# --- days -----------------------------------------------------------------------------------------
-
-_DOTS = re.compile(r"(?<!\d)(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4})|(\d{2}))?(?!\d)")
-_YEAR_FIRST = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
-_SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})(?:/(\d{4}|\d{2}))?(?!\d)")
-_LOOSE = re.compile(r"(\d{1,2})([-–_ .,])(\d{1,2})(?:\2(\d{4}|\d{2}))?")
-"""A day in digits alone, which dateparser takes for an American's."""
-_MONTH_ZH = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(\d{1,2})[日号號]")
-_DAYS_ZH = re.compile(rf"{_HAN_NUMBER}(?=(?:天|周|个?星期)之?[后後])")
-_THIS_ZH = re.compile(r"[本这這]个?(?=周|星期)")
-_CLOCK_WORD = re.compile(r"\b(?:at|um|gegen|uhr)\b", re.IGNORECASE)
-"""What says a time of the day, where no time could be read."""
-_NEXT_WEEK_ZH = re.compile(r"下个?(?:周|星期)([一二三四五六日天])")
-_FILLING = re.compile(
-    r"\b(?:on|am|den|der|dem|the|of|next|this|coming|nächste[nrs]?|kommende[nrs]?|diese[nrs]?)\b"
-    rf"|\b(?:{_EARLY}|{_LATE.replace('tonight|', '')})\b|早上|上午|中午|下午|晚上|[,，]",
-    re.IGNORECASE,
+_GAP = re.compile(r"[\s,，]*(?:(?:um|at|a|的|在)\s+(?=\d{1,2}:))?")
+_CLOSED = re.compile(r"\s*(?:[:;—：；|\n]|\s-\s)")
+_HINT = re.compile(
+    r"\b(?:morgen|ubermorgen|heute|uhr|um|jeden?|taglich|alle"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?)\b"
 )
-_NEXT_LEAP = 9
-"""Years among which there is a 29th of February to come."""
-_BARE = re.compile(r"\d*")
-_SMALL = re.compile(r"\s([^\W\d_]{1,4}|(?!(?:19|20)\d\d$)[\d-]{1,5})$")
-_HAN = 0x2E7F
-"""Where the characters begin that stand without spaces between them."""
+_TOMORROW = re.compile(r"(?:morgen|manana)" + EDGE)
+_AND = re.compile(r"\s*(?:,\s*(?:and|und|et|y)?|and|und|et|y|&|和|、|/|or|oder|ou|o|或)\s*")
+_OR = re.compile(r"or|oder|ou|o|或")
+_RANGE = re.compile(r"\s*(?:-|–|—|~|to|until|till|bis|a|jusqu'a|hasta|al|至|到)\s*(?=\d)")
+_WORDS_OF_NUMBERS = any_of(word for word, n in NUMBERS.items() if n != 1 and word != "once")
+_JOINED = re.compile(r"-[a-z]|'")
+"""What belongs to the word before it: "noon-ish"."""
+_NUMBER = re.compile(
+    rf"(?:(?:at|um|gegen|around|ca\.?|a las|vers|de|from|von|between|zwischen|entre|desde)\s+)?"
+    rf"(?:\d|(?:{_WORDS_OF_NUMBERS}|half|halb|quarter|viertel){EDGE})"
+)
+_LIMIT = re.compile(
+    r"(?:until|till|til|except|starting|beginning|ausser|außer|hasta|jusqu|sauf|excepto|salvo"
+    r"|a partir|直到|除了)" + r"|(?:for|from|bis|ab|fur|von|desde|durante|pendant|pour|从|到|至)\s*"
+    rf"(?:the\s+next\s+|next\s+)?(?:\d|(?:{_WORDS_OF_NUMBERS}){EDGE})"
+)
+_MORE_SPAN = re.compile(
+    r",?\s*(?:and|und|et|y)\s+(?:a\s+(?:half|bit|quarter)|half|halb|demi|media|quart|\d)"
+    r"|\d+\s*s(?:ec|ek)?\b|,?\s*(?:and |und )?\d+\s+se[ck]"
+)
+_STRONG = re.compile(
+    r"(?<![\w:./-])(?:\d{1,2}:\d{2}(?![\d:])|\d{1,2}(?:[:.]\d{2})?\s?[ap]\.?m\b"
+    r"|\d{1,2}(?:[.:]\d{2})? ?uhr\b|\d{1,2}h(?:\d{2})?\b"
+    r"|(?:at|um) (?:noon|midnight|\d{1,2}(?![\d%/-]|\s*%)))"
+    r"|[\d一二三四五六七八九十]{1,2}[点點](?!钱)"
+)
 
 
-def _read_day(text: str, now: float, zone: ZoneInfo) -> When | None:
-    doubt: WhenError | None = None
-    for end in _ends(text):
-        try:
-            found = _read_moment(text[:end], now, zone)
-            if found is None or _is_said_without(text[:end], found, now, zone):
-                continue
-        except WhenError as error:
-            doubt = (
-                doubt or error
-            )  # or what looks like a day belongs to the text: "9:00 mix 1/2 cup"
-            continue
-        wall, is_assumed = found
-        rest = _after(text, end)
-        if doubt and any(day.match(rest) for day in (_DOTS, _YEAR_FIRST, _SLASHES)):
-            raise doubt
-        return When("", in_zone(wall, zone), rest, is_assumed)
-    if doubt:
-        raise doubt
-    return None
+class _Reading:
+    """The state of reading one text."""
 
+    def __init__(self, text: str, now: float, zone: ZoneInfo) -> None:
+        self.text, self.now, self.zone = text, now, zone
+        self.folded = fold(text[:LONGEST])
+        if _HINT.search(self.folded):  # "um 9:00 am Fenster": no morning
+            self.folded = re.sub(r"(?<=\d) am(?= )", " an", self.folded)
+        self.today = datetime.fromtimestamp(now, zone).date()
+        self.end = 0
+        self.every: Every | None = None
+        self.day: Day | None = None
+        self.clocks: list[Clock] = []
+        self.part = ""
+        self.seconds = 0.0
+        self.zone_key = self.zone_name = ""
 
-def _is_said_without(phrase: str, found: tuple[datetime, bool], now: float, zone: ZoneInfo) -> bool:
-    """Whether the last word of a phrase is a small one that dateparser passes over: it begins the
-    text then ("tomorrow 9:00 a cake")."""
-    word = _SMALL.search(phrase)
-    if word is None or _FILLING.fullmatch(word[1]) or word[1].lower() in ("uhr", "am", "pm"):
-        return False
-    return _read_moment(phrase[: word.start()], now, zone) == found
+    def read(self) -> When:
+        while self._take():
+            pass
+        if self.end == 0 or not (
+            self.every or self.day or self.clocks or self.part or self.seconds
+        ):
+            raise _unknown()
+        if self.part and not (self.every or self.day or self.clocks):
+            self.day = Day(self.today, self.end)  # "evening: read"
+        self._doubt()
+        rest = _after(self.text, self.end)
+        if self.seconds:
+            return When("", self.now + self.seconds, rest)
+        return self._again(self.every, rest) if self.every else self._once(rest)
 
+    def _take(self) -> bool:
+        """Read one more piece."""
+        if self.end and _CLOSED.match(self.folded, self.end):
+            return False
+        gap = _GAP.match(self.folded, self.end)
+        at = gap.end() if gap else self.end
+        if at >= len(self.folded) or (self.seconds and self.end):
+            return False
+        if self.end == 0:
+            self.every = read_every(self.folded, 0)
+            if self.every:
+                self.end, self.part = self.every.end, self.every.part
+                return True
+            if span := read_after(self.folded, 0):
+                return self._take_span(span.months, span.days, span.seconds, span.end)
+        starts = {self.end, at} if gap and gap[0].strip() else {at}
+        return any(self._take_at(one) for one in sorted(starts, reverse=True)) or (
+            gap is not None and self._take_at(self._before_word(at, gap[0]))
+        )
 
-def _ends(text: str) -> Iterator[int]:
-    """Where what says when may end, the longest first: after a word, or anywhere in Chinese."""
-    head = text[:LONGEST]
-    for end in range(len(head), 0, -1):
-        around = text[end - 1 : end + 1]
-        is_mark = around[0] in ":,;，：" and not around[1:].isdigit()
-        if end == len(text) or around[1:].isspace() or is_mark or max(map(ord, around)) > _HAN:
-            yield end
+    def _before_word(self, at: int, gap: str) -> int:
+        """Where a word like "at" begins that the gap has passed over."""
+        return at - len(gap.lstrip(" ,，\n\t"))
 
+    def _take_span(self, months: int, days: int, seconds: float, end: int) -> bool:
+        if seconds and (months or days):
+            raise WhenError(
+                _(
+                    "“{said}” has days and hours in it. Say the day and the time.",
+                    said=self.text[:end],
+                )
+            )
+        self.end, self.seconds = end, seconds
+        if not seconds:
+            self.day = Day(add_months(self.today, months) + timedelta(days), end)
+        return True
 
-def _read_moment(phrase: str, now: float, zone: ZoneInfo) -> tuple[datetime, bool] | None:
-    """What a phrase says as a whole, on the clocks of the zone, and whether it leaves the time of
-    the day open."""
-    phrase = phrase.strip(" \t\n,:;，：")
-    clock = _CLOCK.search(phrase)
-    at = _to_time(clock, phrase) if clock else None
-    if clock and at is None:
-        return None
-    day = phrase[: clock.start()] + " " + phrase[clock.end() :] if clock else phrase
-    if clock and clock["part"] == "今晚":
-        day = f"今天 {day}"
-    here = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
-    named = _read_date(day, here)
-    is_open = _FILLING.sub(" ", day).strip() == ""
-    if named is None and not (at and is_open):
-        return None
-    moment = at or _guess_time(phrase)
-    wall = datetime.combine(named or here.date(), moment)
-    is_night_after = named is not None and moment.hour == 0 and _NIGHT.search(phrase)
-    if is_night_after or (named is None and wall <= here):
-        wall += timedelta(1)
-    return wall, at is None
+    def _take_at(self, at: int) -> bool:
+        folded = self.folded
+        if self.clocks and not self.zone_key:
+            half = bool(self.clocks[-1].half)
+            if zone := _read_zone(self.text[:LONGEST], self.end, is_half=half):
+                self.zone_key, self.zone_name, self.end = zone
+                return True
+        is_day = bool(self.day or self.every)
+        if is_day and not self.part and not self.clocks and (word := _TOMORROW.match(folded, at)):
+            self.part, self.end = "morning", word.end()
+            return True
+        if not self.clocks and (clock := read_clock(folded, at, is_day)):
+            return self._take_clock(clock)
+        if (part := read_part(folded, at)) and not self.part:
+            is_bound = bool(BOUND_PART.match(folded[at : part[1]]))
+            if not self.clocks or (is_bound and not self.clocks[-1].half):
+                self.part, self.end = part
+                return True
+        return self._take_day(at)
 
+    def _take_clock(self, clock: Clock) -> bool:
+        self.clocks.append(clock)
+        self.end = clock.end
+        while (more := _AND.match(self.folded, self.end)) and len(self.clocks) < 6:
+            following = read_clock(self.folded, more.end(), False)
+            if following is None or following.is_loose:
+                break
+            if self.every is None or not self.every_allows_several or _OR.search(more[0].strip()):
+                raise self._one_time(following.end)
+            self.clocks.append(following)
+            self.end = following.end
+        return True
 
-def _guess_time(phrase: str) -> time:
-    if re.search(r"evening|night\b|(?<!sonn)abend|晚", phrase, re.IGNORECASE):
-        return EVENING
-    is_afternoon = re.search(r"afternoon|nachmittag|下午", phrase, re.IGNORECASE)
-    return AFTERNOON if is_afternoon else MORNING
+    @property
+    def every_allows_several(self) -> bool:
+        return self.every is not None and not self.every.seconds
 
-
-def _read_date(text: str, here: datetime) -> date | None:
-    """The day that a text names, if that is all it does."""
-    if found := _NEXT_WEEK_ZH.fullmatch(text.strip()):
-        monday = here.date() + timedelta(7 - here.weekday())
-        return monday + timedelta("一二三四五六日天".index(found[1]) % 7 if found[1] != "天" else 6)
-    text = _YEAR_FIRST.sub(lambda m: _iso(m[1], m[3], m[4], here), text)
-    text = _MONTH_ZH.sub(lambda m: _iso(m[1], m[2], m[3], here), text)
-    text = _DOTS.sub(lambda m: _iso(m[3] or m[4], m[2], m[1], here), text)
-    text = _SLASHES.sub(lambda m: _iso(m[3], *_in_order(m[0], m[1], m[2], m[3], here), here), text)
-    text = _DAYS_ZH.sub(lambda m: str(_count(m[0])), _THIS_ZH.sub("", text))
-    text = " ".join(_FILLING.sub(" ", text).split())
-    if _BARE.fullmatch(text) or _CLOCK_WORD.search(text):
-        return None
-    if loose := _LOOSE.fullmatch(text):
-        text = _iso(loose[4], *_in_order(text, loose[1], loose[3], loose[4], here), here)
-    found_date: Any = _parser(here).get_date_data(text)  # its types are older than it
-    named, parts = found_date.date_obj, found_date.parts
-    if named is None or found_date.period not in ("day", "week", "time"):
-        return None
-    if "time" in parts and not found_date.part_of_day:
-        return None  # "in five minutes"
-    if text.lower().startswith("in ") and "year" not in parts:
-        return None  # "in 30" is no 30th
-    day: date = named.date()
-    return None if named.tzinfo else day  # "eat" is a time in East Africa, too
-
-
-def _iso(year: str | None, month: str, day: str, here: datetime) -> str:
-    """A day as dateparser can't misread it; one without a year is the next."""
-    years = range(here.year, here.year + _NEXT_LEAP)
-    if year:
-        years = range(_whole(year), _whole(year) + 1)
-    for one in years:
-        try:
-            named = date(one, int(month), int(day))
-        except ValueError:
-            continue
-        if year or named >= here.date():
-            return f" {named.isoformat()} "
-    raise WhenError(_("There is no day {day} in month {month}.", day=day, month=month))
-
-
-def _whole(year: str) -> int:
-    """A year that may have been written with its last two digits."""
-    return int(year) + (2000 if len(year) == 2 else 0)
-
-
-def _in_order(
-    written: str, first: str, second: str, year: str | None, here: datetime
-) -> tuple[str, str]:
-    """Month and day of a date in digits, which one half of the world reads the other way."""
-    if int(first) <= 12 and int(second) <= 12 and int(first) != int(second):
-        raise WhenError(
+    def _one_time(self, end: int) -> WhenError:
+        return WhenError(
             _(
-                "{date} could be day {first} of month {second}, or the other way around. Write "
-                "{one} or {other}.",
-                date=written,
-                first=first,
-                second=second,
-                one=_iso(year, second, first, here).strip(),
-                other=_iso(year, first, second, here).strip(),
+                "“{said}” has more than one time. Say one, or make a reminder for each; every day "
+                "at two times is `every day at 8:00 and 20:00`.",
+                said=self.text[:end].strip(),
             )
         )
-    return (second, first) if int(first) > 12 else (first, second)
 
+    def _take_day(self, at: int) -> bool:
+        if self.every:
+            return False
+        if self.day and not self.day.is_weekday:
+            return False
+        found = read_day(self.folded, at, self.today, is_behind=bool(self.clocks))
+        if found is None:
+            return False
+        if self.day:
+            if found.is_weekday or self.clocks:
+                return False
+            if found.on.isoweekday() != self.day.on.isoweekday():
+                raise WhenError(
+                    _("{date} is another day of the week. Say one of the two.", date=found.on)
+                )
+        self.day, self.end = found, found.end
+        self.part = self.part or found.part
+        return True
 
-def _parser(here: datetime) -> DateDataParser:
-    # Slow, and seldom needed.
-    from dateparser.date import DateDataParser  # noqa: PLC0415
+    # --- what is asked about ----------------------------------------------------------------------
 
-    settings = {"RELATIVE_BASE": here, "PREFER_DATES_FROM": "future"}
-    return DateDataParser(languages=["en", "de", "zh"], settings=settings)
+    def _doubt(self) -> None:  # noqa: C901  # one question after another
+        """Raise WhenError for what looks like a time and was not used."""
+        folded, end = self.folded, self.end
+        if (
+            end < len(folded)
+            and folded[end].isalnum()
+            and folded[end - 1].isdigit()
+            and ord(folded[end]) < 0x2E7F
+        ):
+            raise self._unused(end)
+        if _JOINED.match(folded, end):
+            raise self._unused(end)
+        if _CLOSED.match(folded, end) and not re.match(r"\s+-\s+\d", folded[end:]):
+            return self._doubt_text(end)
+        begin = end + len(folded[end:]) - len(folded[end:].lstrip(" \t\n,，"))
+        if self.seconds:
+            if _MORE_SPAN.match(folded, begin) or self._is_piece(begin):
+                raise self._unused(begin)
+            return None
+        if _RANGE.match(folded, end) and (self.clocks or self.day):
+            raise self._unused(begin)
+        more = _AND.match(folded, end)
+        if more and folded[more.start() : more.end()].strip(" ,") and self._is_piece(more.end()):
+            raise self._unused(begin)
+        if self.every and (_LIMIT.match(folded, begin) or _MORE_SPAN.match(folded, begin)):
+            raise self._unused(begin)
+        if self._is_piece(begin):
+            raise self._unused(begin)
+        is_open = not self.clocks and not (self.every and self.every.seconds)
+        is_bare = bool(self.clocks) and self.clocks[-1].is_loose and not self.part
+        if is_bare and more and folded[more.end() : more.end() + 1].isdigit():
+            raise self._unused(begin)
+        if (is_open and _NUMBER.match(folded, begin)) or (
+            is_bare and folded[begin : begin + 1].isdigit()
+        ):
+            raise self._unused(begin)
+        return self._doubt_text(end)
+
+    def _doubt_text(self, end: int) -> None:
+        if self.clocks or self.seconds or (self.every and self.every.seconds):
+            return
+        rest = fold(self.text[end : end + SEARCHED])
+        if found := _STRONG.search(rest):
+            raise self._unused(end + found.start(), found[0])
+
+    def _is_piece(self, at: int) -> bool:
+        """Whether one more time or day begins here."""
+        folded = self.folded
+        try:
+            if (clock := read_clock(folded, at, False)) and clock.part != "exact":
+                return True
+            day = read_day(folded, at, self.today, is_behind=True)
+        except ClockError:
+            return True
+        return day is not None
+
+    def _unused(self, at: int, said: str = "") -> WhenError:
+        words = self.text[at:].split()[:3]
+        said = said.strip() or " ".join(words)[:40]
+        return WhenError(
+            _(
+                "I understand “{read}”, but not what “{said}” says of the time. Say when in one "
+                "piece, then a colon, then the text: `tomorrow 9:00: call Mom`.",
+                read=self.text[: self.end].strip(),
+                said=said,
+            )
+        )
+
+    # --- what is meant ----------------------------------------------------------------------------
+
+    def _moments(self) -> list[tuple[time, int]]:
+        if self.clocks:
+            return [to_time(clock, self.part) for clock in self.clocks]
+        if self.part == "small":
+            raise _unknown()
+        return [(time(GUESSES.get(self.part, 9)), 0)]
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether an hour was said that could be of the morning or of the evening."""
+        if len(self.clocks) != 1 or self.part:
+            return False
+        (clock,) = self.clocks
+        is_twelve = not clock.half and not clock.part and 1 <= clock.hour <= 11
+        return is_twelve and (not clock.has_colon or clock.hour < 7)
+
+    def _once(self, rest: str) -> When:
+        zone = ZoneInfo(self.zone_key) if self.zone_key else self.zone
+        here = datetime.fromtimestamp(self.now, zone).date()
+        ((moment, later),) = self._moments()
+        day = self.day.on if self.day else here
+        if self.day and self.day.again:
+            return self._again(Every(self.end, week=self.day.again), rest)
+        wall = datetime.combine(day + timedelta(later), moment)
+        if in_zone(wall, zone) <= self.now:
+            if self.day is None:
+                wall += timedelta(1)
+            elif self.day.is_weekday and day == self.today:
+                wall += timedelta(7)
+        anchor = in_zone(wall, zone)
+        self._check_zone(anchor, zone)
+        others = []
+        if self._is_open:
+            other = wall + timedelta(hours=12)
+            if self.day is None and in_zone(wall - timedelta(hours=12), zone) > self.now:
+                other = wall - timedelta(hours=12)
+            others.append((f"{other:%H:%M}", f"{other:%Y-%m-%d %H:%M} {zone.key}"))
+        if self.day and self.day.other:
+            other = datetime.combine(self.day.other, moment)
+            others.append((f"{other:%Y-%m-%d}", f"{other:%Y-%m-%d %H:%M} {zone.key}"))
+        return When("", anchor, rest, not self.clocks, self.zone_key, tuple(others))
+
+    def _check_zone(self, at: float, zone: ZoneInfo) -> None:
+        """Raise WhenError where clocks go by another name then: EST in summer."""
+        if self.zone_name and datetime.fromtimestamp(at, zone).tzname() != self.zone_name:
+            raise _unknown_zone(self.zone_name)
+
+    def _again(self, every: Every, rest: str) -> When:
+        if every.seconds:
+            if self.clocks or self.part:
+                raise self._unused(every.end)
+            return When(f"every {every.seconds}", self.now, rest)
+        moments = self._moments()
+        at, later = moments[0]
+        if self.zone_name:
+            self._check_zone(self.now, ZoneInfo(self.zone_key))
+        if any(one[1] != later for one in moments) or (later and every.days != 1):
+            later = self._shift(moments)
+        fields = self._to_cron(every, later)
+        zone = ZoneInfo(self.zone_key) if self.zone_key else self.zone
+        if not fields:
+            if len(moments) > 1:
+                raise self._one_time(self.end)
+            wall = datetime.combine(datetime.fromtimestamp(self.now, zone).date(), at)
+            while in_zone(wall, zone) <= self.now or (
+                every.week and wall.isoweekday() % 7 not in every.week
+            ):
+                wall += timedelta(1)
+            rule = f"days {every.days}"
+            return When(rule, in_zone(wall, zone), rest, not self.clocks, self.zone_key)
+        minutes = {one.minute for one, _later in moments}
+        if len(minutes) > 1:
+            raise self._one_time(self.end)
+        hours = sorted({one.hour for one, _later in moments})
+        rule = f"cron {at.minute} {','.join(map(str, hours))} {fields}"
+        others = []
+        if self._is_open:
+            other = (at.hour + 12) % 24
+            others.append((f"{other:02}:{at.minute:02}", f"cron {at.minute} {other} {fields}"))
+        return When(rule, 0.0, rest, not self.clocks, self.zone_key, tuple(others))
+
+    def _shift(self, moments: list[tuple[time, int]]) -> int:
+        if len(moments) > 1:
+            raise self._one_time(self.end)
+        return moments[0][1]
+
+    def _to_cron(self, every: Every, later: int) -> str:
+        """The last three fields; "" for what crontab can't say."""
+        if every.month_day:
+            if later:
+                raise _unknown()
+            return f"{every.month_day} {every.month or '*'} *"
+        if every.week and every.days <= 7:
+            days = sorted((day + later) % 7 for day in every.week)
+            is_working = days == [1, 2, 3, 4, 5]
+            return f"* * {'1-5' if is_working else ','.join(map(str, days))}"
+        return "* * *" if every.days == 1 else ""

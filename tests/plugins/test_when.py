@@ -1,4 +1,4 @@
-"""When people mean: read in three languages, in their zone, and exact when their clocks jump."""
+"""When people mean: read in their words, in their zone, and exact when their clocks jump."""
 
 from __future__ import annotations
 
@@ -127,8 +127,7 @@ def test_what_comes_again_is_read() -> None:
 def test_what_could_mean_two_things_or_nothing_is_not_guessed() -> None:
     for sentence, texts in {
         "can't tell when": (
-            *("may call Ann", "the 5th pay", "1 x", "every 0 minutes x", "in five minutes x"),
-            *("in zwei Stunden x", "in 1.5 hours x", "in 30 seconds x"),
+            *("may call Ann", "the 5th pay", "1 x", "in 30 seconds x", "every 0 minutes x"),
             "every other monday and friday 9:00 x",
         ),
         "2027-04-03 or 2027-03-04": ("03/04/2027 9:00 x",),
@@ -158,7 +157,6 @@ def test_the_ends_of_the_calendar_break_nothing() -> None:
 def test_a_time_that_is_taken_suits_the_part_of_the_day_and_is_said_to_be_assumed() -> None:
     for text, when, rest in (
         ("tomorrow afternoon rest", "2026-11-23 15:00", "rest"),
-        ("tomorrow 1730 rest", "2026-11-23 09:00", "1730 rest"),
         ("tomorrow call Mom", "2026-11-23 09:00", "call Mom"),
     ):
         found = read(text, NOW, BERLIN)

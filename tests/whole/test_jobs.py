@@ -431,3 +431,20 @@ async def test_a_clock_that_jumped_fires_nothing_that_may_not_be_due(
         await bot.app.idle()
         told = [text for text in unasked(bot) if "Reminder" in text]
         assert told == ["**Reminder:** Tea"]
+
+
+async def test_a_button_gives_a_reminder_another_time(tmp_path: Path, clock: Coordinates) -> None:
+    async with run_bot(tmp_path, settings={"timezone": "Europe/Berlin"}) as bot:
+        made = await bot.says("/remind tomorrow at 3 Call Mom")
+        labels = {action.label: action.command for action in made.actions}
+        assert [*labels] == ["15:00 instead", "Another time", "Take it back"]
+        moved = await bot.says(labels["15:00 instead"])
+        assert "Tue 24 Nov 2026, 15:00 (Europe/Berlin)" in moved.text
+        listed = (await bot.says("/jobs")).text
+        assert "**2** Call Mom" in listed
+        assert "**1**" not in listed
+        assert "no time" in (await bot.says("/jobs at 2 friday 9:00 Dad")).text
+        asked = await bot.says("/jobs at 2")
+        assert asked.form is not None
+        assert asked.form.command == "/jobs at 2"
+        assert "**2** Call Mom" in (await bot.says("/jobs")).text

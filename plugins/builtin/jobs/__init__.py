@@ -19,7 +19,7 @@ from plugins.api import (
     command,
     hookimpl,
 )
-from plugins.builtin.jobs.making import add, add_hook, remind_command
+from plugins.builtin.jobs.making import add, add_hook, move, remind_command
 from plugins.builtin.jobs.tool import remind
 from plugins.builtin.jobs.views import describe_bounds, describe_call, name_of_job, to_data, to_line
 from plugins.jobs import JobView, describe_when
@@ -31,6 +31,7 @@ SHOWN = 20
 _SUBS = (
     ("add", "a prompt that runs by itself: /jobs add every day 8:00 Sum up my mail"),
     ("hook", "a prompt that runs when a program calls it: /jobs hook github Say what is new"),
+    ("at", "another time for a reminder: /jobs at 3 tomorrow 10:00"),
     ("run", "run it now, besides its times"),
     ("pause", "let it rest"),
     ("resume", "let it go on"),
@@ -41,7 +42,7 @@ _SUBS = (
 @command(
     "jobs",
     "Reminders and jobs: which there are, what came of them, and new ones",
-    "[add WHEN PROMPT|hook NAME PROMPT|run N|pause N|resume N|delete N]",
+    "[add WHEN PROMPT|hook NAME PROMPT|at N WHEN|run N|pause N|resume N|delete N]",
     _SUBS,
 )
 async def jobs_command(ask: Ask) -> Reply:
@@ -55,6 +56,8 @@ async def jobs_command(ask: Ask) -> Reply:
         return await add(ask, rest.strip())
     if word.lower() == "hook":
         return await add_hook(ask, rest.strip())
+    if word.lower() == "at":
+        return await move(ask, rest.strip())
     change = CHANGES.get(word.lower())
     if change is None:
         names = ", ".join(name for name, _summary in _SUBS)

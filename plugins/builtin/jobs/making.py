@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from channels.language import _
 from memory.record.jobs import Kind, NewJob
-from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.builtin.jobs.views import describe_bounds, describe_call, to_data
 from plugins.jobs import JobView, describe_set
 from plugins.when import EXAMPLES, When, WhenError, read
@@ -49,7 +49,7 @@ async def remind_command(ask: Ask) -> Reply:
 async def make(ask: Ask, kind: Kind, text: str, options: dict[str, str]) -> Reply:
     zone = zone_of(ask)
     when = await read_when(text, zone)
-    new = NewJob(kind, when.rest, when.rule, when.anchor or time.time(), zone.key)
+    new = NewJob(kind, when.rest, when.rule, when.anchor or time.time(), when.zone or zone.key)
     view = await ask.bot.jobs.add(ask.address, ask.conversation.key, _with_options(new, options))
     return _confirm(view, when)
 
@@ -93,8 +93,46 @@ def _confirm(view: JobView, when: When) -> Reply:
     number = view.job.id
     assumed = [_("You gave no time of the day, so I took one.")] if when.is_assumed else []
     text = " ".join((describe_set(view), *assumed, *describe_bounds(view)))
-    actions = (Action(_("Take it back"), f"/jobs delete {number}"),)
+    changes = _changes(number, when) if view.job.kind == "reminder" else ()
+    actions = (*changes, Action(_("Take it back"), f"/jobs delete {number}"))
     return Reply(text, to_data(view), actions)
+
+
+def _changes(number: int, when: When) -> tuple[Action, ...]:
+    """Buttons for what may have been meant instead, and for another time."""
+    others = [
+        Action(_("{time} instead", time=name), f"/jobs at {number} {written}")
+        for name, written in when.others
+    ]
+    return (*others, Action(_("Another time"), f"/jobs at {number}"))
+
+
+async def move(ask: Ask, text: str) -> Reply:
+    """`/jobs at 3 tomorrow 10:00`: another time for a reminder, which gets a new number."""
+    number, _space, written = text.partition(" ")
+    found = [view for view in await ask.bot.jobs.all(ask.address) if str(view.job.id) == number]
+    if not found or found[0].job.kind != "reminder":
+        raise CommandError(_("Say which reminder, and when: /jobs at 3 tomorrow 10:00."))
+    (view,) = found
+    if not written.strip():
+        return Reply(
+            _("When shall I remind you instead? {examples}", examples=_(EXAMPLES)),
+            to_data(view),
+            form=Form(f"/jobs at {number}"),
+        )
+    when = await read_when(written, view.zone)
+    if when.rest:
+        raise CommandError(_("“{text}” is no time.", text=literal(clip(when.rest))))
+    rule, anchor, zone = when.rule, when.anchor or time.time(), when.zone or view.job.zone
+    new = NewJob("reminder", view.job.text, rule, anchor, zone, branch=view.job.branch)
+    # The new one is kept first, so that none is lost.
+    made = await ask.bot.jobs.add(ask.address, ask.conversation.key, new)
+    try:
+        await ask.bot.jobs.delete(ask.address, view.job.id)
+    except CommandError:
+        await ask.bot.jobs.delete(ask.address, made.job.id)
+        raise
+    return _confirm(made, when)
 
 
 async def add(ask: Ask, text: str) -> Reply:

@@ -38,7 +38,7 @@ async def _to_new(context: ToolContext, kind: Kind, when: str, text: str) -> New
     if found.rest:
         raise ToolError(f"Not made: {found.rest[:60]!r} in `when` is no time.")
     anchor = found.anchor or time.time()
-    return NewJob(kind, text, found.rule, anchor, context.timezone.key)
+    return NewJob(kind, text, found.rule, anchor, found.zone or context.timezone.key)
 
 
 async def _check_prompt(context: ToolContext, new: NewJob, when: str) -> None:
