@@ -1,0 +1,105 @@
+"""Small rules of the memory and its record, each by itself."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agent.models.sdk_types import left_out
+from memory.context import emergency, summary
+from memory.context.limits import Limits
+from memory.context.meter import PrefixTokens
+from memory.context.view import View
+from memory.context.vocabulary import is_ordinary
+from memory.keys import ConversationKey
+from memory.messages import Message
+from memory.record import daily, fence, jobs, links
+from memory.record.cluster import FencedError
+from memory.record.engines.sqlite import in_memory
+from memory.record.mailbox import AddressColumns
+from memory.turns import Entry, Turn
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def turn(number: int, words: str = "Hi", tokens: int = 3) -> Turn:
+    question = Entry(2 * number, number, Message("user", words), tokens, NOON)
+    reply = Entry(2 * number + 1, number, Message("assistant", "Hello!"), 3, NOON)
+    return Turn(number, (question, reply))
+
+
+def test_texts_of_other_scripts_are_no_ordinary_ones() -> None:
+    assert is_ordinary("Hello, world!")
+    assert not is_ordinary("明天")
+
+
+def test_packages_are_imported_without_their_contents_only_meanwhile() -> None:
+    before = list(sys.meta_path)
+    with left_out("parley_nothing"):
+        assert len(sys.meta_path) == len(before) + 1
+    assert sys.meta_path == before
+
+
+def test_what_stands_for_several_turns_comes_at_the_last_of_them() -> None:
+    turns = [turn(number) for number in (1, 2, 3)]
+    found = summary.parts("recap", turns, {(1, 3): "Both."})
+    assert [part.turns for part in found] == [(2,), (1, 3)]
+    assert "Both." in found[1].text
+    assert [part.turns for part in summary.parts("recap", turns[:1], {(1,): "One."})] == [(1,)]
+
+
+def test_a_line_is_shortened_to_its_length() -> None:
+    assert summary._shorten("one  two\nthree", 8) == "one two…"
+    assert summary._shorten("one two", 7) == "one two"
+
+
+def test_the_turns_that_a_step_leaves_alone_are_not_said_to_leave() -> None:
+    turns = tuple(turn(number, tokens=900) for number in range(1, 5))
+    view = View(turns, turns, PrefixTokens(100, 0), current=4, newest=4)
+    limits = Limits().but(window=3_000, summary_tokens=100)
+    plan = emergency.plan(view, limits, 1)
+    after = view.apply(plan.change)
+    assert plan.leaving == tuple(
+        n for n in (1, 2, 3, 4) if n not in {t.number for t in after.turns}
+    )
+    assert 0 < len(plan.leaving) < 4
+
+
+def test_the_cost_of_a_run_is_added_to_that_of_its_turn() -> None:
+    database = in_memory()
+    run = jobs.begin_run(database, jobs.RunRow(1, 0.0, 0.0))
+    jobs.end_run(database, run, "done", "", cost=0.5)
+    found = jobs.find_run(database, run)
+    assert found is not None
+    assert found.cost == 0.5
+    database.close()
+
+
+def test_a_chat_goes_on_where_its_newest_code_leads() -> None:
+    database = in_memory()
+    place = AddressColumns("terminal", "main", "", "")
+    for target in ("terminal/a", "terminal/b"):
+        code = links.LinkCode(target, f"digest {target}", "ann", place, 1.0)
+        links.put_code(database, code, 0.0)
+        assert links.redeem(database, code, "telegram/42", "ann", 2.0)
+        assert not links.redeem(database, code, "telegram/42", "ann", 3.0)
+    assert [(one.target, one.is_over) for one in links.list_links(database)] == [
+        ("terminal/a", True),
+        ("terminal/b", False),
+    ]
+    database.close()
+
+
+def test_no_day_is_written_by_who_was_taken_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise FencedError("Another process has taken over.")
+
+    monkeypatch.setattr(fence, "confirm", refuse)
+    section = daily.Section(ConversationKey("pipe/main", "pipe-main"), NOON, "t1", "Hi.", 1)
+    with pytest.raises(FencedError):
+        daily.append(tmp_path, section)
