@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from agent.models.sdk_types import left_out
 from memory.context import emergency, summary
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
+from memory.context.summary_drafter import SummaryDrafter
 from memory.context.view import View
 from memory.context.vocabulary import is_ordinary
 from memory.keys import ConversationKey
@@ -103,3 +106,17 @@ def test_no_day_is_written_by_who_was_taken_for_dead(
     section = daily.Section(ConversationKey("pipe/main", "pipe-main"), NOON, "t1", "Hi.", 1)
     with pytest.raises(FencedError):
         daily.append(tmp_path, section)
+
+
+@pytest.mark.parametrize("stood", [{"focus": "names", "edits": 0}, {"focus": "", "edits": 1}])
+def test_a_summary_that_keeps_something_above_all_is_not_told_anew(stood: dict[str, Any]) -> None:
+    """Nor one that a person has edited: its turns are told as it tells them."""
+    summaries = [SimpleNamespace(**stood)]
+    source = SimpleNamespace(
+        stood=summaries,
+        parts=lambda style, told: ("as it stood",) if told else ("turn 1", "turn 2"),
+        material=str,
+    )
+    drafter = SimpleNamespace(_services=SimpleNamespace(meter=SimpleNamespace(count=len)))
+    found, _ = SummaryDrafter._measure(drafter, source, "recap", Limits())  # type: ignore[arg-type]
+    assert [str(part) for part in found] == ["as it stood"]
