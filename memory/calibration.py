@@ -20,7 +20,7 @@ from memory.context.reconcile import (
     Belief,
     Counted,
     Doubt,
-    Known,
+    KnownSizes,
     Report,
     clamp,
     count_odd,
@@ -200,9 +200,9 @@ class Calibration:
         if belief.ratio:
             await self._set_ratio(belief.ratio, model)
 
-    def _known(self, view: View, model: str) -> Known:
+    def _known(self, view: View, model: str) -> KnownSizes:
         models, anchor, ratio = self.models, self.anchor, self.models.ratio(model)
-        known = Known(
+        known = KnownSizes(
             ratio,
             doubt=self._doubts.get(model),
             proved=models.proved.get(model, 0.0),

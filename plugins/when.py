@@ -19,7 +19,7 @@ from msgspec import Struct
 from channels.language import _
 from plugins.recurrence import RuleError, check, in_zone
 from plugins.when_again import Every, read_every
-from plugins.when_clock import Clock, ClockError, read_clock, read_part, to_time
+from plugins.when_clock import ClockError, TimeOfDay, read_clock, read_part, to_time
 from plugins.when_days import Day, WhenError, add_months, read_after, read_day
 from plugins.when_words import BOUND_PART, EDGE, NUMBERS, any_of, fold
 
@@ -206,7 +206,7 @@ class _Reading:
         self.end = 0
         self.every: Every | None = None
         self.day: Day | None = None
-        self.clocks: list[Clock] = []
+        self.clocks: list[TimeOfDay] = []
         self.part = ""
         self.seconds = 0.0
         self.zone_key = self.zone_name = ""
@@ -283,7 +283,7 @@ class _Reading:
                 return True
         return self._take_day(at)
 
-    def _take_clock(self, clock: Clock) -> bool:
+    def _take_clock(self, clock: TimeOfDay) -> bool:
         self.clocks.append(clock)
         self.end = clock.end
         while (more := _AND.match(self.folded, self.end)) and len(self.clocks) < 6:

@@ -8,7 +8,7 @@ import re
 from msgspec import Struct
 
 from channels.language import _
-from plugins.when_days import Span, WhenError, read_span
+from plugins.when_days import Duration, WhenError, read_span
 from plugins.when_words import (
     DAY,
     EDGE,
@@ -247,11 +247,11 @@ _HAN_SPAN = re.compile(
 )
 
 
-def _han_span(text: str, at: int) -> Span | None:
+def _han_span(text: str, at: int) -> Duration | None:
     if not (found := _HAN_SPAN.match(text, at)):
         return None
     number = 0.5 if found["n"] == "半" else count(found["n"])
     size = size_of(found["u"])
     if size >= DAY:
-        return Span(0, int(number) * (7 if size == WEEK else 1), 0, found.end())
-    return Span(0, 0, number * size, found.end())
+        return Duration(0, int(number) * (7 if size == WEEK else 1), 0, found.end())
+    return Duration(0, 0, number * size, found.end())

@@ -11,7 +11,7 @@ from msgspec import Struct
 from plugins.when_words import EDGE, HAN_NUMBER, HOUR_WORD, PARTS, any_of, count
 
 
-class Clock(Struct, frozen=True):
+class TimeOfDay(Struct, frozen=True):
     """An hour as it was said, where it ends in the text, and "a" or "p" where that was said.
 
     `part` is a part of the day that was said with it; `is_loose` says that it was a bare number
@@ -106,13 +106,13 @@ def read_part(text: str, start: int) -> tuple[str, int] | None:
     return best
 
 
-def read_clock(text: str, start: int, is_after_day: bool) -> Clock | None:
+def read_clock(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
     """The time of the day at a place in folded text. Behind a day, "1930" and "7.30" are one, and
     behind a word like "at" also a bare hour. Raises ClockError for 25:00."""
     if han := _HAN_PART.match(text, start):
         name = _SHORT_PART.get(han[0]) or next(n for n, p in PARTS.items() if han[0] in p)
         if found := _read_plain(text, _skip(text, han.end()), is_after_day):
-            return Clock(found.hour, found.minute, found.end, found.half, name)
+            return TimeOfDay(found.hour, found.minute, found.end, found.half, name)
     return _read_plain(text, start, is_after_day)
 
 
@@ -122,14 +122,14 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _read_plain(text: str, start: int, is_after_day: bool) -> Clock | None:
+def _read_plain(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
     word = _AT.match(text, start)
     for begin in (start, word.end()) if word else (start,):
         for form in _FORMS:
             if found := form.match(text, begin):
                 return _to_clock(found)
         if found := _WORDS.match(text, begin):
-            return Clock(12 if found["noon"] else 0, 0, found.end(), "", "exact")
+            return TimeOfDay(12 if found["noon"] else 0, 0, found.end(), "", "exact")
     alone = _AT_ALONE.match(text, start)
     begin = alone.end() if alone else start
     if is_after_day or alone:
@@ -141,7 +141,7 @@ def _read_plain(text: str, start: int, is_after_day: bool) -> Clock | None:
     return None
 
 
-def _to_clock(found: re.Match[str], *, is_loose: bool = False) -> Clock:
+def _to_clock(found: re.Match[str], *, is_loose: bool = False) -> TimeOfDay:
     got = found.groupdict()
     hour, minute = int(count(got["h"])), int(count(got.get("m") or "0"))
     half = (got.get("half") or "")[:1]
@@ -164,12 +164,12 @@ def _to_clock(found: re.Match[str], *, is_loose: bool = False) -> Clock:
     whole = hour * 60 + minute + shift
     if shift and whole < 60:  # a quarter to one is 12:45
         whole += 720
-    return Clock(
+    return TimeOfDay(
         whole // 60, whole % 60, found.end(), half, "", is_loose, has_colon=":" in found[0]
     )
 
 
-def to_time(clock: Clock, part: str) -> tuple[time, int]:
+def to_time(clock: TimeOfDay, part: str) -> tuple[time, int]:
     """The time of the day, and by how many days it is later (twelve at night). An hour without
     "am", "pm" or a part of the day is one of the 24. Raises ClockError for what fits no day."""
     hour, part_before, part = clock.hour, part, clock.part or part

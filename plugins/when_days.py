@@ -49,7 +49,7 @@ class Day(Struct, frozen=True):
     is_weekday: bool = False
 
 
-class Span(Struct, frozen=True):
+class Duration(Struct, frozen=True):
     """A span of time: months, days, and seconds, and where it ends in the text."""
 
     months: int
@@ -95,7 +95,7 @@ _HAN_AFTER = re.compile(r"\s*(?:之|以)?[后後]")
 _NO_PREFIX = re.compile(r"an?\s+hour\s+and\s+a\s+half|half\s+an\s+hour|(?:anderthalb|eineinhalb)\s")
 
 
-def read_after(text: str, start: int) -> Span | None:
+def read_after(text: str, start: int) -> Duration | None:
     """What begins with "in" or ends with "from now": how long from now."""
     if found := _read_han(text, start):
         return found
@@ -105,17 +105,17 @@ def read_after(text: str, start: int) -> Span | None:
         return None
     if not before and not _NO_PREFIX.match(text, start):
         after = _AFTER.match(text, span.end)
-        return Span(span.months, span.days, span.seconds, after.end()) if after else None
+        return Duration(span.months, span.days, span.seconds, after.end()) if after else None
     return span
 
 
-def read_span(text: str, start: int) -> Span | None:
+def read_span(text: str, start: int) -> Duration | None:
     """How long: numbers with their units, the larger before the smaller."""
     for size, pattern in _HALF_SPANS:
         if found := pattern.match(text, start):
-            return Span(0, 0, size, found.end())
+            return Duration(0, 0, size, found.end())
     if found := _TIGHT.match(text, start):
-        return Span(0, 0, int(found["h"]) * HOUR + int(found["m"]) * MINUTE, found.end())
+        return Duration(0, 0, int(found["h"]) * HOUR + int(found["m"]) * MINUTE, found.end())
     span, last, at = None, YEAR + 1, start
     while (found := _TERM.match(text, at)) and size_of(found["u"]) < last:
         last = size_of(found["u"])
@@ -127,7 +127,7 @@ def read_span(text: str, start: int) -> Span | None:
     return span
 
 
-def _read_han(text: str, start: int) -> Span | None:
+def _read_han(text: str, start: int) -> Duration | None:
     at = start + 1 if text[start : start + 1] in ("过", "過") else start
     span, last = None, YEAR + 1
     while found := _HAN_TERM.match(text, at):
@@ -141,14 +141,14 @@ def _read_han(text: str, start: int) -> Span | None:
     if span is None:
         return None
     if after := _HAN_AFTER.match(text, at):
-        return Span(span.months, span.days, span.seconds, after.end())
+        return Duration(span.months, span.days, span.seconds, after.end())
     return span if at != start and text[start] in "过過" else None
 
 
-def _add(span: Span | None, amount: float, size: int, end: int, said: str) -> Span:
-    span = span or Span(0, 0, 0, end)
+def _add(span: Duration | None, amount: float, size: int, end: int, said: str) -> Duration:
+    span = span or Duration(0, 0, 0, end)
     if size < DAY:
-        return Span(span.months, span.days, span.seconds + round(amount * size), end)
+        return Duration(span.months, span.days, span.seconds + round(amount * size), end)
     if amount != int(amount) and size == WEEK and amount * 7 == int(amount * 7):
         amount, size = amount * 7, DAY
     if amount != int(amount):
@@ -157,7 +157,7 @@ def _add(span: Span | None, amount: float, size: int, end: int, said: str) -> Sp
         )
     days = {DAY: 1, WEEK: 7}.get(size, 0) * int(amount)
     months = {MONTH: 1, YEAR: 12}.get(size, 0) * int(amount)
-    return Span(span.months + months, span.days + days, span.seconds, end)
+    return Duration(span.months + months, span.days + days, span.seconds, end)
 
 
 def add_months(day: date, months: int) -> date:

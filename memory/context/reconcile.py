@@ -106,7 +106,7 @@ class Doubt(Struct, frozen=True):
     slope: float = 0.0
 
 
-class Known(Struct, frozen=True):
+class KnownSizes(Struct, frozen=True):
     """What is known of the model, in this conversation: the size that was believed last, of `raw`
     tokens (0: none was), at so many tokens for each (`slope`) beyond what the endpoint adds, and
     whether the conversation has only grown since (`is_same`); what was doubted after that.
@@ -136,7 +136,7 @@ class Belief(Struct, frozen=True):
     doubt: Doubt | None = None
 
 
-def reconcile(report: Report, counted: Counted, known: Known) -> Belief:
+def reconcile(report: Report, counted: Counted, known: KnownSizes) -> Belief:
     """Decide what is believed of a prompt's size."""
     least, most = counted.least, max(counted.most, known.proved * _ALIKE * counted.raw)
     prompt, both = report.prompt, report.prompt + report.cached
@@ -156,7 +156,7 @@ def reconcile(report: Report, counted: Counted, known: Known) -> Belief:
     return _believe(size, "reported" if size == prompt else "with cached", counted, known)
 
 
-def _believe(size: int, why: Why, counted: Counted, known: Known) -> Belief:
+def _believe(size: int, why: Why, counted: Counted, known: KnownSizes) -> Belief:
     ratio = size / counted.raw if counted.raw else 0.0
     if counted.raw < _SMALL or counted.images or known.extra:
         return Belief(size, why, 0.0, known.slope if known.extra else 0.0, known.extra)
@@ -164,7 +164,7 @@ def _believe(size: int, why: Why, counted: Counted, known: Known) -> Belief:
     return Belief(size, why, ratio if is_of_text else 0.0, ratio if is_of_text else 0.0)
 
 
-def _doubt(size: int, why: Why, counted: Counted, known: Known) -> Belief:
+def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes) -> Belief:
     """Do not believe a report, unless others have said the same, or the endpoint adds something."""
     doubt, raw = known.doubt, counted.raw
     if doubt is None or doubt.why == "part" != why:
@@ -186,7 +186,7 @@ def _doubt(size: int, why: Why, counted: Counted, known: Known) -> Belief:
     return Belief(0, why, doubt=Doubt(size, raw, why, times, slope))
 
 
-def _is_odd(size: int, counted: Counted, known: Known) -> bool:
+def _is_odd(size: int, counted: Counted, known: KnownSizes) -> bool:
     """Whether a report within bounds is far from what the one before it lets expect: a vocabulary
     does not change. What came since may be text of another kind, or pictures."""
     if not known.size:
@@ -198,7 +198,7 @@ def _is_odd(size: int, counted: Counted, known: Known) -> bool:
     return not least - _TEMPLATE / 2 <= size <= most + _TEMPLATE / 2
 
 
-def _expect(counted: Counted, known: Known) -> float:
+def _expect(counted: Counted, known: KnownSizes) -> float:
     if not known.size:
         return known.ratio * counted.raw
     return max(1.0, known.size + known.slope * (counted.raw - known.raw))
@@ -210,7 +210,7 @@ def _distance(one: float, other: float) -> float:
     return high / low
 
 
-def _is_cut(size: int, counted: Counted, known: Known) -> bool:
+def _is_cut(size: int, counted: Counted, known: KnownSizes) -> bool:
     """Whether a report is so far below what was sent that the provider must have cut the prompt in
     silence (Ollama does): by the meter and by characters, since vocabularies differ; or it does not
     grow with the request any more. What is left of a cut prompt fills a window: a report of next to
