@@ -118,9 +118,12 @@ def claude_belongs(asked: Asked) -> Iterator[str]:
         if block["type"] == "tool_result":
             yield from strangers(str(block.get("content")), asked_for.get(block["tool_use_id"], ""))
     for message in asked.messages:
-        thought = "".join(str(b.get("thinking", "")) for b in message["content"])
-        said = "".join(str(b.get("input", b.get("text", ""))) for b in message["content"])
-        yield from strangers(thought, said)  # an answer that paused goes on in the same message
+        blocks = message["content"]
+        first = next((n for n, b in enumerate(blocks) if "thinking" in b), len(blocks))
+        thought = "".join(str(b.get("thinking", "")) for b in blocks)
+        # What stands before the first thought is of an answer that paused, and goes on here.
+        said = "".join(str(b.get("input", b.get("text", ""))) for b in blocks[first:])
+        yield from strangers(thought, said)
 
 
 def hash_of(part: object) -> str:

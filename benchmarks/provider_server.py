@@ -260,7 +260,7 @@ def _is_turn(body: Mapping[str, Any]) -> bool:
     said = body.get("messages") or body.get("input") or [{}]
     people = [str(one["content"]) for one in said if one.get("role") == "user" and one["content"]]
     last = people[-1][-12_000:] if people else ""
-    return (QUESTION in last and ANSWER not in last) or "[Result of" in last
+    return (QUESTION in last and ANSWER not in last) or " returned]" in last
 
 
 def _response(said: object, status: int) -> web.Response:
