@@ -374,8 +374,9 @@ def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:
 
 def _mark_cut(reply: ModelReply) -> tuple[ToolCall, ...]:
     """Return the calls of a reply; where it did not end by itself, the last one is marked as cut
-    off, since nobody knows what of it is missing."""
-    if not reply.tool_calls or reply.finish == "tools":
+    off, since nobody knows what of it is missing. Of an answer that is `is_bounded`, all are
+    whole."""
+    if not reply.tool_calls or reply.finish == "tools" or reply.is_bounded:
         return reply.tool_calls
     *whole, last = reply.tool_calls
     return (*whole, replace(last, arguments=f"{last.arguments}{CUT_OFF}"))
