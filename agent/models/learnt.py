@@ -13,6 +13,8 @@ from memory.tasks import BackgroundTasks
 
 MOST_PICTURES = 100
 """Refused pictures that are remembered of a model."""
+_SMALLEST = frozenset({"bytes", "longest"})
+"""Facts of which the smallest value holds: requests that overlap may be refused in any order."""
 
 
 class Lesson(Struct, frozen=True):
@@ -55,6 +57,8 @@ class Learnt:
         value = lesson.value
         if isinstance(value, list):
             value = [*dict.fromkeys([*(known or ()), *value])][-MOST_PICTURES:]
+        elif lesson.fact in _SMALLEST and known:
+            value = min(known, value)
         if known == value:
             return False
         self.facts[lesson.fact] = value

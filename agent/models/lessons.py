@@ -116,9 +116,7 @@ def find_lesson(
         is_so = body.get("protocol") == RESPONSES
         return None if is_so else Lesson("protocol", RESPONSES)
     if isinstance(error, ContextOverflow):
-        is_size = (
-            error.status == 413 and error.sent >= SMALLEST_BODY and not has_pictures(_said(body))
-        )
+        is_size = is_too_large(error) and error.sent >= SMALLEST_BODY
         return _too_large(endpoint, error.sent) if is_size else None
     said = error.detail or str(error)
     if not _may_teach(error, said):
@@ -256,26 +254,27 @@ def is_about_thoughts(error: ModelError) -> bool:
 def find_bad_picture(body: Body, error: ModelError, accepted: frozenset[str]) -> str:
     """Return the address of the picture that a refusal may be about: the newest that the model has
     not taken before; "" where it is about something else."""
-    is_too_large = isinstance(error, ContextOverflow) and error.status == 413
-    if not is_too_large and not (
-        error.status < 500 and _PICTURES.search(error.detail or str(error))
-    ):
+    if error.status >= 500 or not _PICTURES.search(error.detail or str(error)):
         return ""
     urls = [*dict.fromkeys(picture_urls(_said(body)))]
-    if is_too_large:
-        return urls[0] if urls else ""
     return next(
         (url for url in reversed(urls) if digest(url) not in accepted), urls[-1] if urls else ""
     )
 
 
-def picture_refused(endpoint: Endpoint, url: str) -> Lesson:
-    """Return that this picture is not sent again to this model."""
-    return Lesson(
-        "refused",
-        [digest(url)],
-        f"{endpoint.shown_url} refused a picture, so {endpoint.model} was told of it in words.",
-    )
+def is_too_large(error: ModelError) -> bool:
+    """Return whether a request is refused for its size in bytes."""
+    return isinstance(error, ContextOverflow) and error.status == 413
+
+
+def refuse_pictures(urls: Sequence[str]) -> Lesson:
+    """Return that these pictures are not sent again to this model."""
+    return Lesson("refused", [*map(digest, urls)])
+
+
+def say_refused(endpoint: Endpoint) -> str:
+    """Return the sentence for the person whose request had a refused picture."""
+    return f"{endpoint.shown_url} refused a picture, so {endpoint.model} was told of it in words."
 
 
 def digest(url: str) -> str:

@@ -9,6 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -144,7 +145,9 @@ class EndpointModel(Model):
                 self._accept(body, trial)
                 if self.learnt.version != trial.version:
                     await self.learnt.kept()
-                notices = tuple(self.learnt.take_untold()) if request.is_told else ()
+                notices: tuple[str, ...] = ()
+                if request.is_told:
+                    notices = (*self.learnt.take_untold(), *trial.notices)
                 thoughts = sign(reply.thoughts, self._signer)
                 return replace(reply, thoughts=thoughts, notices=notices)
 
@@ -198,9 +201,13 @@ class EndpointModel(Model):
         if lessons.is_about_thoughts(error) and self._leave_out_thoughts(body, request, trial):
             self.learnt.learn(Lesson("signer", self.learnt.number("signer") + 1))
             return True
+        if lessons.is_too_large(error):
+            known = self._smallest_refused
+            excess = error.sent - known + 1 if 0 < known < error.sent else 0
+            return trial.leave_out_oldest(body["messages"], excess)
         if url := lessons.find_bad_picture(body, error, self._accepted):
             if self._is_only_new(url, body):
-                self.learnt.learn(lessons.picture_refused(self._endpoint, url))
+                self._refuse([url], trial)
             trial.leave_out(url, body["messages"])
             self._suspected.update(map(lessons.digest, trial.refused))
             return True
@@ -224,9 +231,14 @@ class EndpointModel(Model):
         if has_pictures(body["messages"]):
             taken = map(lessons.digest, picture_urls(body["messages"]))
             self._accepted = frozenset([*self._accepted, *taken][-_KNOWN_PICTURES:])
-        for url in trial.refused:
-            self.learnt.learn(lessons.picture_refused(self._endpoint, url))
+        if trial.refused:
+            self._refuse(trial.refused, trial)
         self._suspected.difference_update(map(lessons.digest, trial.left_out))
+
+    def _refuse(self, urls: Sequence[str], trial: Trial) -> None:
+        """Keep that pictures are refused; the person whose request it is hears of it."""
+        if self.learnt.learn(lessons.refuse_pictures(urls)):
+            trial.notices = (lessons.say_refused(self._endpoint),)
 
     @abstractmethod
     def _open(self) -> SdkClient:
@@ -327,15 +339,18 @@ class _Watch:
 
 class Trial:
     """What is different in one request, after refusals of it: `changes` to its body; `lessons`
-    counts the refusals, `refused` are the addresses of pictures that must have been the reason."""
+    counts the refusals, `refused` are the addresses of pictures that must have been the reason,
+    and `notices` are told to the person whose request it is."""
 
     def __init__(self) -> None:
         self.changes: Json = {}
         self.lessons = self.version = 0
         self.refused: list[str] = []
         self.left_out: list[str] = []
+        self.notices: tuple[str, ...] = ()
         self._facts: set[str] = set()
         self._tries = 0
+        self._fewer = 1
 
     def is_new(self, lesson: Lesson) -> bool:
         """Return whether no other lesson of this request has said something of the same fact: who
@@ -355,6 +370,21 @@ class Trial:
         else:
             self.refused = [url]
             self.changes["messages"] = without_pictures(messages, [url])
+
+    def leave_out_oldest(self, messages: Sequence[Mapping[str, Any]], excess: int) -> bool:
+        """Have words stand for the oldest pictures of a request that is too large by so many bytes,
+        or, where that is not known (0), for twice as many at each try. The newest goes last.
+        Returns whether there are any."""
+        urls = [*dict.fromkeys(picture_urls(messages))]
+        count = self._fewer
+        if excess > 0:
+            freed = [*accumulate(map(len, urls))]
+            count = 1 + sum(size < excess for size in freed)
+        else:
+            self._fewer *= 2
+        count = min(count, max(1, len(urls) - 1))
+        self.changes["messages"] = without_pictures(messages, urls[:count])
+        return bool(urls)
 
 
 async def _take_in(

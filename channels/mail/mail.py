@@ -42,6 +42,7 @@ _TIMEOUT = 60.0  # seconds
 _WAIT = 60.0  # seconds after which a server that is busy is tried again
 _BUSY = (421, 450, 451, 452)
 _MOST_KEPT = 200
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n|\r\r")
 _MOST_ATTEMPTS = 2  # starts of the bot in which reading one message has not come to an end
 _PASSING_LOGIN = re.compile(r"UNAVAILABLE|INUSE|LIMIT|too many|try again|temporar", re.IGNORECASE)
 
@@ -256,10 +257,11 @@ class Mail(Platform):
 def _open_letter(raw: bytes, fallback: str, own: str) -> Letter | None:
     """What was received; None where there is nothing to read."""
     try:
-        return read(raw, fallback, own)
-    except TooManyParts:
-        log.warning("a message has more than %d parts; only its head is read", MOST_PARTS)
-        return _as_too_large(read(raw.split(b"\r\n\r\n", 1)[0] + b"\r\n\r\n", fallback, own))
+        try:
+            return read(raw, fallback, own)
+        except TooManyParts:
+            log.warning("a message has more than %d parts; only its head is read", MOST_PARTS)
+            return _as_too_large(read(_END_OF_HEAD.split(raw, 1)[0], fallback, own))
     except Exception:  # the standard library's parser raises what it likes
         log.warning("a message can't be read, and is left out", exc_info=True)
         return None

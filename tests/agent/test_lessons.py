@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.base import ModelRefused, ModelUnreachable
+from agent.models.base import ContextOverflow, ModelRefused, ModelUnreachable
 from agent.models.endpoint import Endpoint
 from agent.models.failures import reason_of
 from agent.models.learnt import MOST_PICTURES, Learnt, LearntModels, Lesson
@@ -183,6 +183,24 @@ def test_a_lesson_is_new_once_and_is_told_once(facts: list[str], names: list[str
         assert learnt.take_untold() == ([f"{fact}!"] if is_new else [])
         assert learnt.take_untold() == []
     assert all(isinstance(line, str) for line in learnt.describe())
+
+
+@given(st.lists(st.integers(1, 10**7), min_size=1), st.sampled_from(["bytes", "longest"]))
+def test_the_smallest_of_what_is_too_large_holds(sizes: list[int], fact: str) -> None:
+    learnt = Learnt()
+    for size in sizes:
+        learnt.learn(Lesson(fact, size))
+    assert learnt.facts == {fact: min(sizes)}
+
+
+def test_a_request_with_pictures_that_is_too_large_says_how_large() -> None:
+    error = ContextOverflow("too large")
+    error.status, error.sent = 413, 100_000
+    lesson = find_lesson(ENDPOINT, BODY, error, Learnt())
+    assert lesson is not None
+    assert (lesson.fact, lesson.value) == ("bytes", 100_000)
+    error.sent = 9_000
+    assert find_lesson(ENDPOINT, BODY, error, Learnt()) is None, "it means something else"
 
 
 def test_refused_pictures_are_bounded() -> None:

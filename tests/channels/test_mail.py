@@ -18,7 +18,7 @@ from channels.kit.platform import Media, Post
 from channels.mail import MailSettings
 from channels.mail.bounds import TooManyParts, parse_bounded
 from channels.mail.inbox import Inbox
-from channels.mail.mail import Mail
+from channels.mail.mail import Mail, _open_letter
 from channels.mail.reading import Letter, read, thread_of
 from channels.mail.verification import is_verified, parse
 from channels.mail.words import cut_quotation, read_html
@@ -274,6 +274,15 @@ def test_a_message_of_too_many_parts_is_not_read() -> None:
     raw = b"Content-Type: multipart/mixed; boundary=a\r\n\r\n" + b"--a\r\n\r\n" * 1_000
     with pytest.raises(TooManyParts):
         parse_bounded(raw)
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+def test_of_a_message_of_too_many_parts_the_head_is_read(end: bytes) -> None:
+    head = b"From: ann@example.org\nContent-Type: multipart/mixed; boundary=a\n\n"
+    found = _open_letter((head + b"--a\n\n" * 1_000).replace(b"\n", end), "<f@imap>", "bot@e.org")
+    assert found is not None
+    assert found.sender == "ann@example.org"
+    assert [file.name for file in found.heard.files] == ["the message"]
 
 
 def _bot_with_state(texts: dict[str, str]) -> Any:

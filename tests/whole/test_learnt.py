@@ -212,6 +212,28 @@ async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
             assert (await rebuild(log, sent, pictures)).is_same, number
 
 
+async def test_pictures_of_a_request_that_is_too_large_are_not_refused_for_good(
+    tmp_path: Path,
+) -> None:
+    """The oldest are told in words, as many as it takes; a later one is sent as it is."""
+    photos = [Attachment(f"{n}.png", "image/png", PNG + bytes([n]) * 25_000) for n in range(6)]
+
+    def answer(request: Received) -> Answer:
+        if len(json.dumps(request.body)) > 100_000:
+            return Fail(413, "<html>Request Entity Too Large</html>")
+        return Say("Yes.")
+
+    async with run_bot(tmp_path, answer) as bot:
+        for number, photo in enumerate(photos):
+            assert (await bot.says(f"{number}?", files=(photo,))).text.startswith("Yes.")
+            assert urls(bot.sent_to_model())[-1] == url(photo)
+        large = sum(len(json.dumps(one.body)) > 100_000 for one in bot.server.requests)
+        assert large == 1, "then its size is known before it is sent"
+        said = (await bot.says("/model")).text
+        assert "Requests stay below" in said
+        assert "Pictures that it refused" not in said
+
+
 async def test_a_model_that_sees_nothing_is_told_in_words_and_that_is_said_once(
     tmp_path: Path,
 ) -> None:

@@ -164,7 +164,14 @@ class Stage:
         await until(look, lambda: f"seen is {seen}")
         return seen
 
-    async def shown(self, words: str, chat: str = "private", by: str = "ann") -> Seen:
-        """The newest message that has these words, once there is one."""
-        seen = await self.until(lambda all_: any(words in one.text for one in all_), chat, by)
-        return next(one for one in reversed(seen) if words in one.text)
+    async def shown(
+        self, words: str, chat: str = "private", by: str = "ann", button: str = ""
+    ) -> Seen:
+        """Return the newest message that has these words, and a button with this label where one is
+        named, once there is one."""
+
+        def is_it(one: Seen) -> bool:
+            return words in one.text and (not button or any(button in it for it in one.buttons))
+
+        seen = await self.until(lambda all_: any(map(is_it, all_)), chat, by)
+        return next(filter(is_it, reversed(seen)))

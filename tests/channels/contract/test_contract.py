@@ -218,10 +218,11 @@ async def test_files_go_both_ways(stage: Stage, tmp_path: Path) -> None:
 
 async def choose(stage: Stage, label: str, words: str) -> None:
     """Press a button, or answer with its number, below the message with these words."""
-    seen = await stage.shown(words)
-    if "buttons" in stage.can:
+    if "buttons" in stage.can:  # which may be put below a message after its words
+        seen = await stage.shown(words, button=label)
         await stage.press(seen, next(one for one in seen.buttons if label in one))
         return
+    seen = await stage.shown(words)
     line = next(line for line in seen.text.splitlines() if label in line and line[:1].isdigit())
     await stage.say(line.partition(".")[0])
 
