@@ -111,7 +111,11 @@ def is_quiet_span(text: str) -> bool:
 
 
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_AT = re.compile(r"(\d{1,2}) (\d{1,2}(?:,\d{1,2}){0,5}) (\*|\d{1,2}) \* (\*|[0-6](?:[,-][0-6])*)")
+_AT = re.compile(
+    r"(\d{1,2}) (\d{1,2}(?:,\d{1,2}){0,5}) (\*|\d{1,2}|L) \* (\*|"
+    r"[0-6](?:[,-][0-6])*|[0-6](?:L|#[1-4]))"
+)
+_NTH = {"1": "first", "2": "second", "3": "third", "4": "fourth", "L": "last"}
 
 
 def describe(rule: str, anchor: float, zone: tzinfo) -> str:
@@ -139,11 +143,16 @@ def _describe_cron(fields: str) -> str:
     if found[3] != "*":
         if found[4] != "*":
             return f"cron {fields}"
+        if found[3] == "L":
+            return _("on the last day of every month at {at}", at=at)
         return _("on day {day} of every month at {at}", day=found[3], at=at)
     if found[4] == "*":
         return _("every day at {at}", at=at)
     if found[4] == "1-5":
         return _("every weekday at {at}", at=at)
+    if found[4][-2:-1] == "#" or found[4][-1] == "L":
+        day, nth = _(_DAYS[int(found[4][0])]), _(_NTH[found[4][-1]])
+        return _("on the {nth} {day} of every month at {at}", nth=nth, day=day, at=at)
     if "-" in found[4]:
         return f"cron {fields}"
     days = [_(_DAYS[int(day)]) for day in found[4].split(",")]

@@ -25,17 +25,20 @@ from plugins.when_words import (
 
 class Every(Struct, frozen=True):
     """What comes again: on days of the week (0 for Sunday), on a day of the month, of the year, or
-    after so many days or seconds; and where that ends in the text."""
+    after so many days or seconds; and where that ends in the text. `nth` is which one of a month
+    its day of the week is, and LAST is the last, of the days of a month as well."""
 
     end: int
     week: tuple[int, ...] = ()
     month_day: int = 0
+    nth: int = 0
     month: int = 0
     days: int = 0
     seconds: int = 0
     part: str = ""
 
 
+LAST = -1
 _EVERY = re.compile(
     r"(?:every|each|jede[nrsm]?|alle|chaque|tous les|toutes les|cada|todos los|todas las|an jedem"
     r"|al?le)\s+|每隔?(?:个|個)?\s*"
@@ -56,7 +59,7 @@ _EACH_DAY = re.compile(
 _ALONE = re.compile(
     r"(?:(?P<daily>daily|taglich|quotidiennement|diariamente|a diario)|(?P<hourly>hourly|stundlich)"
     r"|(?P<working>on weekdays|weekdays|on workdays|werktags|an werktagen|工作日|en semaine)"
-    r"|(?P<weekend>on weekends|weekends|an wochenenden)"
+    r"|(?P<weekend>on weekends|weekends|an wochenenden)|(?P<second>隔[天日]|un jour sur deux)"
     r"|(?P<weekly>weekly|wochentlich)|(?P<monthly>monthly|monatlich)"
     r")" + EDGE
 )
@@ -78,9 +81,29 @@ _OTHER = re.compile(
 _UNIT_ALONE = re.compile(
     r"(?P<minute>minutes?|分钟)|(?P<hour>hours?|stunden?|小时|heures?|horas?)"
     r"|(?P<day>days?|tage?|天|日|jours?|dias?)|(?P<week>weeks?|wochen?|周|週|星期|semaines?|semanas?)"
-    r"|(?P<month>months?|monate?|月|mois|mes|meses)|(?P<year>years?|jahre?|年|ans?|annees?|anos?)"
+    r"|(?P<fortnight>fortnights?)|(?P<month>months?|monate?|月|mois|mes|meses)|(?P<year>years?|jahre?|年|ans?|annees?|anos?)"
 )
-_ON = re.compile(r"\s*(?:,\s*)?(?:on|am|le|el|les|los)?\s*")
+_ON = re.compile(r"\s*(?:,\s*)?(?:on|am|le|el|les|los|的)?\s*")
+_NTH = {
+    r"first|1st|erste[nrs]?|1\.|premiers?|1er|primer(?:o|os)?": 1,
+    r"second|2nd|zweite[nrs]?|2\.|deuxiemes?|segundos?": 2,
+    r"third|3rd|dritte[nrs]?|3\.|troisiemes?|tercer(?:o|os)?": 3,
+    r"fourth|4th|vierte[nrs]?|4\.|quatriemes?|cuartos?": 4,
+    r"last|letzte[nrs]?|derniers?|ultimos?": LAST,
+}
+_NTH_DAY = (
+    rf"(?P<nth>{'|'.join(_NTH)})\s+(?:(?P<weekday>{WEEKDAY})|days?|tage?s?|jours?|dias?){EDGE}"
+)
+_NTH_OF_MONTH = re.compile(
+    rf"(?:(?:every|each|on|the|am|an|jede[nrsm]?|chaque|tous|les?|cada|todos|los|el)\s+){{0,3}}{_NTH_DAY}"
+    r"(?:\s+(?:of|in|im|des|du|del?|the|each|every|eines|jede[sn]|chaque|cada|el)){1,3}"
+    rf"\s+(?:month|monate?s?|mois|mes){EDGE}"
+)
+_NTH_BEHIND = re.compile(
+    rf"\s*,?\s*(?:(?:on|am|le|el|the|den)\s+){{0,2}}{_NTH_DAY}"
+    r"|的?(?:第(?P<han>[一二三四])个?個?|最[后後]一?个?個?)(?:(?P<han_day>(?:周|週|星期|礼拜)[一二三四五六日天])|[天日])"
+)
+_IS_EVERY = re.compile("every|each|jede|chaque|tous|cada|todos")
 _MONTH_DAY = re.compile(
     r"(?:\s*(?:(?:on|am|le|el)\s+)?(?:the\s+|den\s+|dia\s+)?(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.)(?!\d)"
     r"|\s*(?:on the|am|le|el(?: dia)?|dia)\s+(?P<e>\d{1,2})(?![\d:.])|的?(?P<f>\d{1,2})[号號日])"
@@ -102,6 +125,9 @@ def read_every(text: str, start: int) -> Every | None:  # noqa: C901  # one case
     """What comes again, named at a place in folded text. Raises WhenError for what no rule says."""
     if found := _ALONE.match(text, start):
         return _alone(text, found)
+    found = _NTH_OF_MONTH.match(text, start)
+    if found and _IS_EVERY.search(found[0]):
+        return _on_nth(found)
     every = _EVERY.match(text, start)
     at = every.end() if every else start
     if every and (found := _OF_MONTH.match(text, at)):
@@ -112,7 +138,8 @@ def read_every(text: str, start: int) -> Every | None:  # noqa: C901  # one case
         ):
             return _on_month_day(int(found["d"]), found.end())
         first = _DAY_ONE.match(text, start)
-        return _days(text, start) if first and PLURAL.fullmatch(first["day"]) else None
+        is_list = first and (PLURAL.fullmatch(first["day"]) or _begins_range(text, first.end()))
+        return _days(text, start) if is_list else None
     if found := _WORKING.match(text, at):
         return Every(found.end(), week=(1, 2, 3, 4, 5))
     if found := _WEEKEND.match(text, at):
@@ -132,6 +159,22 @@ def _ends_word(text: str, end: int) -> bool:
     return not (text[end : end + 1].isalpha() and text[end - 1] < "\u3000")
 
 
+def _begins_range(text: str, end: int) -> bool:
+    more = _DAY_MORE.match(text, end)
+    return bool(more and more["to"])
+
+
+def _on_nth(found: re.Match[str]) -> Every:
+    """What comes on the first Monday, or on the last day, of each month."""
+    got = found.groupdict()
+    nth = "一二三四".find(got["han"]) + 1 if got.get("han") else LAST
+    if got["nth"]:
+        nth = next(n for words, n in _NTH.items() if re.fullmatch(words, got["nth"]))
+    if day := got["weekday"] or got.get("han_day"):
+        return Every(found.end(), week=(weekday(day),), nth=nth)
+    return Every(found.end(), month_day=nth)
+
+
 def _alone(text: str, found: re.Match[str]) -> Every | None:
     match found.lastgroup:
         case "daily":
@@ -142,6 +185,8 @@ def _alone(text: str, found: re.Match[str]) -> Every | None:
             return Every(found.end(), week=(1, 2, 3, 4, 5))
         case "weekend":
             return Every(found.end(), week=(0, 6))
+        case "second":
+            return Every(found.end(), days=2)
         case "weekly":
             return _by_unit(text, "week", found.end())
     return _by_unit(text, "month", found.end())
@@ -201,9 +246,11 @@ def _by_unit(text: str, unit: str, end: int) -> Every | None:
             return Every(end, seconds=60 if unit == "minute" else 3_600)
         case "day":
             return Every(end, days=1)
-        case "week":
-            return _on_weekday(text, end, 1)
+        case "week" | "fortnight":
+            return _on_weekday(text, end, 1 if unit == "week" else 2)
         case "month":
+            if found := _NTH_BEHIND.match(text, end):
+                return _on_nth(found)
             if found := _MONTH_DAY.match(text, end):
                 return _on_month_day(int(found["d"] or found["e"] or found["f"]), found.end())
             raise WhenError(
@@ -237,7 +284,9 @@ def _by_span(text: str, at: int) -> Every | None:
         return None if span.days else Every(span.end, seconds=int(span.seconds))
     if not span.days:
         return None
-    if span.days % 7 == 0 and re.search("week|woche|semaine|semana|周|星期", text[at : span.end]):
+    if span.days % 7 == 0 and re.search(
+        "week|woche|semaine|semana|fortnight|周|星期", text[at : span.end]
+    ):
         return _on_weekday(text, span.end, span.days // 7)
     return Every(span.end, days=span.days)
 

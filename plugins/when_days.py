@@ -13,6 +13,7 @@ from channels.language import _
 from plugins.when_words import (
     DAY,
     EDGE,
+    FORTNIGHT,
     HAN_NUMBER,
     HOUR,
     MINUTE,
@@ -78,6 +79,7 @@ _HALVES = (
         r"three\s+quarters\s+of\s+an\s+hour|(?:eine[r]?\s+)?dreiviertelstunde"
         r"|trois\s+quarts\s+d'heure|tres\s+cuartos\s+de\s+hora",
     ),
+    (5_400, r"hour\s+and\s+a\s+half|heure\s+et\s+demie|hora\s+y\s+media"),
 )
 _HALF_SPANS = tuple((size, re.compile(f"(?:{words}){EDGE}")) for size, words in _HALVES)
 _TERM = re.compile(
@@ -85,11 +87,11 @@ _TERM = re.compile(
 )
 _TIGHT = re.compile(r"(?P<h>\d{1,2})\s*h\s?(?P<m>\d{2})(?!\d)(?:\s*m(?:in)?)?" + EDGE)
 _MORE = re.compile(r"\s*,?\s*(?:(?:and|und|et|y)\s+)?")
-_BEFORE = re.compile(r"(?:in|dans|en|nach)\s+")
+_BEFORE = re.compile(r"(?:in|dans|d'ici|en|nach|dentro de|de aqui a)\s+")
 _AFTER = re.compile(r"\s+(?:from now|from today|later)" + EDGE)
 _HAN_TERM = re.compile(
     rf"\s*(?P<n>\d{{1,4}}(?:\.\d{{1,2}})?|{HAN_NUMBER}|半)\s*个?個?(?P<half1>半)?\s*"
-    r"(?P<u>分钟|分鐘|分|小时|小時|钟头|鐘頭|天|日|周|週|星期|礼拜|月|年|刻钟)(?P<half2>半)?"
+    r"(?P<u>秒钟?|分钟|分鐘|分|小时|小時|钟头|鐘頭|天|日|周|週|星期|礼拜|月|年|刻钟)(?P<half2>半)?"
 )
 _HAN_AFTER = re.compile(r"\s*(?:之|以)?[后後]")
 _NO_PREFIX = re.compile(r"an?\s+hour\s+and\s+a\s+half|half\s+an\s+hour|(?:anderthalb|eineinhalb)\s")
@@ -132,7 +134,8 @@ def _read_han(text: str, start: int) -> Duration | None:
     span, last = None, YEAR + 1
     while found := _HAN_TERM.match(text, at):
         unit = found["u"]
-        size = 900 if unit == "刻钟" else MINUTE if unit == "分" else size_of(unit)
+        unit = {"分": "分钟", "秒钟": "秒"}.get(unit, unit)
+        size = 900 if unit == "刻钟" else size_of(unit)
         if size >= last:
             return None
         number = 0.5 if found["n"] == "半" else count(found["n"])
@@ -149,6 +152,8 @@ def _add(span: Duration | None, amount: float, size: int, end: int, said: str) -
     span = span or Duration(0, 0, 0, end)
     if size < DAY:
         return Duration(span.months, span.days, span.seconds + round(amount * size), end)
+    if size == FORTNIGHT:
+        amount, size = amount * 2, WEEK
     if amount != int(amount) and size == WEEK and amount * 7 == int(amount * 7):
         amount, size = amount * 7, DAY
     if amount != int(amount):
@@ -189,6 +194,15 @@ _NEXT_UNIT = re.compile(
     r"(?:next (?P<week>week)|next month|nachste (?P<woche>woche)|nachsten monat"
     r"|la semaine prochaine|le mois prochain|la semana que viene|la proxima semana"
     r"|el mes que viene|el proximo mes|下个?個?月)" + EDGE
+)
+_THEREOF = re.compile(
+    r"\s*(?:(?:on|am|le|el)\s+)?(?:the\s+|den\s+|dia\s+)?(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.)(?!\d)"
+    r"|(?P<han>\d{1,2})[号號日]"
+)
+_WEEKEND = re.compile(
+    r"(?:(?:at|on|this|the|over|am|dieses|kommendes|ce|le|el|este)\s+){0,2}"
+    r"(?:(?P<next>next|nachste[ns]|proximo)\s+)?(?:weekend|wochenende|week-end|fin de semana)"
+    rf"(?:\s+prochain{EDGE})?{EDGE}|[这這本]?个?(?:周|週)末"
 )
 _IS_MONTH = re.compile("month|monat|mois|mes|月")
 _ORD = r"(?:st|nd|rd|th|er|\.)?"
@@ -233,12 +247,13 @@ def read_day(text: str, start: int, today: date, *, is_behind: bool) -> Day | No
         if found := pattern.match(text, start):
             return Day(today + timedelta(days), found.end(), part)
     if found := _NEXT_UNIT.match(text, start):
-        if _IS_MONTH.search(found[0]):
-            return Day(add_months(today.replace(day=1), 1), found.end())
-        return Day(today + timedelta(7 - today.weekday()), found.end())
-    if found := _HAN_WEEKDAY.match(text, start):
-        if not found["day"] and found["which"] not in ("下", "下下"):
-            return None
+        return _in_next_unit(text, found, today)
+    if not is_behind and (found := _WEEKEND.match(text, start)):
+        saturday = today + timedelta((5 - today.weekday()) % 7)
+        other = saturday + timedelta(7) if found["next"] else None
+        return Day(saturday, found.end(), other=other, is_weekday=True)
+    found = _HAN_WEEKDAY.match(text, start)
+    if found and (found["day"] or "下" in found["which"]):
         weeks = {"下": 1, "下下": 2}.get(found["which"], 0)
         number = ("一二三四五六日".find(found["day"]) if found["day"] else 0) % 7
         monday = today - timedelta(today.weekday())
@@ -251,6 +266,17 @@ def read_day(text: str, start: int, today: date, *, is_behind: bool) -> Day | No
             return None
         return _next_weekday(found, today)
     return _read_date(text, start, today)
+
+
+def _in_next_unit(text: str, found: re.Match[str], today: date) -> Day:
+    """Return the Monday of the next week, or a day of the next month, the first if none is said."""
+    if not _IS_MONTH.search(found[0]):
+        return Day(today + timedelta(7 - today.weekday()), found.end())
+    first = add_months(today.replace(day=1), 1)
+    if on := _THEREOF.match(text, found.end()):
+        day = _to_date(f"{first.year}", f"{first.month}", on["d"] or on["han"], today)
+        return Day(day, on.end())
+    return Day(first, found.end())
 
 
 def _next_weekday(found: re.Match[str], today: date) -> Day:

@@ -71,6 +71,7 @@ def _numbers() -> dict[str, float]:
     for word in ("a", "an", "eins", "eine", "einer", "einem", "einen", "une", "una", "uno"):
         found[word] = 1
     found |= {"dreissig": 30, "zwo": 2, "anderthalb": 1.5, "eineinhalb": 1.5, "zweieinhalb": 2.5}
+    found |= {"a couple of": 2, "couple of": 2, "a couple": 2, "un par de": 2}
     return found | {"dreieinhalb": 3.5}
 
 
@@ -103,13 +104,16 @@ def _digit(word: str) -> int:
 
 # --- units ----------------------------------------------------------------------------------------
 
-MINUTE, HOUR, DAY, WEEK, MONTH, YEAR = 60, 3_600, 86_400, 604_800, 2_592_000, 31_536_000
+SECOND, MINUTE, HOUR, DAY, WEEK = 1, 60, 3_600, 86_400, 604_800
+FORTNIGHT, MONTH, YEAR = 1_209_600, 2_592_000, 31_536_000
 """Seconds; those of a month and a year only tell them apart."""
 UNITS = {
+    SECOND: r"s|secs?|seconds?|sekunden?|sek|秒|secondes?|segundos?",
     MINUTE: r"m|mins?|minutes?|minuten?|分钟|分鐘|minutos?",
     HOUR: r"h|hrs?|hours?|stunden?|std|小时|小時|钟头|鐘頭|heures?|horas?",
     DAY: r"days?|tage?n?|天|日|jours?|dias?",
     WEEK: r"weeks?|wochen?|周|週|星期|礼拜|semaines?|semanas?",
+    FORTNIGHT: r"fortnights?",
     MONTH: r"months?|monate?n?|月|mois|mes|meses",
     YEAR: r"years?|jahre?n?|年|ans?|annees?|anos?",
 }
