@@ -103,7 +103,7 @@ class ProviderServer:
 
     def kill(self) -> None:
         """The bot is killed in this turn: what it learnt in it may not be on disk yet."""
-        self._taught, self._refused = self._before
+        self._taught, self._refused = {*self._before[0]}, {*self._before[1]}
 
     def hold(self) -> None:
         """Have the next request wait."""
@@ -254,13 +254,14 @@ def _choice(body: Mapping[str, Any]) -> object:
 
 def _is_turn(body: Mapping[str, Any]) -> bool:
     """Whether a person's question is in a request; one for a summary asks for something else. Where
-    no tools are offered, results of earlier ones may stand behind the question as text."""
+    no tools are offered, results of earlier ones may stand behind the question as text, and a
+    summary with answers in it before the question."""
     if body.get("tools"):
         return True
     said = body.get("messages") or body.get("input") or [{}]
     people = [str(one["content"]) for one in said if one.get("role") == "user" and one["content"]]
     last = people[-1][-12_000:] if people else ""
-    return (QUESTION in last and ANSWER not in last) or " returned]" in last
+    return last.rfind(QUESTION) > last.rfind(ANSWER) or " returned]" in last
 
 
 def _response(said: object, status: int) -> web.Response:

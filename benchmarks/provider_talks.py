@@ -309,11 +309,11 @@ class Talks:
         folder = self._folder.parent / str(self._moves)
         await self._bot.app.delivery.queues.idle()
         shutil.copytree(self._folder / "data", folder / "data")
-        self._server.kill()
         old = self._folder
         before, self._server.script.wildness = self._server.script.wildness, 0.0
         await self._bot.says("/stop", self._chat)
         await self._close()
+        self._server.kill()
         self._server.script.wildness = before
         shutil.rmtree(old)
         self._folder = folder

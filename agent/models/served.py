@@ -129,7 +129,7 @@ class EndpointModel(Model):
         trial = Trial()
         while True:
             adapted = self._adapt(request)
-            body = self._mark(self._to_neutral(adapted), adapted) | trial.changes
+            body = self._mark(self._to_neutral(adapted), adapted, trial) | trial.changes
             trial.version = self.learnt.version
             watch = _Watch(on_delta)
             try:
@@ -173,7 +173,7 @@ class EndpointModel(Model):
         made = self.learnt.number("signer")
         return signer_of(self.provider, self.name) + (f"-{made}" if made else "")
 
-    def _mark(self, body: Json, request: ModelRequest) -> Json:
+    def _mark(self, body: Json, request: ModelRequest, trial: Trial) -> Json:
         """Return a body that says how its history is to be sent to this model."""
         messages = request.messages
         if (system := self.learnt.facts.get("system")) is not None:
@@ -183,6 +183,8 @@ class EndpointModel(Model):
         if has_pictures(messages):
             refused = {*self.learnt.facts.get("refused", ()), *self._suspected}
             urls = [url for url in picture_urls(messages) if lessons.digest(url) in refused]
+            earlier = self._suspected - {*map(lessons.digest, trial.left_out)}
+            trial.suspected = [url for url in urls if lessons.digest(url) in earlier]
             body["messages"] = without_pictures(messages, urls)
             if not self.sees:
                 body["messages"] = blind(body["messages"])
@@ -231,9 +233,9 @@ class EndpointModel(Model):
         if has_pictures(body["messages"]):
             taken = map(lessons.digest, picture_urls(body["messages"]))
             self._accepted = frozenset([*self._accepted, *taken][-_KNOWN_PICTURES:])
-        if trial.refused:
-            self._refuse(trial.refused, trial)
-        self._suspected.difference_update(map(lessons.digest, trial.left_out))
+        if refused := [*trial.refused, *trial.suspected]:
+            self._refuse(refused, trial)
+        self._suspected.difference_update(map(lessons.digest, [*refused, *trial.left_out]))
 
     def _refuse(self, urls: Sequence[str], trial: Trial) -> None:
         """Keep that pictures are refused; the person whose request it is hears of it."""
@@ -347,6 +349,7 @@ class Trial:
         self.lessons = self.version = 0
         self.refused: list[str] = []
         self.left_out: list[str] = []
+        self.suspected: list[str] = []  # left out as in a request before, which came to no end
         self.notices: tuple[str, ...] = ()
         self._facts: set[str] = set()
         self._tries = 0

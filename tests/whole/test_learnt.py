@@ -234,6 +234,24 @@ async def test_pictures_of_a_request_that_is_too_large_are_not_refused_for_good(
         assert "Pictures that it refused" not in said
 
 
+async def test_a_picture_that_was_refused_is_kept_as_such_once_a_request_without_it_is_taken(
+    tmp_path: Path,
+) -> None:
+    """Also where the first request without it came to nothing for another reason."""
+    good, bad = (Attachment(f"{n}.png", "image/png", PNG + n.encode()) for n in "ab")
+    answers = [Fail(400, {"message": "Could not process image"}), Fail(403, {"message": "No."})]
+
+    def answer(request: Received) -> Answer:
+        return answers.pop(0) if answers else Say("Yes.")
+
+    async with run_bot(tmp_path, answer) as bot:
+        await bot.says("One?", files=(good, bad))
+        assert "Pictures that it refused" not in (await bot.says("/model")).text
+        assert (await bot.says("Two?")).text.startswith("Yes.")
+        assert urls(bot.sent_to_model()) == [url(good)]
+        assert "Pictures that it refused: 1." in (await bot.says("/model")).text
+
+
 async def test_a_model_that_sees_nothing_is_told_in_words_and_that_is_said_once(
     tmp_path: Path,
 ) -> None:
