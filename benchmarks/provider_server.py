@@ -21,7 +21,8 @@ from benchmarks.provider_rules import Asked, Rule
 Json = dict[str, Any]
 QUESTION = "Question"
 """The word with which each question of a person begins."""
-_ABOUT = re.compile(r"\[([0-9a-f]{12})\]")
+_PICTURE = re.compile(rb"iVBORw0KGgo[A-Za-z0-9+/=]*")
+Place = tuple[str, str, str]
 
 
 @dataclass
@@ -90,9 +91,10 @@ class ProviderServer:
 
     def forget(self) -> None:
         """A bot on a fresh folder knows nothing, and may learn all again."""
-        self._taught: set[tuple[str, str, str, str]] = set()
-        self._least: dict[tuple[str, str, str], int] = {}
+        self._taught: set[tuple[Place, str | frozenset[bytes]]] = set()
+        self._least: dict[Place, int] = {}
         self._refused: set[bytes] = set()
+        self._taken: defaultdict[tuple[str, str], set[bytes]] = defaultdict(set)  # pictures
         self._before = {*self._taught}, {*self._refused}
 
     def begin(self) -> None:
@@ -104,6 +106,7 @@ class ProviderServer:
     def kill(self) -> None:
         """The bot is killed in this turn: what it learnt in it may not be on disk yet."""
         self._taught, self._refused = {*self._before[0]}, {*self._before[1]}
+        self._taken.clear()
 
     def hold(self) -> None:
         """Have the next request wait."""
@@ -167,6 +170,7 @@ class ProviderServer:
                 tally.refused[rule.name] += 1
                 self._keep(profile, asked, rule.name, words)
             return _response(profile.say_refusal(words, rule.status), rule.status)
+        self._taken[profile.name, asked.model].update(_PICTURE.findall(asked.raw))
         return None
 
     def _is_lesson(self, profile: Profile, asked: Asked, rule: Rule, words: str) -> bool:
@@ -176,11 +180,23 @@ class ProviderServer:
             least = self._least.get(place, 1 << 60)
             self._least[place] = min(least, len(asked.raw))
             return len(asked.raw) < least
-        about = found[1] if (found := _ABOUT.search(words)) else ""
-        about = about or words * ("parameters" in rule.name)
-        is_new = (*place, about) not in self._taught
-        self._taught.add((*place, about))
+        if rule.name == "pictures":
+            return rule.teaches == "once" and self._is_new_to_see(place, asked)
+        about = words * ("parameters" in rule.name)
+        is_new = (place, about) not in self._taught
+        self._taught.add((place, about))
         return rule.teaches == "once" and is_new
+
+    def _is_new_to_see(self, place: Place, asked: Asked) -> bool:
+        """Return whether no request with some of the pictures that may be the reason was refused
+        before. A refusal does not say which one it is, and those that were taken are not it."""
+        may_be = frozenset(_PICTURE.findall(asked.raw)) - self._taken[place[:2]]
+        is_new = bool(may_be) and not any(
+            where == place and isinstance(known, frozenset) and known <= may_be
+            for where, known in self._taught
+        )
+        self._taught.add((place, may_be))
+        return is_new
 
     def _keep(self, profile: Profile, asked: Asked, kind: str, words: str) -> None:
         self.note(f"{profile.name}: {kind}", f"{asked.model}: {words}\n{_outline(asked.body)}")
