@@ -372,7 +372,7 @@ async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
         settings = with_servers(notes={"url": f"http://127.0.0.1:{port}/"})
         async with run_bot(tmp_path, script, settings) as bot:
             await bot.says("use notes__add_note")
-            assert "it sent more than 4 MB" in last_result(bot)
+            assert "its answer can't be read: it is longer than 4 MB" in last_result(bot)
 
 
 # --- what else there is ---------------------------------------------------------------------------
