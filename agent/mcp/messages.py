@@ -31,11 +31,12 @@ log = logging.getLogger(__name__)
 UNREADABLE, SESSION_OVER, REFUSED = -32990, -32991, -32992
 """Codes of errors that are made here: for an answer that can't be read, for a call that was not
 looked at, since the server does not know the session, and for a status of HTTP without more."""
+_CANCELLED = "notifications/cancelled"
 _EDGE = 1_000  # bytes at both ends of a message in which its id is looked for
 _MOST_DROPPED = 64_000_000  # bytes of a message that is too long which are read over
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,200}")\s*'
 _RPC = rb'"jsonrpc"\s*:\s*"2.0"\s*'
-_ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?" + _ID)
+_ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?" + _ID + rb"[,}]")
 _ID_LAST = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _RPC + rb")?\}\s*$")
 _ANSWER = re.compile(
     rb'[\s\xef\xbb\xbf]*(?:\[?\s*\{\s*"(?:jsonrpc|result|error|id)"|"jsonrpc")\s*:'
@@ -83,6 +84,8 @@ class Answers:
         """Note what the server was asked."""
         if isinstance(message, JSONRPCRequest):
             self._waiting[message.id] = None
+        elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+            self._settle((message.params or {}).get("requestId", ""))
 
     def read(self, data: bytes, call: MessageId | None = None) -> list[JSONRPCMessage]:
         """The messages in it. For an answer that can't be read, an error for the call that it
@@ -174,7 +177,7 @@ def _read_small(data: bytes) -> list[Any]:
         try:
             value, at = _DECODER.raw_decode(text, at)
         except ValueError:
-            if not found:
+            if not found or not isinstance(found[-1], dict | list):
                 raise
             break
         found.append(value)

@@ -147,12 +147,19 @@ class ServerSession:
             if connection.health.over.is_set() and connection.health.why:
                 why = connection.health.why
             raise ServerDown(f"{why}; what it was asked for may have happened") from None
+        except ToolError:
+            self._note_answer(connection)
+            raise
         finally:
             self._users -= 1
             self._used_at = self._clock()
-        self._silent = 0
-        self._failures.clear()  # it works
+        self._note_answer(connection)
         return result
+
+    def _note_answer(self, connection: ServerConnection) -> None:
+        """It works: what it said until now is not why it fails, if it does."""
+        self._silent, connection.health.said = 0, b""
+        self._failures.clear()
 
     def _note_silence(self) -> None:
         self._silent += 1
@@ -193,7 +200,7 @@ class ServerSession:
                 self._used_at = self._clock()
                 ready.set_result(connection)
                 self.why_down = ""
-                connection.health.said = b""  # of its start
+                connection.health.said = b""
                 log.info("the MCP server %s is ready", self.name)
                 await self._stay(connection)
             why = connection.health.why

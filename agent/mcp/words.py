@@ -8,7 +8,7 @@ _LONGEST = 200
 _CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07)")  # colours, titles
 _NOISE = re.compile(
     r"""
-    at\s .* | \^+ | ~+ | [|+\-=\s]* | [\])}]+[;,]? | [\[{(] | \.{3}.* | Node\.js\ v[\d.]+
+    at\s.* | [\W_]* | \.{3}.* | Node\.js\ v[\d.]+
     | (?:node:|file:|\.*/|[A-Z]:\\|\[)\S*:\d+:?    # a place in a program
     | throw\b.* | [\w$]+:\s.*[,{\[]            # fields of an error's object
     | (?:code|errno|syscall|path|requireStack|stack):\s.*
@@ -31,7 +31,7 @@ _REASON = re.compile(
 )
 _SIGN = re.compile(r".{0,40}\b(?:error|fatal|fail(?:ed|ure)?|critical|ERR!)(?!\w)", re.IGNORECASE)
 _NAMED = re.compile(
-    r"(?:[\w ]{0,30}\b)?[\w.]*(?:Error|Exception|panic)\b(?: \[\w+\])?\s*:\s*\S", re.I
+    r"(?:[\w ]{0,30}\b)?[\w.]*(?:Error|Exception|Rejection|panic)\b(?: \[\w+\])?\s*:\s*\S", re.I
 )
 """How a line begins that names an error, by which programs of most languages end."""
 
@@ -58,4 +58,5 @@ def add_last_words(why: str, said: bytes) -> str:
 
 def _clean(line: str) -> str:
     shown = "".join(c for c in " ".join(line.split()) if c.isprintable())
-    return shown[:_LONGEST]
+    half = _LONGEST // 2
+    return shown if len(shown) <= _LONGEST else f"{shown[:half]} … {shown[-half:]}"
