@@ -16,6 +16,7 @@ from agent.mcp.rate import MOST_ITEMS
 LARGE = 100_000
 """Bytes up to which a message is built as it is."""
 _ROOM = 900_000  # bytes of a message that the SDK gets; its own bound for an event is 1 MiB
+_LONGEST_VALUE, _MOST_VALUES = 20_000, 300_000  # bytes of schemas that are built: one, and all
 _KINDS = frozenset(("text", "image", "audio", "resource_link", "resource"))
 """The kinds of pieces that the result of a tool may have."""
 
@@ -44,7 +45,7 @@ class _Fault(Struct):
 
 
 class _Resource(Struct, rename="camel"):
-    uri: str = ""
+    uri: str
     mime_type: str | None = None
     text: str | None = None
 
@@ -52,7 +53,7 @@ class _Resource(Struct, rename="camel"):
 class _Piece(Struct, rename="camel"):
     """A piece of a result; what is not text (a picture) is not even looked at."""
 
-    type: str = ""
+    type: str
     text: str = ""
     uri: str = ""
     name: str = ""
@@ -62,17 +63,32 @@ class _Piece(Struct, rename="camel"):
     resource: _Resource | None = None
 
 
-class _Name(Struct):
+class _Listed(Struct, rename="camel"):
+    """A resource in a list."""
+
+    uri: str
     name: str = ""
+    title: str | None = None
+    description: str | None = None
+
+
+class _Tool(Struct, rename="camel"):
+    """A tool in a list."""
+
+    name: str
+    description: str | None = None
+    input_schema: Raw = Raw(b"")
+    execution: Raw = Raw(b"")
 
 
 class _Result(Struct, rename="camel"):
-    """The parts of a result that are ever used."""
+    """The parts of a result that are ever used. What is needed of an item has no default, so that
+    a million of empty ones end at the first."""
 
-    content: list[Raw] | None = None
-    contents: list[Raw] | None = None
-    resources: list[Raw] | None = None
-    tools: list[Raw] | None = None
+    content: list[_Piece] | None = None
+    contents: list[_Resource] | None = None
+    resources: list[_Listed] | None = None
+    tools: list[_Tool] | None = None
     structured_content: Raw = Raw(b"")
     is_error: bool = False
     next_cursor: str | None = None
@@ -104,18 +120,14 @@ def _shrink(result: _Result) -> dict[str, Any]:
         small["resultType"] = result.result_type[:100]
     room = _Room()
     if result.content is not None:
-        small["content"] = [
-            room.fill(msgspec.json.decode(one, type=_Piece)) for one in result.content[:MOST_ITEMS]
-        ]
+        small["content"] = [room.fill(one) for one in result.content[:MOST_ITEMS]]
     if not small.get("content") and bytes(result.structured_content) not in (b"", b"null"):
         text = bytes(result.structured_content).decode("utf-8", "replace")
         small["content"] = [{"type": "text", "text": room.cut(text)}]
     if result.contents is not None:
-        parts = [msgspec.json.decode(one, type=_Resource) for one in result.contents[:MOST_ITEMS]]
-        small["contents"] = [room.fill_resource(one) for one in parts]
+        small["contents"] = [room.fill_resource(one) for one in result.contents[:MOST_ITEMS]]
     if result.resources is not None:
-        listed = [msgspec.json.decode(one, type=_Piece) for one in result.resources[:MOST_ITEMS]]
-        small["resources"] = [room.fill_link(one) for one in listed]
+        small["resources"] = [room.fill_link(one) for one in result.resources[:MOST_ITEMS]]
     if result.tools is not None:
         small["tools"] = [room.fill_tool(one) for one in result.tools[:MOST_ITEMS]]
     return small
@@ -125,7 +137,7 @@ class _Room:
     """The bytes that the SDK gets of a message, which the first pieces take."""
 
     def __init__(self) -> None:
-        self._left = _ROOM
+        self._left, self._values = _ROOM, _MOST_VALUES
 
     def cut(self, text: str) -> str:
         whole, size = text, len(msgspec.json.encode(text))
@@ -151,7 +163,7 @@ class _Room:
                 return {"type": "text", "text": left_out(piece.mime_type)}
         return {"type": "text", "text": _describe_unknown(piece.type)}
 
-    def fill_link(self, piece: _Piece) -> dict[str, Any]:
+    def fill_link(self, piece: _Piece | _Listed) -> dict[str, Any]:
         said = self.cut(piece.description or piece.title or "")
         return {"uri": self.cut(piece.uri), "name": self.cut(piece.name), "description": said}
 
@@ -161,14 +173,21 @@ class _Room:
             return {"uri": self.cut(part.uri), "text": self.cut(part.text), **kind}
         return {"uri": self.cut(part.uri), "blob": "", **kind}
 
-    def fill_tool(self, tool: Raw) -> Any:
-        """A tool as it is while there is room, and its name alone after that."""
-        size = len(bytes(tool))
-        if size > min(self._left, LARGE):
-            name = msgspec.json.decode(tool, type=_Name).name
-            return {"name": self.cut(name[:2_000]), "inputSchema": {"type": "object"}}
-        self._left -= size
-        return msgspec.json.decode(tool)
+    def fill_tool(self, tool: _Tool) -> dict[str, Any]:
+        """A tool, with its schema while there is room."""
+        filled: dict[str, Any] = {"name": self.cut(tool.name[:2_000])}
+        filled["description"] = self.cut((tool.description or "")[:10_000])
+        filled["inputSchema"] = self._build(tool.input_schema, {"type": "object"})
+        if execution := self._build(tool.execution, {}):
+            filled["execution"] = execution
+        return filled
+
+    def _build(self, value: Raw, otherwise: dict[str, Any]) -> Any:
+        size = len(bytes(value))
+        if not 0 < size <= min(_LONGEST_VALUE, self._values):
+            return otherwise
+        self._values -= size
+        return msgspec.json.decode(value)
 
 
 def left_out(media_type: str | None) -> str:

@@ -69,9 +69,9 @@ def find_id(data: bytes) -> MessageId | None:
     return json.loads(found[1].decode("utf-8", "replace")) if found else None
 
 
-def make_error(id: MessageId, code: int, text: str) -> JSONRPCError:
+def make_error(id: MessageId, code: int, text: str, more: Any = None) -> JSONRPCError:
     """The error that a call ends with."""
-    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=text))
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=text, data=more))
 
 
 class Answers:
@@ -211,27 +211,39 @@ def _to_message(value: Any) -> JSONRPCMessage | None:
 
 def _to_answer(value: Mapping[str, Any], call: MessageId | None) -> JSONRPCMessage:
     fault, result = value.get("error"), value.get("result")
-    code, text = (0, "") if fault is None else _read_fault(fault)
+    code, text, more = (0, "", None) if fault is None else _read_fault(fault)
     if call is None:
         said = f" ({text[:200]})" if text else ""
         raise UnreadableAnswerError(f"it does not say which call it answers{said}")
     if fault is not None:
-        return make_error(call, code, text)
+        return make_error(call, code, text, more)
     if result is not None and not isinstance(result, Mapping):
         raise UnreadableAnswerError("its result is not of the protocol", call)
     return JSONRPCResponse(jsonrpc="2.0", id=call, result=tidy(dict(result or {})))
 
 
-def _read_fault(fault: Any) -> tuple[int, str]:
-    """The code and the text of an error, whatever its shape."""
+def _read_fault(fault: Any) -> tuple[int, str, Any]:
+    """The code and the text of an error, whatever its shape, and what else it says."""
     if not isinstance(fault, Mapping):
-        return 0, fault if isinstance(fault, str) else json.dumps(fault)[:2_000]
+        return 0, fault if isinstance(fault, str) else json.dumps(fault)[:2_000], None
     code, text = fault.get("code"), fault.get("message")
     known = code if isinstance(code, int) and not isinstance(code, bool) else 0
-    return known, text if isinstance(text, str) else json.dumps(dict(fault))[:2_000]
+    told = text if isinstance(text, str) else json.dumps(dict(fault))[:2_000]
+    return known, told, fault.get("data")
 
 
 def encode(messages: Sequence[JSONRPCMessage]) -> list[bytes]:
     """The same messages as they are sent."""
-    dumped = (one.model_dump(mode="python", by_alias=True, exclude_unset=True) for one in messages)
-    return [msgspec.json.encode(one) for one in dumped]
+    return [msgspec.json.encode(_to_sent(one)) for one in messages]
+
+
+def _to_sent(message: JSONRPCMessage) -> dict[str, Any]:
+    if isinstance(message, JSONRPCResponse):
+        return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+    if isinstance(message, JSONRPCError):
+        error = {"code": message.error.code, "message": message.error.message}
+        error |= {} if message.error.data is None else {"data": message.error.data}
+        return {"jsonrpc": "2.0", "id": message.id, "error": error}
+    id = {"id": message.id} if isinstance(message, JSONRPCRequest) else {}
+    params = {} if message.params is None else {"params": message.params}
+    return {"jsonrpc": "2.0", **id, "method": message.method, **params}

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp_types import CallToolResult, ListToolsResult, ReadResourceResult
 from mcp_types.jsonrpc import (
@@ -22,6 +22,7 @@ from mcp_types.jsonrpc import (
 from agent.mcp.layers import LARGE
 from agent.mcp.messages import UNREADABLE, Answers, Lines, TooMuchError, encode, read_messages
 
+FEW = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
@@ -48,6 +49,7 @@ def failed(messages: list[JSONRPCMessage]) -> dict[Any, str]:
     return {one.id: one.error.message for one in errors}
 
 
+@FEW
 @given(answer=ANSWERS, sorted_keys=st.booleans(), indent=st.none() | st.just(1))
 def test_an_answer_is_read_as_it_is_however_it_is_written(
     answer: dict[str, Any], sorted_keys: bool, indent: int | None
@@ -61,6 +63,7 @@ def test_an_answer_is_read_as_it_is_however_it_is_written(
     assert read_messages(b"[" + written + b"]") == [read]
 
 
+@FEW
 @given(answer=ANSWERS, data=st.data())
 def test_a_part_of_an_answer_fails_the_call_that_waits_at_once(
     answer: dict[str, Any], data: st.DataObject
@@ -134,6 +137,7 @@ def test_a_line_of_a_log_is_no_answer(line: str) -> None:
         assert is_whole or ask(7).read_begin(piece) == []
 
 
+@FEW
 @given(value=JSON | st.binary(max_size=50).map(lambda raw: raw.decode("latin-1")))
 def test_nothing_that_is_sent_raises(value: Any) -> None:
     ask(1).read(json.dumps(value).encode())
@@ -151,6 +155,10 @@ def test_what_is_nearly_right_is_taken() -> None:
     strange = read('{"id": 1, "error": {"message": {"a": 1}}}')
     assert isinstance(strange, JSONRPCError)
     assert '"a": 1' in strange.error.message
+    told = (
+        '{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"x","data":{"supported":["1"]}}}'
+    )
+    assert json.loads(encode([read(told)])[0]) == json.loads(told)
     number = read('{"jsonrpc": "2.0", "id": 1, "result": {"a": NaN, "b": "\\ud800", "c": "a\nb"}}')
     assert isinstance(number, JSONRPCResponse)
     assert number.result["b"] == "?"
@@ -250,13 +258,14 @@ def test_a_long_list_of_tools_keeps_its_names_and_the_schemas_for_which_there_is
 # --- lines ----------------------------------------------------------------------------------------
 
 
+@FEW
 @given(lines=st.lists(st.binary(max_size=60)), sizes=st.lists(st.integers(1, 30), min_size=1))
-@settings(max_examples=50)
 def test_lines_are_the_same_however_they_come(lines: list[bytes], sizes: list[int]) -> None:
     """Of one that is too long the begin comes, once."""
     clean = [one.replace(b"\n", b"").rstrip(b"\r") for one in lines]
     stream = b"".join(one + b"\r\n" for one in clean)
-    reader, found, at = Lines(longest=40), [], 0
+    reader, at = Lines(longest=40), 0
+    found: list[tuple[bytes, bool]] = []
     while at < len(stream):
         size = sizes[at % len(sizes)]
         found += reader.feed(stream[at : at + size])

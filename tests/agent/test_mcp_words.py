@@ -72,8 +72,8 @@ Error: bad thing
 NPM = """npm error code E404
 npm error 404 Not Found - GET https://packages.example/server-nothing-there
 npm error 404
-npm error 404  The requested resource 'server-nothing-there@*' could not be found or you do not have \
-permission to access it.
+npm error 404  The requested resource 'server-nothing-there@*' could not be found or you do not \
+have permission to access it.
 npm error 404
 npm error 404 Note that you can also install from a
 npm error 404 tarball, folder, http url, or git url.
@@ -118,8 +118,8 @@ REASONS = {
     MODULE: "Error: Cannot find module '/nope/index.js'",
     FIELDS: "Error: listen EADDRINUSE: address already in use 127.0.0.1:3001",
     REJECTED: "UnhandledPromiseRejection: This error originated either by throwing inside of an "
-    "async functio … g a promise which was not handled with .catch(). The promise rejected with "
-    'the reason "no token".',
+    "async function with … ting a promise which was not handled with .catch(). The promise "
+    'rejected with the reason "no token".',
     FATAL: "Error: bad thing",
     NPM: "npm error 404 The requested resource 'server-nothing-there@*' could not be found or you "
     "do not have permission to access it.",
