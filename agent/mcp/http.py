@@ -24,8 +24,8 @@ from agent.mcp.messages import (
     REFUSED,
     SESSION_OVER,
     TOO_LONG,
-    Answers,
-    Lines,
+    ServerAnswers,
+    StreamLines,
     TooMuchError,
     encode,
     make_error,
@@ -126,7 +126,7 @@ class _Reader(httpx2.AsyncBaseTransport):
 
     def __init__(self, health: Health) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
-        self._health, self._answers, self._is_known = health, Answers(), False
+        self._health, self._answers, self._is_known = health, ServerAnswers(), False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         call = self._note(request)
@@ -181,9 +181,11 @@ class _SseReader(_Reader):
             text = await _take(response, _SHORT)
             self._health.end(_describe_status(response.status_code, text))
         elif _is_events(response):
-            response.stream = _Body(response.stream, _read_events(response.stream, self._read_one))
+            response.stream = _ReadBody(
+                response.stream, _read_events(response.stream, self._read_one)
+            )
         else:
-            response.stream = _Body(response.stream, _read_bounded(response.stream))
+            response.stream = _ReadBody(response.stream, _read_bounded(response.stream))
 
     def _read_one(self, data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
         return self._answers.read(data) if is_whole else self._answers.read_begin(data)
@@ -210,11 +212,11 @@ class _StreamableReader(_Reader):
         elif _is_events(response):
             self._has_stream = self._has_stream or request.method == "GET"
             reads = self._read_answer(call) if call is not None else _read_aside
-            response.stream = _Body(response.stream, _read_events(response.stream, reads))
+            response.stream = _ReadBody(response.stream, _read_events(response.stream, reads))
         elif call is not None and status < 300:
             _replace(response, await self._read_body(response, call))
         else:
-            response.stream = _Body(response.stream, _read_bounded(response.stream))
+            response.stream = _ReadBody(response.stream, _read_bounded(response.stream))
 
     def _read_refusal(
         self, request: httpx2.Request, status: int, text: bytes, call: MessageId
@@ -302,7 +304,7 @@ def _replace(response: httpx2.Response, message: JSONRPCMessage) -> None:
     response.stream = httpx2.ByteStream(body)
 
 
-class _Body(httpx2.AsyncByteStream):
+class _ReadBody(httpx2.AsyncByteStream):
     def __init__(self, inner: object, pieces: AsyncGenerator[bytes, None]) -> None:
         assert isinstance(inner, httpx2.AsyncByteStream)
         self._inner, self._pieces = inner, pieces
@@ -333,7 +335,7 @@ async def _read_events(
     """A stream of events, in which those that are messages are read, and written anew; `read` gets
     the data of one, and whether it is whole."""
     assert isinstance(inner, httpx2.AsyncByteStream)
-    rate, lines = Rate(), Lines()
+    rate, lines = Rate(), StreamLines()
     event = _Event()
     async for piece in inner:
         await rate.wait(len(piece), 0)
@@ -387,7 +389,9 @@ def _describe_status(status: int, text: bytes) -> str:
     said = " ".join(text[:300].decode("utf-8", "replace").split())
     shown = "" if said.startswith("<") else "".join(c for c in said if c.isprintable())[:150]
     why = _HINTS.get(status, shown)
-    return f"it answered with the status {status}" + (f" ({why})" if why else "")
+    if not why:
+        return f"it answered with the status {status}"
+    return f"it answered with the status {status} ({why})"
 
 
 def _line(error: BaseException) -> str:

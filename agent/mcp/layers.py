@@ -118,7 +118,7 @@ def _shrink(result: _Result) -> dict[str, Any]:
         small["nextCursor"] = result.next_cursor[:LARGE]
     if result.result_type is not None:
         small["resultType"] = result.result_type[:100]
-    room = _Room()
+    room = _MessageRoom()
     if result.content is not None:
         small["content"] = [room.fill(one) for one in result.content[:MOST_ITEMS]]
     if not small.get("content") and bytes(result.structured_content) not in (b"", b"null"):
@@ -133,7 +133,7 @@ def _shrink(result: _Result) -> dict[str, Any]:
     return small
 
 
-class _Room:
+class _MessageRoom:
     """The bytes that the SDK gets of a message, which the first pieces take."""
 
     def __init__(self) -> None:

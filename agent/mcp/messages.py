@@ -74,7 +74,7 @@ def make_error(id: MessageId, code: int, text: str, more: Any = None) -> JSONRPC
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=text, data=more))
 
 
-class Answers:
+class ServerAnswers:
     """Reads what a server sends, and knows which calls wait for an answer."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class TooMuchError(ValueError):
     """A message that never ends."""
 
 
-class Lines:
+class StreamLines:
     """Lines in pieces of a stream. Of one that is longer than a message may be the begin is given
     as soon as that is known, and the rest is read over."""
 
@@ -213,8 +213,10 @@ def _to_answer(value: Mapping[str, Any], call: MessageId | None) -> JSONRPCMessa
     fault, result = value.get("error"), value.get("result")
     code, text, more = (0, "", None) if fault is None else _read_fault(fault)
     if call is None:
-        said = f" ({text[:200]})" if text else ""
-        raise UnreadableAnswerError(f"it does not say which call it answers{said}")
+        if not text:
+            raise UnreadableAnswerError("it does not say which call it answers")
+        said = text[:200]
+        raise UnreadableAnswerError(f"it does not say which call it answers ({said})")
     if fault is not None:
         return make_error(call, code, text, more)
     if result is not None and not isinstance(result, Mapping):

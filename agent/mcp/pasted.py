@@ -124,7 +124,12 @@ def _is_server(value: Any) -> bool:
     has_command = isinstance(command, str | list) or (
         isinstance(command, Mapping) and isinstance(command.get("path"), str)
     )
-    return has_command or isinstance(_first(value, _ADDRESSES), str)
+    return has_command or bool(_find_address(value))
+
+
+def _find_address(value: Mapping[str, Any]) -> str:
+    found = (value.get(name) for name in _ADDRESSES)
+    return next((one.strip() for one in found if isinstance(one, str) and one.strip()), "")
 
 
 def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -137,8 +142,8 @@ def _read_server(name: str, written: Mapping[str, Any]) -> PastedServer:
     used = {*_COMMANDS, *_ADDRESSES, *_ENVIRONS, *_HEADERS, *_KINDS, "args", *_OURS, *_IDLE}
     command = _first(written, _COMMANDS)
     group = {**written, **command} if isinstance(command, Mapping) else written
-    if url := _first(written, _ADDRESSES):
-        read["url"] = _fill(url.strip())
+    if url := _find_address(written):
+        read["url"] = _fill(url)
         headers = _first(written, _HEADERS)
         if isinstance(headers, Mapping):
             inner = headers.get("headers")

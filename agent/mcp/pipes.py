@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
 from agent.mcp import ServerDown
-from agent.mcp.messages import Answers, Lines, TooMuchError
+from agent.mcp.messages import ServerAnswers, StreamLines, TooMuchError
 from agent.mcp.rate import Health, Rate
 
 _GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
@@ -43,7 +43,7 @@ class Program(Struct, frozen=True):
 @asynccontextmanager
 async def run_program(program: Program, health: Health) -> AsyncGenerator[TransportStreams, None]:
     """The program, running; it is ended with all that it has started. Raises ServerDown."""
-    process, answers = await _start(program), Answers()
+    process, answers = await _start(program), ServerAnswers()
     to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
@@ -89,11 +89,11 @@ async def _start(program: Program) -> Process:
 async def _read(
     process: Process,
     into: MemoryObjectSendStream[SessionMessage | Exception],
-    answers: Answers,
+    answers: ServerAnswers,
     health: Health,
 ) -> None:
     assert process.stdout is not None
-    rate, lines = Rate(), Lines()
+    rate, lines = Rate(), StreamLines()
     why = "it has ended"
     with into:
         try:
@@ -114,7 +114,7 @@ async def _read(
 async def _write(
     process: Process,
     source: MemoryObjectReceiveStream[SessionMessage],
-    answers: Answers,
+    answers: ServerAnswers,
     health: Health,
 ) -> None:
     assert process.stdin is not None

@@ -119,6 +119,24 @@ async def test_the_end_of_its_stream_tells_that_a_server_was_restarted(tmp_path:
     assert watched.down == []
 
 
+@pytest.mark.parametrize(("kind", "is_json"), KINDS)
+async def test_a_call_that_a_killed_server_was_at_fails_at_once_and_is_not_made_again(
+    tmp_path: Path, kind: str, is_json: bool
+) -> None:
+    server = McpHttpServer(kind, is_json=is_json)
+    async with watching(server, tmp_path) as watched:
+        await watched.session.ready()
+        server.may_answer.clear()
+        calling = asyncio.create_task(watched.fails())
+        await server.is_asked.wait()
+        await server.stop()
+        assert "what it was asked for may have happened" in await calling
+        server.may_answer.set()
+        await server.start()
+        assert await watched.call() == "Acted."
+    assert server.calls == ["act"]
+
+
 async def test_what_always_refuses_is_asked_twice_and_no_more(tmp_path: Path) -> None:
     server = McpHttpServer("http")
     server.answer = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No."}}'

@@ -20,7 +20,14 @@ from mcp_types.jsonrpc import (
 )
 
 from agent.mcp.layers import LARGE
-from agent.mcp.messages import UNREADABLE, Answers, Lines, TooMuchError, encode, read_messages
+from agent.mcp.messages import (
+    UNREADABLE,
+    ServerAnswers,
+    StreamLines,
+    TooMuchError,
+    encode,
+    read_messages,
+)
 
 FEW = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -34,8 +41,8 @@ RESULTS = st.dictionaries(TEXT.filter(lambda name: name != "content"), JSON, max
 ANSWERS = st.builds(lambda id, result: {"jsonrpc": "2.0", "id": id, "result": result}, IDS, RESULTS)
 
 
-def ask(*ids: int | str) -> Answers:
-    answers = Answers()
+def ask(*ids: int | str) -> ServerAnswers:
+    answers = ServerAnswers()
     for one in ids:
         answers.sent(JSONRPCRequest(jsonrpc="2.0", id=one, method="tools/call"))
     return answers
@@ -133,7 +140,7 @@ LOG = (
 @pytest.mark.parametrize("line", LOG, ids=range(len(LOG)))
 def test_a_line_of_a_log_is_no_answer(line: str) -> None:
     assert ask(7).read(line.encode("latin-1")) == []
-    for piece, is_whole in Lines().feed(line.encode("latin-1") + b"\n"):
+    for piece, is_whole in StreamLines().feed(line.encode("latin-1") + b"\n"):
         assert is_whole or ask(7).read_begin(piece) == []
 
 
@@ -264,7 +271,7 @@ def test_lines_are_the_same_however_they_come(lines: list[bytes], sizes: list[in
     """Of one that is too long the begin comes, once."""
     clean = [one.replace(b"\n", b"").rstrip(b"\r") for one in lines]
     stream = b"".join(one + b"\r\n" for one in clean)
-    reader, at = Lines(longest=40), 0
+    reader, at = StreamLines(longest=40), 0
     found: list[tuple[bytes, bool]] = []
     while at < len(stream):
         size = sizes[at % len(sizes)]
@@ -278,6 +285,6 @@ def test_lines_are_the_same_however_they_come(lines: list[bytes], sizes: list[in
 
 
 def test_a_line_that_never_ends_is_given_up() -> None:
-    reader, piece = Lines(), b"x" * 1_000_000
+    reader, piece = StreamLines(), b"x" * 1_000_000
     with pytest.raises(TooMuchError):
         list(chain.from_iterable(reader.feed(piece) for _ in range(100)))

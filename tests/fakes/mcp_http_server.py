@@ -39,7 +39,7 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
 class McpHttpServer:
     """`kind` is "http" or "sse"; `answers` says what a call of its tool answers: a body (or an
     event) as it is sent, by default a proper answer with the text `text`. `calls` are the calls
-    that it has taken."""
+    that it has answered; `is_asked` is set when one comes, `may_answer` may be cleared."""
 
     def __init__(self, kind: str = "http", refusal: str = "python", is_json: bool = True) -> None:
         self.kind, self.is_json = kind, is_json
@@ -50,6 +50,8 @@ class McpHttpServer:
         self.answer_status, self.answer_type = 200, ""
         self.tools: list[Mapping[str, Any]] = [TOOL]
         self.calls: list[str] = []
+        self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.may_answer.set()
         self.port = 0
         self._sessions: dict[str, asyncio.Queue[bytes]] = {}
         self._runner: web.AppRunner | None = None
@@ -118,6 +120,8 @@ class McpHttpServer:
         if "id" not in message:
             return web.Response(status=202)
         if message["method"] == "tools/call":
+            self.is_asked.set()
+            await self.may_answer.wait()
             return self._respond(self._call(message), self.answer_status, headers)
         return self._respond(_answer(message, self.tools), 200, headers)
 
@@ -161,6 +165,9 @@ class McpHttpServer:
             return web.Response(status=self.status, text=self.refused)
         message = await request.json()
         if message.get("method") == "tools/call":
+            self.is_asked.set()
+            if not self.may_answer.is_set():
+                return web.Response(status=202)
             queue.put_nowait(self._call(message))
         elif "id" in message:
             queue.put_nowait(_answer(message, self.tools))
