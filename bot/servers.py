@@ -104,6 +104,7 @@ class SetServers(Struct, frozen=True):
         now = self.servers.all
         if not now:
             return []
+        await self.servers.check()
         known = await self.servers.known()
         offered = self.offers.offer(key, address)
         here = offered.may_use if offered else frozenset[str]()

@@ -1,10 +1,16 @@
 """Tools of other programs, by the Model Context Protocol: `mcp` in the settings says which.
 
-`settings` says what is set of a server, `catalogue` what is made of what it lists, `client` speaks
-the protocol (and alone knows its SDK), `pipes` runs a server as a process, `session` supervises
-one, and `servers` has them all, with what is known of their tools.
+`settings` says what is set of a server, `pasted` reads what others' documentation says of one,
+`catalogue` what is made of what it lists, `client` speaks the protocol by its SDK, through `pipes`
+to a process and `http` to an address, `messages` reads what comes, `words` finds why one failed,
+`session` supervises one, and `servers` has them all, with what is known of their tools.
 """
 
 
 class ServerDown(Exception):
     """A server that does not do what it is asked for. The text is a sentence."""
+
+
+class SessionOver(ServerDown):
+    """A call that was not looked at, since the server has forgotten the session: it was restarted.
+    In a new one it may be made."""

@@ -1,29 +1,26 @@
-"""A server, spoken to by the `mcp` SDK, which is imported here and in `pipes` alone.
+"""A server, spoken to by the `mcp` SDK, which is imported here and in the modules beside it that
+carry and read its messages.
 
-Sampling and elicitation are off: a server may not ask the model or the person for anything. Its
-only root is the folder of the chats that it serves.
+Sampling and elicitation are off: a server may not ask the model or the person for anything. It has
+no roots unless its settings say so; its only one is the folder of the chats that it serves then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 import httpx2
-from mcp.client._transport import TransportStreams
+import msgspec
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
@@ -39,9 +36,9 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from msgspec import Struct, field
+from msgspec import Struct
 
-from agent.mcp import ServerDown
+from agent.mcp import ServerDown, SessionOver
 from agent.mcp.catalogue import (
     LIST_RESOURCES,
     MOST_TOOLS,
@@ -49,9 +46,13 @@ from agent.mcp.catalogue import (
     ListedTool,
     read_tool,
 )
-from agent.mcp.pipes import Program, run_program, tidy
-from agent.mcp.rate import LONGEST, Health, Rate
+from agent.mcp.http import NOT_THIS_KIND, Transport, run_http
+from agent.mcp.layers import left_out
+from agent.mcp.messages import REFUSED, SESSION_OVER, UNREADABLE
+from agent.mcp.pipes import Program, run_program
+from agent.mcp.rate import Health
 from agent.mcp.settings import McpServer
+from agent.mcp.words import add_last_words
 from agent.tools import ToolError
 from memory.tasks import cancel_and_wait
 
@@ -61,8 +62,9 @@ T = TypeVar("T")
 
 LONGEST_RESULT = 1_000_000
 """Characters of a result that are taken; the conversation's own limit is far below."""
-_CLOSED = "Connection closed"
-"""What the SDK says itself with that code, which servers use for whatever goes wrong."""
+_CLOSED = ("Connection closed", "SSE stream ")
+"""How what the SDK says itself with that code begins; servers use it for whatever goes wrong."""
+_OLDER = 5.0  # seconds in which a server has to show that it is of the older kind
 _MOST_PAGES = 50
 _MOST_RESOURCES = 200
 _URI = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
@@ -73,7 +75,7 @@ class McpConnection(Struct):
 
     client: Client
     health: Health
-    is_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    is_changed: asyncio.Event
 
     async def list_tools(self) -> list[ListedTool]:
         """Its tools, and those by which its resources are read. Raises ServerDown."""
@@ -88,6 +90,8 @@ class McpConnection(Struct):
                     why = f"it does not list its tools ({str(error).rstrip('.')})"
                     raise ServerDown(why) from None
                 for one in page.tools:
+                    if one.execution is not None and one.execution.task_support == "required":
+                        continue  # it is refused when it is called as others are
                     listed = read_tool(one.name, one.description, one.input_schema)
                     if listed is not None and len(found) < MOST_TOOLS:
                         found.setdefault(listed.name, listed)
@@ -125,7 +129,7 @@ class McpConnection(Struct):
             raise ToolError("It was not run: `uri` is missing; list_resources names what there is.")
         read = await _asked(self.client.read_resource(uri, cache_mode="bypass"))
         return _join(
-            one.text if isinstance(one, TextResourceContents) else _left_out(one.mime_type)
+            one.text if isinstance(one, TextResourceContents) else left_out(one.mime_type)
             for one in read.contents
         )
 
@@ -142,16 +146,12 @@ def _as_text(result: CallToolResult) -> str:
             if isinstance(inside, TextResourceContents):
                 parts.append(inside.text)
             else:
-                parts.append(_left_out(inside.mime_type))
+                parts.append(left_out(inside.mime_type))
         else:
-            parts.append(_left_out(one.mime_type))
+            parts.append(left_out(one.mime_type))
     if not parts and result.structured_content is not None:
-        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
+        parts = [msgspec.json.encode(result.structured_content).decode()]
     return _join(parts)
-
-
-def _left_out(media_type: str | None) -> str:
-    return f"[{media_type or 'data'} is left out: it is no text]"
 
 
 def _join(parts: Any) -> str:
@@ -168,8 +168,12 @@ async def _asked(work: Awaitable[T]) -> T:
     try:
         return await work
     except MCPError as error:
-        if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
+        if error.code == CONNECTION_CLOSED and error.message.startswith(_CLOSED):
             raise ServerDown("it ended before it had answered") from None
+        if error.code == SESSION_OVER:
+            raise SessionOver(error.message[:2_000]) from None
+        if error.code == UNREADABLE:
+            raise ServerDown(error.message) from None
         if error.code == METHOD_NOT_FOUND:
             raise ToolError("The server does not know how to do this.") from None
         raise ToolError(f"The server refused this: {error.message[:2_000]}") from None
@@ -191,28 +195,31 @@ async def connect(
     """A server, ready to be asked; `fill` puts secrets in the place of their names, and `folder`
     is where it works. Raises ServerDown."""
     health = Health()
-    connection: McpConnection | None = None
+    is_changed = asyncio.Event()
 
     async def on_message(message: IncomingMessage) -> None:
-        if isinstance(message, ToolListChangedNotification) and connection is not None:
-            connection.is_changed.set()
+        if isinstance(message, ToolListChangedNotification):
+            is_changed.set()
 
     async def roots(context: ClientRequestContext) -> ListRootsResult:
         return ListRootsResult(roots=[Root.model_validate({"uri": folder.as_uri()})])
 
-    client = Client(
-        _transport(server, fill, folder, health),
-        list_roots_callback=roots,
-        message_handler=on_message,
-        client_info=Implementation(name="Parley", version=version),
-        cache=None,
-    )
+    def make(transport: Transport) -> Client:
+        return Client(
+            transport,
+            list_roots_callback=roots if server.roots else None,
+            message_handler=on_message,
+            client_info=Implementation(name="Parley", version=version),
+            cache=None,
+        )
+
     try:
-        async with client:
+        async with AsyncExitStack() as stack:
+            client, health = await _enter(stack, server, make, fill, folder, health)
             # A server's own schema of results may take for ever to be checked.
             client.session.validate_tool_result = _believe  # type: ignore[method-assign]
-            connection = McpConnection(client, health)
-            following = asyncio.create_task(_follow(client, connection.is_changed))
+            connection = McpConnection(client, health, is_changed)
+            following = asyncio.create_task(_follow(client, is_changed))
             try:
                 yield connection
             finally:
@@ -222,7 +229,39 @@ async def connect(
             raise
         if (why := _find_reason(error)) is None:
             raise
-        raise ServerDown(_with_last_words(health.why or why, health)) from None
+        raise ServerDown(add_last_words(health.why or why, health.said)) from None
+
+
+async def _enter(
+    stack: AsyncExitStack,
+    server: McpServer,
+    make: Callable[[Transport], Client],
+    fill: Callable[[str], str],
+    folder: Path,
+    health: Health,
+) -> tuple[Client, Health]:
+    """The client of a server; one at an address that refuses to be asked in the newer way is asked
+    in the older one, as the protocol says, unless its settings say which it is."""
+    if server.is_process:
+        environ = {name: fill(value) for name, value in server.env.items()}
+        arguments = [fill(one) for one in server.args]
+        program = Program(fill(server.command), arguments, environ, folder)
+        return await stack.enter_async_context(make(run_program(program, health))), health
+    headers = {name: fill(value) for name, value in server.headers.items()}
+    url = fill(server.url)
+    kind = "sse" if server.transport == "sse" else "http"
+    try:
+        return await stack.enter_async_context(make(run_http(url, headers, kind, health))), health
+    except Exception as first:
+        if server.transport != "auto" or health.refused not in NOT_THIS_KIND:
+            raise
+        try:
+            async with asyncio.timeout(_OLDER):
+                older = Health()
+                client = await stack.enter_async_context(make(run_http(url, headers, "sse", older)))
+        except Exception:  # noqa: BLE001 - the first reason is the better one
+            raise first from None
+        return client, older
 
 
 async def _follow(client: Client, is_changed: asyncio.Event) -> None:
@@ -248,125 +287,11 @@ def _find_reason(error: BaseException) -> str | None:
     if isinstance(error, ServerDown):
         return str(error)
     if isinstance(error, MCPError):
-        return f"it said: {' '.join(error.message.split())[:200]}"
+        said = " ".join(error.message.split())[:200]
+        return said if error.code in (REFUSED, UNREADABLE) else f"it said: {said}"
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with the status {error.response.status_code}"
     known = (httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
     if isinstance(error, (*known, ValueError, RuntimeError)):
         return _line(error)
     return None
-
-
-def _with_last_words(why: str, health: Health) -> str:
-    lines = [" ".join(line.split()) for line in health.said.decode("utf-8", "replace").splitlines()]
-    last = next((line for line in reversed(lines) if line), "")[:200]
-    shown = "".join(c for c in last if c.isprintable())
-    return f"{why}; it said last: {shown}" if shown else why
-
-
-Transport = AbstractAsyncContextManager[TransportStreams]
-
-
-def _transport(
-    server: McpServer, fill: Callable[[str], str], folder: Path, health: Health
-) -> Transport:
-    if server.is_process:
-        environ = {name: fill(value) for name, value in server.env.items()}
-        arguments = [fill(one) for one in server.args]
-        program = Program(fill(server.command), arguments, environ, folder)
-        return run_program(program, health)
-    headers = {name: fill(value) for name, value in server.headers.items()}
-    url = fill(server.url)
-    return _throttled(_sse(url, headers) if server.transport == "sse" else _http(url, headers))
-
-
-@asynccontextmanager
-async def _http(url: str, headers: dict[str, str]) -> AsyncGenerator[TransportStreams, None]:
-    async with (
-        _http_client(headers) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=LONGEST) as streams,
-    ):
-        yield streams
-
-
-@asynccontextmanager
-async def _sse(url: str, headers: dict[str, str]) -> AsyncGenerator[TransportStreams, None]:
-    def make(
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-    ) -> httpx2.AsyncClient:
-        del timeout, auth
-        return _http_client(headers)
-
-    async with sse_client(url, headers, httpx_client_factory=make) as streams:
-        yield streams
-
-
-def _http_client(headers: dict[str, str] | None) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        headers={"Accept-Encoding": "identity", **(headers or {})},
-        timeout=httpx2.Timeout(30.0, read=None),  # every call has a time-out of its own
-        transport=_BoundedTransport(httpx2.AsyncHTTPTransport()),
-    )
-
-
-class _BoundedTransport(httpx2.AsyncBaseTransport):
-    """HTTP in which no body is longer than a message may be, or unfolds to one that is; of a
-    stream of events, no more than a bearable rate."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-        self._inner = inner
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            await response.aclose()
-            raise httpx2.ReadError("it packs what it says, though it was asked not to")
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        is_events = response.headers.get("content-type", "").startswith("text/event-stream")
-        response.stream = _BoundedBody(response.stream, is_events)
-        return response
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _BoundedBody(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, is_events: bool) -> None:
-        self._inner, self._is_events = inner, is_events
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        rate, total = Rate(), 0
-        async for piece in self._inner:
-            total += len(piece)
-            if total > LONGEST and not self._is_events:
-                raise httpx2.ReadError(f"it sent more than {LONGEST // 1_000_000} MB")
-            await rate.wait(len(piece))
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-@asynccontextmanager
-async def _throttled(transport: Transport) -> AsyncGenerator[TransportStreams, None]:
-    """The same, with no more messages in a second than can be borne."""
-    into, out = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    rate = Rate()
-    async with transport as (read, write), anyio.create_task_group() as tasks:
-
-        async def pass_on() -> None:
-            with into:
-                async for message in read:
-                    await rate.wait(0)
-                    if isinstance(message, SessionMessage):
-                        message = tidy(message)
-                    await into.send(message)
-
-        tasks.start_soon(pass_on)
-        try:
-            yield out, write
-        finally:
-            tasks.cancel_scope.cancel()
-            out.close()

@@ -14,24 +14,20 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types.jsonrpc import JSONRPCResponse, jsonrpc_message_adapter
 from msgspec import Struct
 
 from agent.mcp import ServerDown
-from agent.mcp.rate import LONGEST, MOST_ITEMS, Health, Rate
+from agent.mcp.messages import ServerAnswers, StreamLines, TooMuchError
+from agent.mcp.rate import Health, Rate
 
 _GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
-_SAID = 2_000  # bytes of what it said last that are kept
-_LARGE = 100_000  # bytes from which a message is read in a thread
-_KINDS = frozenset(("text", "image", "audio", "resource_link", "resource"))
-"""The kinds of pieces that the result of a tool may have."""
+_SAID = 8_000  # bytes of what it said last that are kept
 _NEEDED = ("TMPDIR", "LANG", "LC_ALL", "XDG_RUNTIME_DIR", "PYTHONUTF8")
 
 
@@ -47,12 +43,12 @@ class Program(Struct, frozen=True):
 @asynccontextmanager
 async def run_program(program: Program, health: Health) -> AsyncGenerator[TransportStreams, None]:
     """The program, running; it is ended with all that it has started. Raises ServerDown."""
-    process = await _start(program)
+    process, answers = await _start(program), ServerAnswers()
     to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
-        asyncio.create_task(_read(process, to_session, health)),
-        asyncio.create_task(_write(process, from_session, health)),
+        asyncio.create_task(_read(process, to_session, answers, health)),
+        asyncio.create_task(_write(process, from_session, answers, health)),
         asyncio.create_task(_hear(process, health)),
     ]
     try:
@@ -85,71 +81,47 @@ async def _start(program: Program) -> Process:
             env=environ,
             cwd=program.folder,
             start_new_session=True,
-            limit=LONGEST,
         )
     except (OSError, ValueError) as error:
         raise ServerDown(f"it can't be started ({error})") from None
 
 
 async def _read(
-    process: Process, into: MemoryObjectSendStream[SessionMessage | Exception], health: Health
+    process: Process,
+    into: MemoryObjectSendStream[SessionMessage | Exception],
+    answers: ServerAnswers,
+    health: Health,
 ) -> None:
     assert process.stdout is not None
-    rate = Rate()
+    rate, lines = Rate(), StreamLines()
     why = "it has ended"
     with into:
         try:
-            while line := await process.stdout.readline():
-                await rate.wait(len(line))
-                if (message := await _parse(line)) is not None:
-                    await into.send(message)
-        except ValueError:
-            why = f"it sent a message of more than {LONGEST // 1_000_000} MB"
+            while piece := await process.stdout.read(65_536):
+                await rate.wait(len(piece), 0)
+                for line, is_whole in lines.feed(piece):
+                    await rate.wait(0)
+                    found = answers.read(line) if is_whole else answers.read_begin(line)
+                    for message in found:
+                        await into.send(SessionMessage(message))
+        except TooMuchError:
+            why = "it sent a message that does not end"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             why = ""
     health.end(why)
 
 
-async def _parse(line: bytes) -> SessionMessage | None:
-    """The message in a line, with � for what is not UTF-8; None where it is none: some servers
-    write their log there."""
-    parse, text = jsonrpc_message_adapter.validate_json, line.decode("utf-8", "replace")
-    try:
-        if len(line) < _LARGE:
-            return tidy(SessionMessage(parse(text, by_name=False)))
-        return tidy(SessionMessage(await asyncio.to_thread(parse, text, by_name=False)))
-    except ValueError:
-        return None
-
-
-def tidy(message: SessionMessage) -> SessionMessage:
-    """The same, without what a list in it has beyond what is ever used: the SDK would look at each
-    item while everybody waits. A piece of a result that this version of the protocol does not have
-    becomes a note, since for the SDK it would break the whole answer."""
-    if isinstance(message.message, JSONRPCResponse):
-        result = message.message.result
-        for name, value in result.items():
-            if isinstance(value, list) and len(value) > MOST_ITEMS:
-                result[name] = value[:MOST_ITEMS]
-        if isinstance(content := result.get("content"), list):
-            result["content"] = [_as_known(block) for block in content]
-    return message
-
-
-def _as_known(block: Any) -> Any:
-    kind = block.get("type") if isinstance(block, dict) else None
-    if not isinstance(kind, str) or kind in _KINDS:
-        return block
-    return {"type": "text", "text": f"[a part of the kind {kind[:40]!r} is left out]"}
-
-
 async def _write(
-    process: Process, source: MemoryObjectReceiveStream[SessionMessage], health: Health
+    process: Process,
+    source: MemoryObjectReceiveStream[SessionMessage],
+    answers: ServerAnswers,
+    health: Health,
 ) -> None:
     assert process.stdin is not None
     with source:
         try:
             async for sent in source:
+                answers.sent(sent.message)
                 text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()

@@ -23,23 +23,25 @@ class Rate:
         self._clock = clock
         self._room, self._at = 1.0, clock()
 
-    async def wait(self, size: int) -> None:
-        """Returns when a message of so many bytes may be taken in."""
+    async def wait(self, size: int, messages: int = 1) -> None:
+        """Returns when so many bytes, and so many messages, may be taken in."""
         now = self._clock()
         self._room = min(1.0, self._room + now - self._at)
         self._at = now
-        self._room -= 1 / _MESSAGES + size / _BYTES
+        self._room -= messages / _MESSAGES + size / _BYTES
         if self._room < 0:
             await asyncio.sleep(-self._room)
 
 
 class Health(Struct):
     """Whether a server is still there: `over` is set when it is not, and `why` says what happened
-    ("": it was ended). `said` is the end of what it wrote for people."""
+    ("": it was ended, or only its session is over). `said` is the end of what it wrote for people,
+    `refused` the last status of HTTP with which it refused a call."""
 
     over: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
     said: bytes = b""
+    refused: int = 0
 
     def end(self, why: str) -> None:
         """It is over; what is said first counts."""

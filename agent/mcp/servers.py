@@ -116,6 +116,11 @@ class Servers:
         why = next((one.why_down for one in mine if one.why_down), "")
         return sum(one.is_running for one in mine), why
 
+    async def check(self) -> None:
+        """Find out which connections are still there: of a process that is known anyway."""
+        mine = [one for one in self._sessions.values() if not one.server.is_process]
+        await asyncio.gather(*(one.session.check() for one in mine))
+
     def _session(self, server: McpServer, audience: str, folder: Path) -> ServerSession:
         key = (server.name, audience)
         known = self._sessions.get(key)

@@ -11,15 +11,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from time import monotonic
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from agent.mcp import ServerDown
+from agent.mcp import ServerDown, SessionOver
 from agent.mcp.catalogue import ListedTool
 from agent.mcp.rate import Health
+from agent.mcp.words import add_last_words
+from agent.tools import ToolError
 from memory.tasks import hear
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ T = TypeVar("T")
 MOST_FAILURES = 3
 """Failures within `WINDOW` seconds after which a server is left alone until these are over."""
 WINDOW = 600.0
+_CHECK = 3.0  # seconds for finding out whether a server is still there
 MOST_SILENT = 3
 """Calls in a row that came to no answer, after which a server is ended, and then started anew."""
 
@@ -86,7 +89,15 @@ class ServerSession:
 
     @property
     def _is_alive(self) -> bool:
-        return self._task is not None and not self._task.done() and not self._leaving.is_set()
+        if self._task is None or self._task.done() or self._leaving.is_set():
+            return False
+        ready = self._ready
+        is_ready = ready is not None and ready.done() and not ready.exception()
+        return not is_ready or not self._connected().health.over.is_set()
+
+    def _connected(self) -> ServerConnection:
+        assert self._ready is not None
+        return self._ready.result()
 
     async def ready(self) -> None:
         """Start it, if it does not run, and wait until its tools are known. Raises ServerDown."""
@@ -94,6 +105,30 @@ class ServerSession:
 
     async def call(self, tool: str, arguments: dict[str, object]) -> str:
         """What one of its tools returns. Raises ToolError with what it says, and ServerDown."""
+        try:
+            return await self._call(tool, arguments)
+        except SessionOver:  # it was restarted, and has not looked at the call
+            pass
+        try:
+            return await self._call(tool, arguments)
+        except SessionOver as error:
+            raise ToolError(f"The server refused this: {error}") from None
+
+    async def check(self) -> None:
+        """Find out whether a server that was connected is still there, and connect anew if not."""
+        if not self.is_running:
+            return
+        with suppress(ServerDown, TimeoutError):
+            connection = self._connected()
+            async with asyncio.timeout(_CHECK):
+                await connection.list_tools()
+            return
+        if not self._is_alive:
+            with suppress(ServerDown, TimeoutError):
+                async with asyncio.timeout(_CHECK):
+                    await self.ready()
+
+    async def _call(self, tool: str, arguments: dict[str, object]) -> str:
         connection = await self._connection()
         seconds = self._patience().call
         self._users += 1
@@ -105,21 +140,31 @@ class ServerSession:
             raise ServerDown(
                 f"it did not answer within {seconds:g} s; what it was asked for may have happened"
             ) from None
+        except SessionOver:
+            raise
         except ServerDown as error:
             why = str(error)
             if connection.health.over.is_set() and connection.health.why:
                 why = connection.health.why
             raise ServerDown(f"{why}; what it was asked for may have happened") from None
+        except ToolError:
+            self._note_answer(connection)
+            raise
         finally:
             self._users -= 1
             self._used_at = self._clock()
-        self._silent = 0
+        self._note_answer(connection)
         return result
+
+    def _note_answer(self, connection: ServerConnection) -> None:
+        """It works: what it said until now is not why it fails, if it does."""
+        self._silent, connection.health.said = 0, b""
+        self._failures.clear()
 
     def _note_silence(self) -> None:
         self._silent += 1
         if self._silent >= MOST_SILENT and self._ready is not None and self.is_running:
-            self._ready.result().health.end(f"{MOST_SILENT} calls in a row came to no answer")
+            self._connected().health.end(f"{MOST_SILENT} calls in a row came to no answer")
 
     async def _connection(self) -> ServerConnection:
         while not self._is_alive or self._ready is None:
@@ -155,9 +200,12 @@ class ServerSession:
                 self._used_at = self._clock()
                 ready.set_result(connection)
                 self.why_down = ""
+                connection.health.said = b""
                 log.info("the MCP server %s is ready", self.name)
                 await self._stay(connection)
             why = connection.health.why
+            if why:
+                why = add_last_words(why, connection.health.said)
         except TimeoutError:
             why = f"it was not ready within {patience.start:g} s"
         except ServerDown as error:

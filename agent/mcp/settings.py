@@ -33,7 +33,7 @@ _Pattern = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 class McpServer(BaseModel):
     """A server: a `command` that is started, or a `url` that is asked. `tools` are patterns of the
     tools that it may offer, `allow` of those that are called without asking; `serves` says in whose
-    chats."""
+    chats. `roots` tells it the folder of their people as the one that it may work in."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,8 @@ class McpServer(BaseModel):
     env: Mapping[_Word, _Word] = Field(default_factory=dict, max_length=100)
     url: Annotated[str, StringConstraints(pattern=r"^(https?://\S+)?$", max_length=2_000)] = ""
     headers: Mapping[_Word, _Word] = Field(default_factory=dict, max_length=100)
-    transport: Literal["http", "sse"] = "http"
+    transport: Literal["auto", "http", "sse"] = "auto"
+    roots: bool = False
     about: Annotated[str, StringConstraints(max_length=200, pattern=r"^\P{C}*$")] = ""
     tools: tuple[_Pattern, ...] = Field(default=("*",), max_length=200)
     serves: tuple[Annotated[str, StringConstraints(pattern=f"^{_CHAT}$")], ...] = ("owners",)
@@ -156,7 +157,8 @@ _WANTS = {
     "env": "texts by their names",
     "url": "an address that begins with http:// or https://",
     "headers": "texts by their names",
-    "transport": "http or sse",
+    "transport": "http, sse or auto",
+    "roots": "true or false",
     "about": "a line of at most 200 characters",
     "tools": "a list of names or patterns: search, read_*",
     "serves": "a list of owners, users, groups, or chats: telegram/-100123",

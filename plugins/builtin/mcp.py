@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from agent.mcp.pasted import make_name, read_pasted
 from agent.mcp.settings import NAME, find_plain_secret
 from channels.language import _, explain
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
@@ -23,9 +24,10 @@ from plugins.wording import count, literal
 
 ADDED, HIDDEN = "mcp.added", "mcp.hidden"
 USAGE = (
-    "Say `/mcp add NAME PROGRAM ARGUMENTS`, `/mcp add NAME https://…`, or `/mcp add NAME {…}` "
-    "with the fields of docs/mcp.md; a name has up to 24 small letters, digits and -."
+    "Say `/mcp add NAME PROGRAM ARGUMENTS`, `/mcp add NAME https://…`, or `/mcp add` and the JSON "
+    "of its documentation; a name has up to 24 small letters, digits and -."
 )
+_MOST_BUTTONS = 8
 
 
 async def show(ask: Ask, rest: str) -> Reply:
@@ -61,10 +63,30 @@ async def tools(ask: Ask, rest: str) -> Reply:
 
 
 async def add(ask: Ask, rest: str) -> Reply:
-    """`/mcp add NAME PROGRAM ARGUMENTS`, or an address, or JSON."""
+    """`/mcp add NAME PROGRAM ARGUMENTS`, or an address, or JSON, also as others write it."""
     ask.require_owner("add servers")
-    name, _space, what = rest.strip().partition(" ")
-    written = {"name": name, **_read_server(what.strip())}
+    servers = _read_servers(rest)
+    for written in servers:
+        await _refuse(ask, written)
+    await _set_added(ask, [*_added(ask), *servers])
+    replies = [await _look(ask, written["name"]) for written in servers]
+    told = [text for text, _data in replies]
+    unused = {one for found in read_pasted(rest) for one in found.unused}
+    if unused:
+        told.append(_("Not used of that: {fields}.", fields=", ".join(sorted(unused))))
+    data = replies[0][1] if len(replies) == 1 else {"added": [one for _text, one in replies]}
+    undo = [
+        Action(_("Remove it"), f"/mcp remove {one['name']}")
+        if len(servers) == 1
+        else Action(_("Remove {name}", name=one["name"]), f"/mcp remove {one['name']}")
+        for one in servers[:_MOST_BUTTONS]
+    ]
+    return Reply("\n\n".join(told), data, tuple(undo))
+
+
+async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
+    """Raises CommandError where a server can't be added."""
+    name = written["name"]
     if not re.fullmatch(NAME, name):
         raise CommandError(_(USAGE))
     if place := find_plain_secret([written]):
@@ -80,7 +102,10 @@ async def add(ask: Ask, rest: str) -> Reply:
         raise CommandError(
             _("There is a server {name} already; /mcp remove {name} takes it away.", name=name)
         )
-    await _set_added(ask, [*_added(ask), written])
+
+
+async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
+    """What is said of a server that was added, and the same as data."""
     why = await ask.bot.mcp.look(name, ask.conversation.key)
     server = _find(await _all(ask), name)
     risk = _(
@@ -97,8 +122,22 @@ async def add(ask: Ask, rest: str) -> Reply:
         risk if server.is_process else "",
         state,
     )
-    undo = Action(_("Remove it"), f"/mcp remove {name}")
-    return Reply(" ".join(filter(None, parts)), to_data(server), (undo,))
+    return " ".join(filter(None, parts)), to_data(server)
+
+
+def _read_servers(rest: str) -> list[dict[str, Any]]:
+    """The servers that are to be added, as they are written in the settings: one by its name, or
+    all that stand in JSON as others write it."""
+    name, _space, what = rest.strip().partition(" ")
+    is_named = bool(re.fullmatch(NAME, name))
+    found = read_pasted(rest)
+    if is_named and what.lstrip()[:1] in ("{", "`", '"', "“"):
+        found = [one for one in found if len(found) == 1 or make_name(one.name) == name]
+        if found:
+            return [{"name": name, **found[0].fields}]
+    elif found and all(one.name for one in found):
+        return [{"name": make_name(one.name), **one.fields} for one in found]
+    return [{"name": name, **_read_server(what.strip())}]
 
 
 def _read_server(what: str) -> dict[str, Any]:
@@ -171,7 +210,7 @@ async def trim(ask: Ask, rest: str) -> Reply:
 VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {
     "list": (show, "all servers, with their tools, tokens and calls"),
     "tools": (tools, "the tools of one of them (tools notes)"),
-    "add": (add, "add a program or an address (add notes python notes.py)"),
+    "add": (add, "add a program, an address or JSON (add notes python notes.py)"),
     "remove": (remove, "take away one that was added (remove notes)"),
     "restart": (restart, "end one, and start it again (restart notes)"),
     "trim": (trim, "hide the tools that were never called (trim undo brings them back)"),

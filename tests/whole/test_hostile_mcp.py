@@ -42,10 +42,11 @@ def hostile(folder: Path, *ways: str, **limits: int) -> dict[str, Any]:
 TOLD = {
     "gone": "There is no key.",
     "dies": "it has ended",
-    "huge": "it sent a message of more than 4 MB",
+    "huge": "its answer can't be read: it is longer than 4 MB",
     "lies": "its answer breaks the protocol",
     "stranger": "Acted.",
     "large": "xxx",
+    "nested": "its answer can't be read: it is nested too deeply",
     "objects": "",
     "newer": "[a part of the kind 'hologram' is left out]\nActed.",
     "pages": "Acted.",
@@ -58,7 +59,6 @@ TOLD = {
 """The answers of servers that come at once, or the reasons why there are none."""
 TOO_LATE = {
     "hangs": "it did not answer within 1 s; what it was asked for may have happened.",
-    "nested": "it did not answer within 1 s",
     "flood": "flood",
 }
 
@@ -165,14 +165,19 @@ async def test_other_tools_than_before_are_kept_as_an_event_and_told(tmp_path: P
         assert "1 changed: act" in (await bot.says("/mcp tools changes")).text
 
 
-async def test_the_only_root_of_a_server_is_the_folder_of_the_chats_people(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, hostile(tmp_path, "roots")) as bot:
+async def test_a_server_has_no_root_or_the_folder_of_the_chats_people(tmp_path: Path) -> None:
+    settings = hostile(tmp_path, "roots")
+    servers = settings["mcp"]["servers"]
+    servers["rooted"] = servers["roots"] | {"roots": True}
+    async with run_bot(tmp_path, script, settings) as bot:
         await bot.says("use roots__act")
+        assert "List roots not supported" in last_result(bot), "its own folders hold"
+        await bot.says("use rooted__act")
         assert f"{tmp_path}/data/audiences/pipe-main" in last_result(bot)
-        await bot.says("use roots__act", "other")
+        await bot.says("use rooted__act", "other")
         assert f"{tmp_path}/data/audiences/pipe-other" in last_result(bot)
         assert "pipe-main" not in last_result(bot)
-    assert calls_in(tmp_path / "roots").count("started") == 2, "each has a process of its own"
+    assert calls_in(tmp_path / "roots").count("started") == 3, "each has a process of its own"
 
 
 async def test_a_server_may_ask_neither_the_model_nor_the_person(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from bot.settings import SettingError, load_layers
 from channels.message import Address
 from memory.keys import ConversationKey
+from tests.fakes.mcp_http_server import McpHttpServer
 from tests.fakes.openai_server import OpenAIServer
 from tests.waiting import until
 from tests.whole.mcp_testbot import (
@@ -223,6 +224,48 @@ async def test_a_server_that_an_owner_adds_is_there_at_once_and_after_a_restart(
         assert "There are no MCP servers here" in (await bot.says("/mcp")).text
 
 
+@pytest.mark.usefixtures("processes")
+async def test_servers_are_added_as_others_write_them(tmp_path: Path) -> None:
+    async with McpHttpServer() as server, run_bot(tmp_path, script) as bot:
+        program = {"command": sys.executable, "args": [str(NOTES), str(tmp_path)], "cwd": "/x"}
+        written = {"mcpServers": {"My Notes": program, "loop": {"type": "http", "url": server.url}}}
+        text = json.dumps(written, indent=2)
+        said = await bot.says(f"/mcp add Here it is:\n```json\n{text}\n```")
+        assert "The server my-notes is added. It is a program that runs on" in said.text
+        assert "The server loop is added. It has 1 tool" in said.text
+        assert "Not used of that: cwd." in said.text
+        listed = (await bot.says("/mcp")).text
+        assert "| my-notes | 7 |" in listed
+        assert "| loop | 1 |" in listed
+        assert "There is a server my-notes already" in (await bot.says(f"/mcp add {text}")).text
+        await bot.says("/mcp remove loop")
+        said = await bot.says(
+            f'/mcp add other {{"servers": {{"x": {{"serverUrl": "{server.url}"}}}}}}'
+        )
+        assert "The server other is added. It has 1 tool" in said.text
+        key = {"servers": {"x": {"url": server.url, "headers": {"Authorization": "Bearer abc"}}}}
+        said = await bot.says(f"/mcp add {json.dumps(key)}")
+        assert "headers.Authorization holds a key as plain text" in said.text.replace("\\", "")
+
+
+async def test_whether_a_connection_is_there_is_known_to_who_asks(tmp_path: Path) -> None:
+    async with McpHttpServer(refusal="example") as server:
+        settings = with_servers(loop={"url": server.url, "approve": "never"})
+        async with run_bot(tmp_path, script, settings) as bot:
+            await bot.says("use loop__act")
+            assert "Acted." in last_result(bot)
+            assert "running" in (await bot.says("/mcp")).text
+            await server.stop()
+            said = (await bot.says("/mcp")).text
+            assert "failed: it can't be reached" in said.replace("\\", "")
+            await server.start()
+            await bot.says("use loop__act")
+            assert "Acted." in last_result(bot)
+            await server.restart()
+            assert "running" in (await bot.says("/mcp")).text
+    assert server.calls == ["act", "act"]
+
+
 async def test_what_can_not_be_added_is_said(tmp_path: Path) -> None:
     usage = "Say `/mcp add NAME PROGRAM ARGUMENTS`"
     refused = {
@@ -372,7 +415,7 @@ async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
         settings = with_servers(notes={"url": f"http://127.0.0.1:{port}/"})
         async with run_bot(tmp_path, script, settings) as bot:
             await bot.says("use notes__add_note")
-            assert "it sent more than 4 MB" in last_result(bot)
+            assert "its answer can't be read: it is longer than 4 MB" in last_result(bot)
 
 
 # --- what else there is ---------------------------------------------------------------------------
