@@ -9,12 +9,11 @@ from typing import TypeVar
 
 import memory.turns
 from channels.language import _, explain, figure, number_of
+from memory.plain_text import literal as literal
 from memory.record.search import Hit
 from memory.record.search.said import Span
 
 T = TypeVar("T")
-
-_MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)")
 
 
 def amount(number: int) -> str:
@@ -100,11 +99,6 @@ def clip(text: str, most: int = 60) -> str:
     line = " ".join(text[: most * 4].split())
     is_whole = len(line) <= most and len(text) <= most * 4
     return line if is_whole else f"{line[: most - 1].rstrip()}…"
-
-
-def literal(text: str) -> str:
-    """Text in which Markdown finds nothing to render."""
-    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def fence(text: str, language: str = "") -> str:

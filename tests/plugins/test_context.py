@@ -238,7 +238,7 @@ def test_a_beginning_is_one_line_and_no_longer_than_asked(text: str, most: int) 
 
 def test_markup_in_what_was_said_stays_as_it_was_said() -> None:
     assert literal("**b** [x](y) a|b `c` snake_case _i_ <t>") == (
-        r"\*\*b\*\* \[x\](y) a\|b \`c\` snake_case \_i\_ \<t\>"
+        r"\*\*b\*\* [x\](y) a\|b \`c\` snake_case \_i\_ \<t\>"
     )
 
 
