@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import memory.turns
@@ -24,6 +25,16 @@ def amount(number: int) -> str:
         if number < size * 999.95:
             return figure(f"{number / size:.1f}".removesuffix(".0")) + letter
     return f"{number / 1_000_000:.0f}M"
+
+
+def shrink(sizes: Sequence[int], total: int) -> list[int]:
+    """The sizes of parts of which the sum may be more than the whole, because the provider counts
+    fewer or each was rounded by itself: each as much smaller, by its share, and none below 0."""
+    whole = sum(sizes)
+    if whole <= total:
+        return [*sizes]
+    ends = [max(0, total) * end // whole for end in accumulate(sizes, initial=0)]
+    return [end - begin for begin, end in pairwise(ends)]
 
 
 def money(cost: float, unknown: int = 0) -> str:

@@ -124,7 +124,7 @@ class ResponseOperations(Struct, frozen=True):
             happening = await self.completions.begin(request, asked)
         except Problem as problem:
             raise _about_input(problem) from None
-        answer = _Answer(wanted)
+        answer = _GrowingResponse(wanted)
         events = while_connected(request, happening)
         try:
             if not wanted.stream:
@@ -137,12 +137,12 @@ class ResponseOperations(Struct, frozen=True):
             raise _about_input(found) from None
         return stream(self._events(answer, first, events, user))
 
-    def _keep(self, user: str, answer: _Answer) -> None:
+    def _keep(self, user: str, answer: _GrowingResponse) -> None:
         if answer.wanted.keeps_items:
             self.items.keep(user, answer.output)
 
     async def _events(
-        self, answer: _Answer, first: Delta | Completed, rest: Happening, user: str
+        self, answer: _GrowingResponse, first: Delta | Completed, rest: Happening, user: str
     ) -> AsyncIterator[bytes]:
         """The answer as it grows. What goes wrong on the way is told as a failed response."""
         pieces = answer.begin()
@@ -180,7 +180,7 @@ def _about_input(problem: Problem) -> Problem:
     return problem
 
 
-class _Answer:
+class _GrowingResponse:
     """An answer in the shape of the API, and the events that tell of it."""
 
     def __init__(self, wanted: ResponseRequest) -> None:
