@@ -13,14 +13,14 @@ from bot.received import escape
 from channels.base import Session, Snippet
 from memory.conversations import Conversations
 from memory.keys import home_of
+from memory.plain_text import without_bold
 from memory.record.conversations import Listed, Matched
 from plugins.wording import clip
 
 LONGEST_TITLE = 60
 """Characters of a title that is made of the first words."""
+_AT_START = re.compile(r"^(#{1,6}|[-*>]) (?=[^\W\d]|\*)")
 _AROUND = 60  # characters of a message that are shown before what was looked for, and behind it
-_EMPHASIS = re.compile(r"\*{1,3}|`+")
-_MARKUP = re.compile(r"^[#>*\-\s`]+|[*_`]{1,3}")
 
 
 class Listing:
@@ -84,9 +84,10 @@ class Listing:
 
 
 def title_of(beginning: str) -> str:
-    """What a conversation is called by the first words that were said in it."""
+    """What a conversation is called by the first words that were said in it, with all their signs:
+    only what makes a line a heading, an item or a quotation goes, and what makes words bold."""
     line = next((line for line in without_files(beginning).split("\n") if line.strip()), "")
-    words = " ".join(_MARKUP.sub("", line).split())
+    words = without_bold(_AT_START.sub("", " ".join(line.split())))
     if len(words) <= LONGEST_TITLE:
         return words
     whole, _, _ = words[:LONGEST_TITLE].rpartition(" ")
@@ -96,7 +97,7 @@ def title_of(beginning: str) -> str:
 def find(matched: Matched, words: Sequence[str], is_here: bool) -> Snippet:
     """Where in a message the words are, with what stands around the first of them. `is_here`: the
     chat leads to the conversation that has it."""
-    text = " ".join(_EMPHASIS.sub("", without_files(matched.text)).split())
+    text = without_bold(" ".join(without_files(matched.text).split()))
     low = text.lower()
     places = [place for word in words if (place := low.find(word.lower())) >= 0]
     start = max(0, min(places, default=0) - _AROUND)

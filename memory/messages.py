@@ -21,8 +21,9 @@ with all that was found before."""
 TOOL_SEARCH, USE_TOOL = "tool_search", "use_tool"
 """The two tools that stand for all others where these are only named (`tools.offer: lean`)."""
 UNANSWERED = "(This was not answered.)"
+FAILED = "(This failed, and who asked was told so. It is answered only if it is asked again.)"
 """What the model is sent for a reply that broke off before a word was said: strict endpoints want
-users and assistants by turns."""
+users and assistants by turns, and what was asked long ago is not to be answered late."""
 PICTURE = "[image]"
 """The text of a message that came without words, and what stands for a picture that is not sent."""
 PICTURE_TOKENS = 1_000
@@ -200,7 +201,7 @@ class Message(Struct, frozen=True):
     def unanswered_text(self) -> str:
         """The text that is sent for a reply that broke off before a word; "" for others."""
         is_unsaid = self.role == "assistant" and self.mark and not (self.text or self.tool_calls)
-        return UNANSWERED if is_unsaid else ""
+        return (FAILED if self.mark == "failed" else UNANSWERED) if is_unsaid else ""
 
     @property
     def is_final(self) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import memory.turns
 from channels.language import _, explain, figure, number_of
+from memory.plain_text import literal as literal
 from memory.record.search import Hit
 from memory.record.search.said import Span
 
 T = TypeVar("T")
-
-_MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)")
 
 
 def amount(number: int) -> str:
@@ -25,6 +25,16 @@ def amount(number: int) -> str:
         if number < size * 999.95:
             return figure(f"{number / size:.1f}".removesuffix(".0")) + letter
     return f"{number / 1_000_000:.0f}M"
+
+
+def shrink(sizes: Sequence[int], total: int) -> list[int]:
+    """The sizes of parts of which the sum may be more than the whole, because the provider counts
+    fewer or each was rounded by itself: each as much smaller, by its share, and none below 0."""
+    whole = sum(sizes)
+    if whole <= total:
+        return [*sizes]
+    ends = [max(0, total) * end // whole for end in accumulate(sizes, initial=0)]
+    return [end - begin for begin, end in pairwise(ends)]
 
 
 def money(cost: float, unknown: int = 0) -> str:
@@ -100,11 +110,6 @@ def clip(text: str, most: int = 60) -> str:
     line = " ".join(text[: most * 4].split())
     is_whole = len(line) <= most and len(text) <= most * 4
     return line if is_whole else f"{line[: most - 1].rstrip()}…"
-
-
-def literal(text: str) -> str:
-    """Text in which Markdown finds nothing to render."""
-    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def fence(text: str, language: str = "") -> str:

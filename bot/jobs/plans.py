@@ -18,7 +18,7 @@ from memory.record.jobs import JobRow, Kind, NewJob, Outcome, RunRow
 from plugins.jobs import describe_rule
 from plugins.recurrence import format_time, in_zone, next_time, postpone
 
-GRACE = 300.0
+GRACE = 90.0
 """Seconds after its time from which on what is told or run is called late."""
 CATCH_UP = 86_400.0
 """Seconds after its time up to which a prompt is still run: what costs money is not made up for

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from bot.moving.citations import without_citations
 from bot.moving.reading import MOST_PICTURE, Archive
 from bot.moving.source import (
     Belongings,
@@ -36,6 +37,11 @@ _PART = re.compile(r"conversations(-\d+)?\.json", re.IGNORECASE)
 _POINTER = re.compile(r"(?:file-service|sediment)://([\w.-]+)")
 _NUMBERED = re.compile(r"^\s*(?:\d+\.\s*)?(?:\[[\d-]+\]\.?\s*)?")
 _MEMORY_TOOL = "bio"
+_PICTURE_PART = "image_asset_pointer"
+_TEXT_KINDS = {"text", "multimodal_text", "code", "execution_output", "system_error"} | {
+    *("tether_quote", "tether_browsing_display", "thoughts", "reasoning_recap")
+}
+"""Kinds of content that are known; of any other whose text is not found one is told."""
 _OTHER_FILES = {
     "message_feedback.json": "thumbs up or down",
     "shared_conversations.json": "links to conversations that were shared",
@@ -84,7 +90,8 @@ class ChatGpt:
     def _chat(self, entry: object) -> ForeignChat | UnreadableChat:
         told = as_object(entry)
         nodes = as_object(told.get("mapping"))
-        if not nodes:
+        said = [one for one in map(_message_of, nodes.values()) if one]
+        if not nodes or (said and not any(as_object(one.get("author")) for one in said)):
             return UnreadableChat("no messages in the shape that ChatGPT exports")
         path = find_path(nodes, as_text(told.get("current_node")), "parent", _time)
         messages = [found for node in path for found in self._read(as_object(node.get("message")))]
@@ -117,6 +124,9 @@ class ChatGpt:
         if role not in roles or is_hidden is True:
             return []
         at, text = as_time(message.get("create_time")), self._text(content)
+        if role != "user":
+            text = without_citations(text)
+        self._count_left_out(message, content, text)
         if kind in ("thoughts", "reasoning_recap"):
             return [ForeignMessage("assistant", at=at, reasoning=text)] if text else []
         if role != "user":
@@ -146,6 +156,22 @@ class ChatGpt:
         for name in ("text", "result", "content"):
             pieces.append(as_text(content.get(name)))
         return "\n\n".join(piece for piece in pieces if piece.strip())
+
+    def _count_left_out(
+        self, message: Mapping[str, Any], content: Mapping[str, Any], text: str
+    ) -> None:
+        """Count what of a message is neither text nor a picture: files, sounds, what is new."""
+        pictures = {_stem(one) for one in _find_pictures(content)}
+        for file in map(as_object, as_list(as_object(message.get("metadata")).get("attachments"))):
+            if _stem(as_text(file.get("id"))) not in pictures:
+                self.remains.add(1, "file that was attached", "files that were attached")
+        parts = [one for one in as_list(content.get("parts")) if isinstance(one, dict)]
+        for part in parts:
+            kind = as_text(part.get("content_type")) or as_text(part.get("type"))
+            if kind != _PICTURE_PART and not _text_of_part(part).strip():
+                self.remains.add_unread("content", kind)
+        if not text.strip() and not parts and content.get("content_type") not in _TEXT_KINDS:
+            self.remains.add_unread("content", as_text(content.get("content_type")))
 
     def _count_made(self, content: Mapping[str, Any]) -> int:
         """How many pictures stand in what the model or a tool said."""
@@ -181,6 +207,11 @@ def _time(node: Mapping[str, Any]) -> float:
     return at.timestamp() if at else 0.0
 
 
+def _message_of(node: object) -> Mapping[str, Any]:
+    """The message of a node. Other programs have such trees, too, but ones without authors."""
+    return as_object(as_object(node).get("message"))
+
+
 def _is_said(node: Mapping[str, Any]) -> bool:
     """Whether a node is something that a person or the model has said."""
     message = as_object(node.get("message"))
@@ -197,7 +228,7 @@ def _text_of_part(part: object) -> str:
 def _find_pictures(content: Mapping[str, Any]) -> Iterator[str]:
     """The names of the pictures that a message points to."""
     for part in map(as_object, as_list(content.get("parts"))):
-        if part.get("content_type") == "image_asset_pointer":
+        if part.get("content_type") == _PICTURE_PART:
             found = _POINTER.match(as_text(part.get("asset_pointer")))
             yield _stem(found[1]) if found else ""
 

@@ -98,7 +98,7 @@ class CowAgent:
         return ForeignChat(
             f"{agent}/{session}" if agent else session,
             title or (f"{session} ({channel})" if channel not in ("", "web") else ""),
-            tuple(said for one in rows for said in _read(one)),
+            tuple(said for one in rows for said in _read(one, self.remains)),
             "pinned" if row["pinned"] else "",
             at=as_time(row["created_at"]),
         )
@@ -187,18 +187,25 @@ def _open_database(archive: Archive, name: str) -> ForeignDatabase | None:
         return None
 
 
-def _read(row: Mapping[str, Any]) -> list[ForeignMessage]:
-    """What a row of `messages` says."""
+_BLOCKS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result"}
+
+
+def _read(row: Mapping[str, Any], remains: Remains) -> list[ForeignMessage]:
+    """What a row of `messages` says; what can't be read of it is counted."""
     at, kept, role = as_time(row["created_at"]), as_text(row["content"]), row["role"]
     content = load_json(kept)
     if not isinstance(content, str | list):
         content = kept
     blocks = [as_object(one) for one in content] if isinstance(content, list) else []
     text = content if isinstance(content, str) else _texts(blocks)
+    for kind in (as_text(one.get("type")) for one in blocks):
+        if kind not in _BLOCKS:
+            remains.add_unread("content", kind)
     if role == "user":
         results = [_read_result(one, row) for one in blocks if one.get("type") == "tool_result"]
         return [*results, ForeignMessage("user", text, at)] if text.strip() else results
     if role != "assistant":
+        remains.add_unread("message", as_text(role))
         return []
     thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
     calls = tuple(_read_call(one) for one in blocks if one.get("type") == "tool_use")

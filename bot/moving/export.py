@@ -30,11 +30,13 @@ from memory.record.archive import ArchivedConversation
 from memory.record.exchange import paragraphs
 from memory.record.store import Store
 from memory.turns import Entry
+from plugins.wording import clip, literal
 
 KEPT = ("memory", "files", "data")
 """What is taken of an audience's folder."""
 _AT_ONCE = 500
 _SECONDS = 5.0
+_LONGEST_NAME = 100  # characters of a conversation in the index
 _README = """# What was said with Parley
 
 Written on {day}. Each folder here is one chat: a private one, or a group with all who are in it.
@@ -111,7 +113,7 @@ async def _write_all(store: Store, data: Path, work: Path, say: Callable[[str], 
         (place / ABOUT).write_bytes(write_about(one))
         begun, called = await _write_conversation(store, one, place, done)
         link = quote((place / READABLE).relative_to(work).as_posix())
-        index.append(f"- {begun} [{_one_line(called)}]({link})\n")
+        index.append(f"- {begun} [{literal(clip(called, _LONGEST_NAME))}]({link})\n")
         if time.monotonic() - spoken > _SECONDS:
             say(f"{done.conversations:,} of {count(len(every), 'conversation')} …")
             spoken = time.monotonic()
@@ -169,13 +171,8 @@ def _call(entries: Sequence[Entry]) -> str:
     return title_of(next((e.message.text for e in entries if e.message.role == "user"), ""))
 
 
-def _one_line(text: str) -> str:
-    """A title as the text of a link."""
-    return " ".join(text.split()).replace("[", "(").replace("]", ")")
-
-
 def _head(one: ArchivedConversation, called: str) -> str:
-    head = f"# {called}\n\n"
+    head = f"# {literal(called)}\n\n"
     if one.parent:
         head += f"It goes on from {one.parent} after t{one.after_turn}.\n\n"
     return head

@@ -6,11 +6,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from bot.moving.chatgpt import ChatGpt
 from bot.moving.cowagent import CowAgent
 from bot.moving.open_webui import OpenWebUi
 from bot.moving.plain_arrival import PlainExport
+from bot.moving.reading import Archive
 from bot.moving.source import ForeignChat, ForeignSource, MovingError
 from memory.record.store import StoreError
 
@@ -20,6 +22,7 @@ _OPENERS: Mapping[str, Callable[[Path], ForeignSource]] = {
     "cowagent": CowAgent,
     "parley": PlainExport,
 }
+_MOST_LOOKED_AT = 2_000  # values
 _LOOKED_AT = 20  # conversations; who can read none of those does not know the others
 
 
@@ -42,7 +45,7 @@ def suggest(kind: str, path: Path) -> str:
         return ""
     other = next((one for one in _OPENERS if one != kind and _is_readable(one, path)), "")
     if not other:
-        return ""
+        return _name_stranger(path)
     command = f"python main.py import {other} {shlex.quote(str(path))}"
     return f"This looks like {_LOOKS[other]}; try: {command}"
 
@@ -53,6 +56,45 @@ _LOOKS = {
     "cowagent": "a workspace of CowAgent",
     "parley": "an export of Parley",
 }
+
+
+_STRANGERS = {
+    "Claude": "chat_messages",
+    "DeepSeek": "fragments",
+    "LibreChat": "conversationId",
+    "Grok": "responses",
+}
+"""Other programs, each with a name of a field that stands in what it exports, and in no other."""
+
+
+def _name_stranger(path: Path) -> str:
+    """Which other program it is that nothing can be imported from; "" where nobody knows."""
+    try:
+        archive = Archive(path)
+        names = [name for name in archive.names if name.endswith(".json")][:_LOOKED_AT]
+        entries = [one for name in names for one in islice(archive.entries(name), _LOOKED_AT)]
+    except MovingError:
+        return ""
+    found = next((who for who, sign in _STRANGERS.items() if _has_field(entries, sign)), "")
+    return found and (
+        f"This looks like an export of {found}, from which nothing can be imported; Parley imports "
+        "from ChatGPT, Open WebUI and CowAgent."
+    )
+
+
+def _has_field(entries: list[Any], name: str) -> bool:
+    """Whether a field of this name stands in one of them, near its beginning."""
+    waiting, looked = [*entries], 0
+    while waiting and looked < _MOST_LOOKED_AT:
+        looked += 1
+        one = waiting.pop(0)
+        if isinstance(one, dict):
+            if name in one:
+                return True
+            waiting += list(one.values())[:_LOOKED_AT]
+        elif isinstance(one, list):
+            waiting += one[:_LOOKED_AT]
+    return False
 
 
 def _is_readable(kind: str, path: Path) -> bool:

@@ -131,10 +131,12 @@ class OpenWebUi:
             )
         else:
             path = [as_object(one) for one in as_list(chat.get("messages"))]
-        if not path:
+        if not any(as_text(node.get("role")) for node in path):
             return UnreadableChat("no messages in the shape that Open WebUI exports")
         standing: Literal["", "pinned", "archived"] = "pinned" if row.get("pinned") else ""
         params = as_object(chat.get("params"))
+        for node in path:
+            self._count_left_out(node)
         messages = tuple(said for node in path for said in _read(node))
         title = as_text(row.get("title")) or as_text(chat.get("title"))
         return ForeignChat(
@@ -147,6 +149,17 @@ class OpenWebUi:
             as_text(params.get("system")) or as_text(chat.get("system")),
             as_time(row.get("created_at")) or as_time(chat.get("timestamp")),
         )
+
+    def _count_left_out(self, message: Mapping[str, Any]) -> None:
+        """Count what of a message is neither text nor a picture."""
+        files = [as_object(one) for one in as_list(message.get("files"))]
+        number = sum(one.get("type") != "image" for one in files)
+        self.remains.add(number, "file that was attached", "files that were attached")
+        for part in map(as_object, as_list(message.get("content"))):
+            if not ("text" in part or part.get("image_url")):
+                self.remains.add_unread("content", as_text(part.get("type")))
+        if message.get("role") not in ("user", "assistant"):
+            self.remains.add_unread("message", as_text(message.get("role")))
 
 
 class _WebUiDatabase:

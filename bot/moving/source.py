@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from math import inf
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
@@ -15,6 +16,8 @@ ForeignRole = Literal["user", "assistant", "tool"]
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = 1e11, 1e14, 1e17
 """Numbers from which a time in seconds would be in a far future."""
+_LONGEST_KIND = 40  # characters
+_MOST_GAPS = 100  # in a tree: each costs as much time as there are nodes
 
 
 class MovingError(Exception):
@@ -80,6 +83,11 @@ class Remains(Struct):
         if number:
             self.counts[one, many] += number
 
+    def add_unread(self, what: str, kind: str) -> None:
+        """One more content or message of a kind that nobody here can read, by its name there."""
+        of_kind = f"of a kind that is not read ({kind[:_LONGEST_KIND] or 'without a name'})"
+        self.add(1, f"{what} {of_kind}", f"{what}s {of_kind}")
+
     def __bool__(self) -> bool:
         return bool(self.counts or self.remarks)
 
@@ -142,18 +150,70 @@ def find_path(
     time_of: Callable[[Mapping[str, Any]], float],
 ) -> list[Mapping[str, Any]]:
     """The nodes of a tree from the first to the `last`, each of which names its parent so; where
-    there is no such one, to the newest of those at an end."""
-    if last not in nodes:
-        inner = {as_text(as_object(node).get(parent)) for node in nodes.values()}
-        ends = [name for name in nodes if name not in inner] or list(nodes)
-        last = max(reversed(ends), key=lambda name: time_of(as_object(nodes[name])))
+    there is no such one, to the newest of those at an end. Where a parent is missing, the path goes
+    on with the newest of what is left that is no newer, and hangs on none of those after it."""
+    left = {name: node for name, node in nodes.items() if isinstance(node, dict)}
+    listed = {
+        child: name
+        for name, node in left.items()
+        for field in ("children", "childrenIds")
+        for child in as_list(node.get(field))
+        if isinstance(child, str)
+    }
     path: list[Mapping[str, Any]] = []
-    seen: set[str] = set()
-    while last in nodes and last not in seen:
-        seen.add(last)
-        path.append(as_object(nodes[last]))
-        last = as_text(path[-1].get(parent))
+    seen, gaps = set[str](), 0
+    name = last if last in left else _newest_end(left, parent, time_of)
+    while name in left and name not in seen:
+        seen.add(name)
+        path.append(left[name])
+        above = as_text(path[-1].get(parent))
+        if above and above not in left and gaps < _MOST_GAPS:
+            gaps += 1
+            above = listed.get(above) or _find_before(left, path, name, parent, time_of)
+        name = above
     return path[::-1]
+
+
+def _find_before(
+    nodes: Mapping[str, Mapping[str, Any]],
+    path: Sequence[Mapping[str, Any]],
+    top: str,
+    parent: str,
+    time_of: Callable[[Mapping[str, Any]], float],
+) -> str:
+    """The newest end of what is no newer than this path, and hangs not on its top."""
+    below = _find_below(nodes, top, parent)
+    first = min(filter(None, map(time_of, path)), default=inf)
+    others = {
+        name: node for name, node in nodes.items() if name not in below and time_of(node) <= first
+    }
+    return _newest_end(others, parent, time_of)
+
+
+def _newest_end(
+    nodes: Mapping[str, Mapping[str, Any]],
+    parent: str,
+    time_of: Callable[[Mapping[str, Any]], float],
+) -> str:
+    """The newest node that is the parent of none; "" where there is no node."""
+    inner = {as_text(node.get(parent)) for node in nodes.values()}
+    ends = [name for name in nodes if name not in inner] or [*nodes]
+    return max(reversed(ends), key=lambda name: time_of(nodes[name]), default="")
+
+
+def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -> set[str]:
+    """This node, and those that hang on it, at any depth."""
+    children: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        children.setdefault(as_text(node.get(parent)), []).append(name)
+    found = {top}
+    waiting = [top]
+    while waiting:
+        for name in children.get(waiting.pop(), ()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return found
 
 
 def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]) -> str:

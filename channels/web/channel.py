@@ -22,6 +22,7 @@ from channels.tokens import SHORTEST_TOKEN, is_weak
 from channels.web import pages
 from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
+from channels.web.elsewhere import PlainPaths, describe_elsewhere, protocol_route
 from channels.web.feed import Bounds, Feeds
 from channels.web.files import FileOperations
 from channels.web.guard import (
@@ -32,6 +33,7 @@ from channels.web.guard import (
 )
 from channels.web.hooks import hook_operations
 from channels.web.operations import Operation, Problem, as_json, document
+from channels.web.responses import ResponseOperations
 from channels.web.sessions import Sessions, main_of
 from channels.web.shapes import State
 from channels.web.streams import render
@@ -145,6 +147,7 @@ class Web:
             *sessions.operations,
             *files.operations,
             *completions.operations,
+            *ResponseOperations(completions).operations,
             *hook_operations(bot),
         )
         described = document(operations, self._config.version)
@@ -160,6 +163,7 @@ class Web:
                 Route("/words.json", give_words),
                 *([Route("/metrics", self._config.metrics)] if self._config.metrics else ()),
                 webhook_route(bot, lambda: self.webhooks),
+                protocol_route(operations),
                 *pages.routes(),
             ],
             middleware=[
@@ -169,7 +173,8 @@ class Web:
                     throttle=self._throttle,
                     keys=Keys(KEY_PREFIX, bot.key_holder),
                     logins=bot.logins,
-                )
+                ),
+                Middleware(PlainPaths),
             ],
             exception_handlers={HTTPException: _as_problem},
         )
@@ -201,7 +206,7 @@ class Web:
 async def _as_problem(request: Request, error: Exception) -> Response:
     """What is not there, or not done so, in the shape of every other error."""
     assert isinstance(error, HTTPException)
-    sentence = f"{request.method} {request.url.path} does not exist; /openapi.json lists what does."
+    sentence = describe_elsewhere(request.method, request.url.path)
     response = Problem(error.status_code, sentence).response()
     response.headers.update(error.headers or {})
     return response

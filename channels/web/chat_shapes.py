@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from channels.message import Attachment, CompletionRequest, Given
 from channels.web.operations import Problem
@@ -64,17 +64,22 @@ class ImageUrl(Lenient):
     detail: str | None = None
 
 
+def _as_image(value: Any) -> Any:
+    """Some clients send the address alone."""
+    return {"url": value} if isinstance(value, str) else value
+
+
 class Part(Lenient):
     """A piece of a message: text, or a picture."""
 
     type: str
-    text: str = ""
-    refusal: str = ""
-    image_url: ImageUrl | None = None
+    text: str | None = None
+    refusal: str | None = None
+    image_url: Annotated[ImageUrl | None, BeforeValidator(_as_image)] = None
 
     @property
     def words(self) -> str:
-        return str(getattr(self, _TEXT_PARTS[self.type])) if self.type in _TEXT_PARTS else ""
+        return str(getattr(self, _TEXT_PARTS[self.type]) or "") if self.type in _TEXT_PARTS else ""
 
     @property
     def wire(self) -> dict[str, Any]:
@@ -174,7 +179,11 @@ class ResponseFormat(BaseModel):
 
 
 Whole = Annotated[int, Field(ge=-_INT, le=_INT)]
-Count = Annotated[int, Field(ge=1, le=10**9)]
+Count = Annotated[
+    Annotated[int, Field(ge=1, le=10**9)] | None,
+    BeforeValidator(lambda value: None if value in (-1, "-1") else value),
+]
+"""A limit; -1 stands for none, as local servers have it."""
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
 
@@ -194,8 +203,8 @@ class ChatRequest(Lenient):
     function_call: str | dict[str, Any] | None = None
     response_format: ResponseFormat | None = None
     stop: str | tuple[str, ...] | None = None
-    max_tokens: Count | None = None
-    max_completion_tokens: Count | None = None
+    max_tokens: Count = None
+    max_completion_tokens: Count = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     presence_penalty: Penalty | None = None

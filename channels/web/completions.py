@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 HEADER = "X-Parley-Session"
 FAILED = "This failed inside the bot; the log has the details (data/logs)."
-_SESSION = Parameter(
+SESSION = Parameter(
     HEADER, "header", "The conversation, where `parley_conversation` names none.", {"pattern": NAME}
 )
 _ID = Parameter("id", "path", "The model's name.", {"type": "string"})
@@ -102,7 +102,7 @@ class CompletionOperations(Struct, frozen=True):
                 self.complete,
                 takes=ChatRequest,
                 gives=Completion,
-                parameters=(_SESSION,),
+                parameters=(SESSION,),
                 problems=(400, 413, 429, 500, 502, 503, 504),
                 streams=True,
             ),
@@ -137,14 +137,8 @@ class CompletionOperations(Struct, frozen=True):
         return as_json(_MODEL)
 
     async def complete(self, request: Request) -> Response:
-        wanted = await body(request, ChatRequest, self.upload * 4 // 3 + WORDS)
-        holder = holder_of(request)
-        name = _conversation(request, wanted)
-        if name:
-            happening = self._answer_in_conversation(holder, name, wanted)
-        else:
-            asked = await asyncio.to_thread(completion_request, wanted)  # it may hold pictures
-            happening = self.bot.complete(holder, asked)
+        wanted = await body(request, ChatRequest, self.most_bytes)
+        happening = await self.begin(request, wanted)
         answer = _Answer(wanted.reports_usage, wanted.is_of_functions)
         events = while_connected(request, happening)
         try:
@@ -154,6 +148,19 @@ class CompletionOperations(Struct, frozen=True):
         except NotCompleted as error:
             raise make_problem(error.problem, str(error), error.retry_after) from None
         return stream(answer.chunks(first, events))
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of a request: pictures in base64, and words."""
+        return self.upload * 4 // 3 + WORDS
+
+    async def begin(self, request: Request, wanted: ChatRequest) -> Happening:
+        """What happens to this request, whatever shape it came in. Raises Problem."""
+        holder = holder_of(request)
+        if name := _conversation(request, wanted):
+            return self._answer_in_conversation(holder, name, wanted)
+        asked = await asyncio.to_thread(completion_request, wanted)  # it may hold pictures
+        return self.bot.complete(holder, asked)
 
     async def _answer_in_conversation(
         self, holder: KeyHolder, name: str, wanted: ChatRequest

@@ -184,9 +184,13 @@ def is_same(one: str, other: str) -> bool:
 
 
 def bearer_of(headers: Headers) -> str | None:
-    """The token in the header Authorization."""
+    """The token in the header Authorization, or in one of those in which other protocols have it
+    (Anthropic's, Azure's)."""
     bearer = headers.get("authorization", "")
-    return _as_meant(bearer[7:].strip()) if bearer[:7].lower() == "bearer " else None
+    if bearer[:7].lower() == "bearer ":
+        return _as_meant(bearer[7:].strip())
+    other = headers.get("x-api-key") or headers.get("api-key")
+    return _as_meant(other.strip()) if other else None
 
 
 def _as_meant(value: str) -> str:

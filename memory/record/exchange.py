@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from memory.context.lines import Line, lines_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
+from memory.plain_text import literal
 from memory.turns import Entry, Turn
 
 FORMAT = "parley-context"
@@ -130,7 +131,7 @@ def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
 def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -> str:
     """The conversation to be read by people: what was said, and which tools were used."""
     now = datetime.now(UTC)
-    pieces = [f"# {title}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
+    pieces = [f"# {literal(hide(title))}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
     for turn in turns:
         pieces.append(f"## {turn.id} · {turn.entries[0].at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
         for entry in turn.entries:
@@ -141,7 +142,7 @@ def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -
 def paragraphs(message: Message) -> list[str]:
     """A message as people read it; nothing of what tools returned."""
     if message.role == "user":
-        return [f"**{message.speaker or 'You'}:**", message.text]
+        return [f"**{literal(message.speaker) or 'You'}:**", message.text]
     if message.role != "assistant":
         return []
     used = [f"*used `{call.name}`*" for call in message.tool_calls]

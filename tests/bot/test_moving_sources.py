@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import zipfile
 from collections.abc import Sequence
@@ -11,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bot.moving.chatgpt import ChatGpt
+from bot.moving.citations import without_citations
 from bot.moving.cowagent import CowAgent
 from bot.moving.open_webui import OpenWebUi
 from bot.moving.personas import as_agent
@@ -300,3 +304,106 @@ def test_a_file_that_only_has_the_name_of_a_database_is_passed_over(tmp_path: Pa
         archive.write(tmp_path / "MEMORY.md", "MEMORY.md")
     with pytest.raises(MovingError, match="unpack it"):
         CowAgent(tmp_path / "cow.zip")
+
+
+def test_what_is_neither_text_nor_picture_is_counted_by_its_kind(tmp_path: Path) -> None:
+    attached = {
+        "attachments": [
+            {"id": "file-Abc1", "name": "plan.pdf", "mime_type": "application/pdf"},
+            {"id": "file-Pic1", "name": "a.png", "mime_type": "image/png"},
+        ]
+    }
+    picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-Pic1"}
+    sound = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_9"}
+    multimodal = {"content_type": "multimodal_text", "parts": [picture, sound, "Look"]}
+    source = chatgpt(
+        tmp_path,
+        gpt_conversation(
+            "c",
+            "C",
+            [
+                gpt_message("user", multimodal, metadata=attached),
+                gpt_message("assistant", {"content_type": "super_widget", "widget": {"a": 1}}),
+                gpt_message("assistant", {"content_type": "new_text", "text": "It is a plan."}),
+            ],
+        ),
+    )
+    (chat,) = read(source)
+    assert said(chat.messages)[0] == ("user", "Look")
+    assert said(chat.messages)[-1] == ("assistant", "It is a plan.")
+    assert {one: number for (one, _), number in source.remains.counts.items()} == {
+        "file that was attached": 1,
+        "content of a kind that is not read (audio_asset_pointer)": 1,
+        "content of a kind that is not read (super_widget)": 1,
+    }
+    said_there = [
+        {"role": "user", "content": "Hi", "files": [{"type": "file", "name": "a.pdf"}]},
+        {"role": "assistant", "content": [{"type": "hologram"}, {"type": "text", "text": "Ho"}]},
+    ]
+    path = tmp_path / "chats.json"
+    path.write_text(json.dumps([webui_chat("w", "W", said_there)]))
+    webui = OpenWebUi(path)
+    assert said(read(webui)[0].messages) == [("user", "Hi"), ("assistant", "Ho")]
+    assert {one for one, _ in webui.remains.counts} == {
+        "file that was attached",
+        "content of a kind that is not read (hologram)",
+    }
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+@given(gone=st.sets(st.integers(0, 8), min_size=1, max_size=4))
+def test_a_missing_node_loses_itself_alone(
+    tmp_path_factory: pytest.TempPathFactory, is_listed: bool, gone: set[int]
+) -> None:
+    roles = ("user", "assistant")
+    whole = gpt_conversation("c", "C", [gpt_message(roles[n % 2], f"S{n}") for n in range(10)])
+    for number in gone:
+        whole["mapping"].pop(f"c-{number}")
+    if not is_listed:
+        for node in whole["mapping"].values():
+            node["children"] = []
+    (chat,) = read(chatgpt(tmp_path_factory.mktemp("gpt"), whole))
+    assert [text for _, text in said(chat.messages)] == [
+        f"S{n}" for n in range(10) if n not in gone
+    ]
+
+
+def test_a_missing_node_brings_no_other_version_in(tmp_path: Path) -> None:
+    texts = ("Q1", "A1", "Q2", "A2", "Q3", "A3")
+    messages = [gpt_message(("user", "assistant")[n % 2], text) for n, text in enumerate(texts)]
+    whole = gpt_conversation("c", "C", messages)
+    nodes = whole["mapping"]
+    for name, parent, text in (("old", "root", "Old Q1"), ("late", "c-3", "Other Q3")):
+        message = {"id": name, "create_time": 1_800_000_000.0, **gpt_message("user", text)}
+        nodes[name] = {"id": name, "message": message, "parent": parent, "children": []}
+    nodes.pop("c-2")
+    (chat,) = read(chatgpt(tmp_path, whole))
+    assert [text for _, text in said(chat.messages)] == ["Q1", "A1", "A2", "Q3", "A3"]
+
+
+CITED = {
+    "Lisbon is sunny \ue200cite\ue202turn0search0\ue202turn1news12\ue201.": "Lisbon is sunny.",
+    "Sunny.\ue200cite\ue202turn0search0\ue201 Warm.": "Sunny. Warm.",
+    "See \ue200url\ue202the guide\ue202turn0search1\ue201!": "See the guide!",
+    'In \ue200entity\ue202["city","Lisbon","Portugal"]\ue201 now': "In Lisbon now",
+    "Read\ue200filecite\ue202turn0file0\ue202L1-L9\ue201.": "Read.",
+    "\ue203Sunny\ue204 \ue200cite\ue202turn0search3\ue201": "Sunny",
+    "Sunny citeturn0search0turn2view1.": "Sunny.",
+    "Sunny 【4†source】 and 【12:0†plan.pdf】.": "Sunny and.",
+    "Sunny 【7†L12-L14】【oaicite:3】": "Sunny",
+    "Sunny :contentReference[oaicite:0]{index=0}.": "Sunny.",
+    "【注意】 cite this, excite, [1]": "【注意】 cite this, excite, [1]",
+}
+
+
+@pytest.mark.parametrize("text", CITED)
+def test_marks_of_citations_go_and_their_words_stay(tmp_path: Path, text: str) -> None:
+    asked, told = gpt_message("user", text), gpt_message("assistant", text)
+    (chat,) = read(chatgpt(tmp_path, gpt_conversation("c", "C", [asked, told])))
+    assert said(chat.messages) == [("user", text), ("assistant", CITED[text])]
+
+
+@given(st.text(alphabet="a \n【】†:4[]{}\\citeurn01", max_size=60))
+def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
+    marked = re.search(r"【(\d+(:\d+)?†|oaicite)|citeturn", text)
+    assert marked or without_citations(text) == text

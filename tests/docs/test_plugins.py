@@ -40,8 +40,7 @@ async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) ->
 async def test_the_listener_on_the_page_keeps_a_tool_from_running(tmp_path: Path) -> None:
     plugins = tmp_path / "data" / "plugins"
     plugins.mkdir(parents=True)
-    imports = "from plugins.api import Event, Listener, Verdict, hookimpl\n"
-    (plugins / "guard.py").write_text(imports + example("plugins.md", "py"))
+    (plugins / "guard.py").write_text(example("plugins.md", "py"))
     call = Call("write_file", '{"path": "a.txt", "content": "x"}')
     async with run_bot(tmp_path, [Say(calls=(call,)), Say("Not today.")]) as bot:
         await bot.says("Write x!")

@@ -21,7 +21,7 @@ from plugins.api import CommandError
 from plugins.builtin.context import picture
 from plugins.builtin.context.picture import Picture, TokenBlock, flow, render, svg
 from plugins.builtin.context.state import STATES, states, turns_of
-from plugins.wording import clip, literal, pieces, shorten, table
+from plugins.wording import clip, literal, pieces, shorten, shrink, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
@@ -54,6 +54,18 @@ def test_what_is_no_turn_is_answered_with_one_short_sentence() -> None:
             turns_of(text, newest=10)
         assert sentence in str(error.value)
         assert len(str(error.value)) < 120
+
+
+# --- parts of a size ---
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=12), st.integers(0, 10**7))
+def test_parts_add_up_to_no_more_than_the_whole_and_none_is_negative(
+    sizes: list[int], total: int
+) -> None:
+    found = shrink(sizes, total)
+    assert sum(found) == min(total, sum(sizes))
+    assert all(0 <= less <= size for less, size in zip(found, sizes, strict=True))
 
 
 # --- states ---
@@ -238,7 +250,7 @@ def test_a_beginning_is_one_line_and_no_longer_than_asked(text: str, most: int) 
 
 def test_markup_in_what_was_said_stays_as_it_was_said() -> None:
     assert literal("**b** [x](y) a|b `c` snake_case _i_ <t>") == (
-        r"\*\*b\*\* \[x\](y) a\|b \`c\` snake_case \_i\_ \<t\>"
+        r"\*\*b\*\* [x\](y) a\|b \`c\` snake_case \_i\_ \<t\>"
     )
 
 

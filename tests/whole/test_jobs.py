@@ -123,6 +123,19 @@ async def test_what_was_due_while_the_bot_was_down_is_told_late_once_and_marked(
         assert (await bot.says("/jobs")).text.count("told; its message was sent") == 2
 
 
+@pytest.mark.parametrize(
+    ("seconds", "is_marked"), [(0, False), (60, False), (120, True), (290, True)]
+)
+async def test_a_reminder_that_was_missed_by_minutes_is_marked_too(
+    tmp_path: Path, clock: Coordinates, seconds: int, is_marked: bool
+) -> None:
+    async with run_bot(tmp_path, settings=SETTINGS) as bot:
+        await bot.says("/remind tomorrow 9:00 Call Mom")
+        await tick_at(bot, clock, NOON + timedelta(hours=21, seconds=seconds))
+        (told,) = unasked(bot)
+        assert ("(Late: this was due on Tue 24 Nov 2026, 09:00 (UTC).)" in told) == is_marked
+
+
 async def test_what_is_late_of_each_chat_is_told_there_and_ten_at_a_time(
     tmp_path: Path, clock: Coordinates
 ) -> None:

@@ -408,6 +408,40 @@ async def test_what_is_another_programs_is_said(command: Bringing) -> None:
             assert told.endswith(f" import {right} {shlex.quote(str(path))}\n")
 
 
+STRANGERS: dict[str, Any] = {
+    "Claude": [{"uuid": "1", "name": "N", "chat_messages": [{"sender": "human", "text": "Hi"}]}],
+    "DeepSeek": [
+        {
+            "id": "1",
+            "title": "N",
+            "mapping": {
+                "root": {"id": "root", "parent": None, "children": ["1"], "message": None},
+                "1": {
+                    "id": "1",
+                    "parent": "root",
+                    "children": [],
+                    "message": {"fragments": [{"type": "REQUEST", "content": "Hi"}]},
+                },
+            },
+        }
+    ],
+    "LibreChat": {"conversationId": "1", "title": "N", "messages": [{"text": "Hi"}]},
+    "Grok": {"conversations": [{"conversation": {"id": "1"}, "responses": []}]},
+}
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+async def test_an_export_that_nothing_can_be_taken_from_is_named(
+    command: Bringing, who: str
+) -> None:
+    path = command.folder / "conversations.json"
+    path.write_text(json.dumps(STRANGERS[who]))
+    for kind in ("chatgpt", "open-webui"):
+        for options in ([], ["--dry-run"]):
+            told = await command.brings(kind, path, *options, code=1)
+            assert f"This looks like an export of {who}, from which nothing can be" in told
+
+
 async def test_what_nobody_can_read_is_no_success(command: Bringing) -> None:
     path = command.folder / "some.json"
     for content in ("[]", "{}", "[1, 2]", '[{"mapping": {}}]', '{"a": "b"}'):

@@ -16,7 +16,7 @@ from agent.models.finish import Finish
 from agent.models.history import INTERRUPTED
 from agent.models.providers import PROVIDERS
 from channels.base import Activity, Delta, StepRestarted
-from memory.messages import UNANSWERED
+from memory.messages import FAILED
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Received, Say
 from tests.waiting import until
 from tests.whole.requests import answering, settled, summaries, whole
@@ -88,7 +88,7 @@ async def test_a_turn_that_failed_or_was_stopped_leaves_a_history_that_is_taken(
         "Three?",
         "Four?",
     ]
-    assert [m["content"] for m in sent].count(UNANSWERED) == 3
+    assert [m["content"] for m in sent].count(FAILED) == 3
 
 
 async def test_a_tool_that_the_model_named_oddly_is_run_and_kept_by_its_name(

@@ -32,7 +32,7 @@ from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
-from plugins.wording import format_turns
+from plugins.wording import format_turns, shrink
 
 GOVERNING = (
     "context.strategy",
@@ -202,8 +202,8 @@ def parts(overview: Overview) -> dict[str, int]:
         "running turn": part(running),
     }
     largest = max(sizes, key=lambda name: sizes[name])
-    sizes[largest] += view.tokens - sum(sizes.values())  # what the provider counted besides
-    return sizes
+    sizes[largest] += max(0, view.tokens - sum(sizes.values()))  # what the provider counted besides
+    return dict(zip(sizes, shrink([*sizes.values()], view.tokens), strict=True))
 
 
 def counts(overview: Overview) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from plugins.builtin.context.overview import Hold, effect, hold
 from plugins.builtin.context.show import explain_hold, reason
 from plugins.builtin.context.state import ids, say_of
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.wording import amount, clip, literal, shorten, table
+from plugins.wording import amount, clip, literal, shorten, shrink, table
 
 Row = tuple[str, str, int | None, str]
 """Turn, message, tokens (None: not known yet), beginning."""
@@ -45,17 +45,6 @@ async def show(ask: Ask, rest: str) -> Reply:
     )
     text = "\n\n".join(filter(None, parts))
     return Reply(text, {**_data(preview, rows), "cost": cache.data(cost)})
-
-
-def _round_down(rows: list[Row], most: int) -> list[Row]:
-    """The rows with so many tokens less, from the largest on: each was rounded by itself."""
-    largest = sorted(range(len(rows)), key=lambda place: rows[place][2] or 0, reverse=True)
-    for place in largest:
-        turn, who, size, words = rows[place]
-        less = min(size or 0, most)
-        rows[place] = (turn, who, size if size is None else size - less, words)
-        most -= less
-    return rows
 
 
 def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
@@ -97,10 +86,16 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
     rows += [_stand_in_row(s, view) for s in waiting]
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", None, _("(your next message)"))
-    besides = view.tokens - sum(row[2] or 0 for row in rows)
+    sizes = [row[2] or 0 for row in rows]
+    besides = view.tokens - sum(sizes)
     if besides > 0:
         rows.append(("", "other", besides, _("added by the provider, and rounding")))
-    return _round_down(rows, -besides) if besides < 0 else rows
+        return rows
+    fitting = shrink(sizes, view.tokens)
+    return [
+        (turn, who, None if size is None else less, words)
+        for (turn, who, size, words), less in zip(rows, fitting, strict=True)
+    ]
 
 
 def show_messages(rows: Sequence[Row]) -> str:

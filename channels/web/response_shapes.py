@@ -1,0 +1,283 @@
+"""What clients of OpenAI's Responses API send, as it is checked: the same request as that of chat
+completions, in another shape. What belongs to OpenAI's own servers (responses that they keep, tools
+that they run) is refused with a sentence that says what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import Field
+
+from channels.web.chat_shapes import (
+    MODEL,
+    MOST_MESSAGES,
+    Call,
+    ChatMessage,
+    ChatRequest,
+    ClientTool,
+    Count,
+    Function,
+    ImageUrl,
+    Lenient,
+    Part,
+    ResponseFormat,
+    StreamOptions,
+    ToolFunction,
+)
+from channels.web.operations import Problem
+from channels.web.shapes import NAME
+
+NOT_KEPT = (
+    "Parley keeps no responses; leave `{name}` out and send the whole conversation as `input`, or "
+    "name one that the bot keeps, as `parley_conversation`."
+)
+NOT_FOUND = (
+    "The item {id} is not here any more: items are kept for an hour at most, in memory. Send the "
+    "items themselves, and set `store` to false (in the AI SDK: providerOptions.openai.store)."
+)
+EMPTY = "input must not be empty."
+NO_BACKGROUND = "Parley answers at once; leave `background` out."
+NO_PROMPT = "Parley has no prompt templates; send the text as `instructions` or `input`."
+NO_HOSTED_TOOL = (
+    "Parley runs no tool of the type {kind}; send tools of the type function, or leave `tools` "
+    "out: then the bot's own are used."
+)
+NO_ITEM = (
+    "Parley takes no item of the type {kind}; send messages, function_call and "
+    "function_call_output."
+)
+NO_FILE = "Parley takes text and pictures (input_image) here; send the content of a file as text."
+NO_FILE_ID = "Parley has no files by their ids; send the picture as a data: URL (`image_url`)."
+NO_PROBABILITIES = "Parley does not return token probabilities; leave `top_logprobs` out."
+Find = Callable[[str], Mapping[str, Any] | None]
+"""Looks up an item of an earlier response by its id."""
+
+
+class ItemPart(Lenient):
+    """A piece of a message, or of what a function returned."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: str | None = None
+    detail: str | None = None
+    file_id: str | None = None
+
+
+Content = str | tuple[ItemPart, ...]
+
+
+class Item(Lenient):
+    """A message, a call of a function, or what it returned."""
+
+    type: str | None = None
+    id: str | None = None
+    role: Literal["user", "assistant", "system", "developer"] | None = None
+    content: Content | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    output: Content | None = None
+
+
+class ResponseTool(Lenient):
+    """A tool of the client's. Only functions have a name and a schema."""
+
+    type: str
+    name: str | None = None
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class TextFormat(Lenient):
+    """How the answer is to be written: `type` is text, json_object or json_schema."""
+
+    type: str = "text"
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+
+
+class TextConfig(Lenient):
+    format: TextFormat | None = None
+    verbosity: str | None = None
+
+
+class Reasoning(Lenient):
+    effort: str | None = None
+    summary: str | None = None
+
+
+class ResponseRequest(Lenient):
+    """A request for a response, as OpenAI has it, as far as Parley minds it."""
+
+    input: str | Annotated[tuple[Item, ...], Field(max_length=MOST_MESSAGES)]
+    model: str = MODEL
+    instructions: str | None = None
+    stream: bool | None = None
+    store: bool | None = None
+    tools: tuple[ResponseTool, ...] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextConfig | None = None
+    reasoning: Reasoning | None = None
+    max_output_tokens: Count = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_logprobs: int | None = None
+    metadata: Any = None
+    user: Any = None
+    previous_response_id: str | None = None
+    conversation: Any = None
+    background: bool | None = None
+    prompt: Any = None
+    parley_conversation: str | None = Field(default=None, pattern=NAME)
+
+    @property
+    def keeps_items(self) -> bool:
+        """Whether a later request may name the items of its answer, as is usual there."""
+        return self.store is not False
+
+    @property
+    def wants_thoughts(self) -> bool:
+        return self.reasoning is not None and self.reasoning.summary is not None
+
+
+def chat_request(wanted: ResponseRequest, find: Find) -> ChatRequest:
+    """The same as a request for a chat completion. Raises Problem."""
+    _refuse_what_is_not_done(wanted)
+    items = wanted.input if not isinstance(wanted.input, str) else (Item(content=wanted.input),)
+    messages = [ChatMessage(role="system", content=wanted.instructions)] * bool(wanted.instructions)
+    tools, choice = _tools(wanted)
+    return ChatRequest(
+        messages=(*messages, *_messages(items, find)),
+        stream=wanted.stream,
+        stream_options=StreamOptions(include_usage=True),
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=wanted.parallel_tool_calls,
+        response_format=_form(wanted.text.format if wanted.text else None),
+        max_completion_tokens=wanted.max_output_tokens,
+        temperature=wanted.temperature,
+        top_p=wanted.top_p,
+        reasoning_effort=wanted.reasoning.effort if wanted.reasoning else None,
+        verbosity=wanted.text.verbosity if wanted.text else None,
+        parley_conversation=wanted.parley_conversation,
+    )
+
+
+def _refuse_what_is_not_done(wanted: ResponseRequest) -> None:
+    if not wanted.input:
+        raise Problem(400, EMPTY, param="input")
+    for name in ("previous_response_id", "conversation"):
+        if getattr(wanted, name):
+            _refuse(NOT_KEPT.format(name=name), name)
+    if wanted.background:
+        _refuse(NO_BACKGROUND, "background")
+    if wanted.prompt:
+        _refuse(NO_PROMPT, "prompt")
+    if wanted.top_logprobs:
+        _refuse(NO_PROBABILITIES, "top_logprobs")
+
+
+def _refuse(sentence: str, param: str) -> NoReturn:
+    raise Problem(400, sentence, "unsupported_value", param)
+
+
+def _messages(items: Sequence[Item], find: Find) -> list[ChatMessage]:
+    """The messages of these items. Calls that follow each other, and the words before them, are of
+    one message; what a model thought is left aside, since it is of another one's."""
+    made: list[ChatMessage] = []
+    for item in items:
+        if item.type == "item_reference" or (item.type is None and item.id and not item.role):
+            item = _look_up(item.id or "", find)
+        if item.type == "reasoning":
+            continue
+        if item.type == "function_call":
+            _add_call(made, item)
+        elif item.type == "function_call_output":
+            content = _content(item.output)
+            made.append(ChatMessage(role="tool", content=content, tool_call_id=item.call_id or ""))
+        elif item.type in (None, "message"):
+            made.append(ChatMessage(role=item.role or "user", content=_content(item.content)))
+        else:
+            _refuse(NO_ITEM.format(kind=item.type[:40]), "input")
+    return made
+
+
+def _look_up(name: str, find: Find) -> Item:
+    if name.startswith("rs_"):
+        return Item(type="reasoning")
+    found = find(name)
+    if found is None:
+        raise Problem(404, NOT_FOUND.format(id=name[:80]), "not_found", "input")
+    return Item.model_validate(found)
+
+
+def _add_call(made: list[ChatMessage], item: Item) -> None:
+    function = Function(name=item.name or "unknown", arguments=item.arguments or "")
+    call = Call(id=item.call_id or item.id or "", function=function)
+    last = made[-1] if made else None
+    if last is None or last.role != "assistant":
+        made.append(ChatMessage(role="assistant", tool_calls=(call,)))
+    else:
+        made[-1] = last.model_copy(update={"tool_calls": (*(last.tool_calls or ()), call)})
+
+
+def _content(content: Content | None) -> str | tuple[Part, ...]:
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = tuple(map(_part, content))
+    if all(part.image_url is None for part in parts):
+        return "\n".join(filter(None, (part.words for part in parts)))
+    return parts
+
+
+def _part(part: ItemPart) -> Part:
+    if part.type == "input_image":
+        if not part.image_url:
+            _refuse(NO_FILE_ID, "input")
+        return Part(type="image_url", image_url=ImageUrl(url=part.image_url, detail=part.detail))
+    if part.text is None and part.refusal is None:
+        _refuse(NO_FILE, "input")
+    return Part(type="text", text=part.text or part.refusal or "")
+
+
+def _tools(
+    wanted: ResponseRequest,
+) -> tuple[tuple[ClientTool, ...] | None, str | dict[str, Any] | None]:
+    """The client's tools, and which of them must be called."""
+    choice = wanted.tool_choice
+    if wanted.tools is None:
+        return None, choice
+    if hosted := next((one.type for one in wanted.tools if one.type != "function"), None):
+        _refuse(NO_HOSTED_TOOL.format(kind=hosted[:40]), "tools")
+    tools = [_tool(one) for one in wanted.tools]
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        named = choice.get("tools")
+        allowed = {one.get("name") for one in named or () if isinstance(one, dict)}
+        tools = [one for one in tools if one.function.name in allowed]
+        choice = choice.get("mode") if isinstance(choice.get("mode"), str) else "auto"
+    elif isinstance(choice, dict):
+        choice = {"type": "function", "function": {"name": choice.get("name")}}
+    return tuple(tools), choice
+
+
+def _tool(tool: ResponseTool) -> ClientTool:
+    if not tool.name:
+        raise Problem(400, "tools.name is missing.", param="tools")
+    told = tool.model_dump(exclude_none=True, exclude={"type"})
+    return ClientTool(function=ToolFunction.model_validate(told))
+
+
+def _form(form: TextFormat | None) -> ResponseFormat | None:
+    if form is None or form.type == "text":
+        return None
+    if form.type != "json_schema":
+        return ResponseFormat(type=form.type)
+    told = form.model_dump(by_alias=True, exclude_none=True, exclude={"type"})
+    return ResponseFormat.model_validate({"type": form.type, "json_schema": told})
