@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from agent.models import failures, lessons
 from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import (
+    ContextOverflow,
     Model,
     ModelAnswerBroken,
     ModelAnswerTooLong,
@@ -50,6 +51,8 @@ MOST_LESSONS = 8
 _MOST_PICTURES = 4
 """Pictures that are left out of a request one by one; after that, all of them are."""
 _KNOWN_PICTURES = 1_000
+_LEAST_ROOM = 1_024
+"""Tokens in which an answer may fit."""
 
 
 class EndpointModel(Model):
@@ -198,6 +201,14 @@ class EndpointModel(Model):
             log.info("%s refused a request, which says something of: %s", self.name, lesson.fact)
             if lesson.fact != "bytes":
                 return True
+        length = lessons.find_length(body)
+        if (
+            length
+            and isinstance(error, ContextOverflow)
+            and _LEAST_ROOM <= error.room < body[length]
+        ):
+            trial.changes[length] = error.room  # a shorter answer fits
+            return True
         if lessons.is_about_thoughts(error) and self._leave_out_thoughts(body, request, trial):
             self.learnt.learn(Lesson("signer", self.learnt.number("signer") + 1))
             return True

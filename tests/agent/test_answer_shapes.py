@@ -15,10 +15,11 @@ from msgspec.structs import astuple
 
 from agent.models.answer import Answer
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
-from agent.models.failures import find_error, is_overflow, parse_window
+from agent.models.failures import find_error
+from agent.models.overflow import is_overflow, parse_room, parse_window
 from agent.models.wire import MOST_WAIT, parse_chunk, read_wait
 from tests.agent.endpoints import CHAT, ask, conversation, failure
-from tests.fakes.openai_server import Body, Fail
+from tests.fakes.openai_server import Body, Fail, Say
 
 STREAM = "text/event-stream"
 
@@ -126,6 +127,24 @@ def test_what_is_no_error_is_none(event: Mapping[str, Any]) -> None:
         ("prompt too long; exceeded max context length by 12 tokens", 0),
         ("Your input exceeds the maximum allowed input length", 0),
         ("The conversation has grown larger than the window of tokens that the model takes", 0),
+        ("Input length (265330) exceeds model's maximum context length (262144).", 262_144),
+        ("Input length 9 exceeds the maximum allowed input length of 131040 tokens.", 131_040),
+        ("Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output)", 2048),
+        ("prompt token count of 130000 exceeds the limit of 128000", 128_000),
+        ("invalid params, context window exceeds limit (2013)", 0),  # the code of the error
+        ("Prompt has 9,000 tokens, but the configured context size is 8,192 tokens", 8192),
+        ("input token count is 1049000 but model only supports up to 1048576. Reduce", 1_048_576),
+        ("engine prompt length 9000 exceeds the max_model_len 8192. Please reduce.", 8192),
+        ("Total message token length exceed model limit", 0),  # Doubao
+        ("`inputs` must have less than 4095 tokens. Given: 5000", 4095),
+        ("number of tokens in the prompt cannot exceed 4081 - received 5000.", 4081),
+        ("too many tokens: exceeded by 2337 tokens. The limit is 128000 tokens.", 128_000),
+        ("The sum of prompt length (9000.0) should not exceed max_num_tokens (8192)", 8192),
+        ("prompt tokens (9000) + max_tokens (1000) exceeds context (8192)", 8192),
+        ("litellm.ContextWindowExceededError: no", 0),
+        ("Context size has been exceeded.", 0),
+        ("Conversation is too long, please start a new one", 0),
+        ("输入长度超过最大长度", 0),
     ],
 )
 def test_a_request_that_is_too_long_is_known_in_other_words(text: str, window: int) -> None:
@@ -143,10 +162,47 @@ def test_a_request_that_is_too_long_is_known_in_other_words(text: str, window: i
         "The request has too many tools; the maximum length is 128.",
         "messages: text content blocks must be non-empty",
         "Input should be a valid string",
+        "ThrottlingException: Too many tokens, please wait before trying again.",
+        "You exceeded the daily token limit of your plan",
+        "Your account has exceeded its budget of tokens",
+        "metadata.user_id: string too long",
+        "Invalid 'messages[3].tool_calls[0].id': string too long",
+        "image exceeds 5 MB maximum",
     ],
 )
 def test_another_limit_is_no_overflow(text: str) -> None:
     assert not is_overflow(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "room"),
+    [
+        ("exceed context limit: 170636 + 34048 > 200000", 29_364),
+        (
+            "maximum context length is 8192 tokens. However, you requested about 9100 tokens (100 "
+            "of text input, 9000 in the output).",
+            8092,
+        ),
+        (
+            "maximum context length is 8192 tokens and your request has 1200 input tokens (9000 > "
+            "8192 - 1200).",
+            6992,
+        ),
+        ("maximum context length is 8192 tokens (9000 in the messages, 96 in the completion)", 0),
+        ("the context window is full", 0),
+    ],
+)
+def test_what_is_left_for_an_answer_is_read(text: str, room: int) -> None:
+    assert is_overflow(text)
+    assert parse_room(text) == room
+
+
+async def test_an_answer_that_does_not_fit_is_asked_to_be_shorter() -> None:
+    said = "maximum context length is 8192 tokens (100 in the messages, 9000 in the completion)"
+    overflow = Fail(400, {"message": said})
+    async with conversation(CHAT, overflow, Say("Yes."), max_tokens=9_000) as (server, model):
+        assert (await ask(model)).text == "Yes."
+    assert [request.body["max_tokens"] for request in server.requests] == [9_000, 8_092]
 
 
 # --- waiting ---
