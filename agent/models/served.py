@@ -35,7 +35,7 @@ from agent.models.learnt import Learnt, Lesson
 from agent.models.listed import ListedModel, read_list
 from agent.models.neutral import THOUGHTS, sign, signer_of
 from agent.models.providers import find_provider
-from agent.models.tags import lift_calls
+from agent.models.spoken_calls import lift_calls
 from agent.pictures import blind, has_pictures, picture_urls, without_pictures
 
 if TYPE_CHECKING:
@@ -433,7 +433,9 @@ def _with_lifted(reply: ModelReply, request: ModelRequest) -> ModelReply:
     """Return a reply whose calls are calls, where the server left them in the text."""
     if reply.tool_calls or reply.finish != "complete" or request.tool_choice == "none":
         return reply
-    text, calls = lift_calls(reply.text, [tool["function"]["name"] for tool in request.tools])
+    offered = [tool["function"] for tool in request.tools]
+    schemas = {one["name"]: one.get("parameters") or {} for one in offered}
+    text, calls = lift_calls(reply.text, schemas)
     return replace(reply, text=text, tool_calls=calls, finish="tools") if calls else reply
 
 

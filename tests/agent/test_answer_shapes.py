@@ -254,7 +254,7 @@ def part(name: str = "", arguments: Any = "", **more: Any) -> dict[str, Any]:
 def test_a_content_in_parts_is_text_and_thoughts() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     parts = [thinking, {"type": "text", "text": "Good "}]
-    reply = reply_of({"content": parts}, {"content": "morning."}, {"content": [7, None, "x"]})
+    reply = reply_of({"content": parts}, {"content": "morning."}, {"content": [7, None, {}]})
     assert (reply.text, reply.reasoning) == ("Good morning.", "Hm.")
 
 
@@ -292,7 +292,114 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         [("look", '{"at":1}')],
     ),
     "nothing": ([part("look", "")], [("look", "{}")]),
+    "an index that counts on": (
+        [part("look", index=0, id="a"), part("", '{"at"', index=1), part("", ": 1}", index=2)],
+        [("look", '{"at": 1}')],
+    ),
+    "an index that is of the call before": (
+        [
+            part("look", '{"at": 1}', index=0, id="a"),
+            part("act", '{"at"', index=0, id="b"),
+            part("", ": 2}", index=1),
+        ],
+        [("look", '{"at": 1}'), ("act", '{"at": 2}')],
+    ),
+    "no index, two ids by turns": (
+        [
+            part("look", '{"at"', id="a"),
+            part("act", '{"at"', id="b"),
+            part("", ": 1}", id="a"),
+            part("", ": 2}", id="b"),
+        ],
+        [("look", '{"at": 1}'), ("act", '{"at": 2}')],
+    ),
+    "arguments first": (
+        [part("", '{"at": 1}', index=0), part("look", "", index=0, id="a")],
+        [("look", '{"at": 1}')],
+    ),
+    "an index as text": (
+        [part("look", '{"at"', index="0", id="a"), part("", ": 1}", index=0)],
+        [("look", '{"at": 1}')],
+    ),
+    "one id for all": (
+        [part("look", "{}", index=0, id="a"), part("act", "{}", index=1, id="a")],
+        [("look", "{}"), ("act", "{}")],
+    ),
+    "the whole again": (
+        [part("look", '{"at":1}', id="a"), part("look", '{"at":1}', id="a")],
+        [("look", '{"at":1}')],
+    ),
+    "all so far with each part": (
+        [part("look", '{"at"', index=0, id="a"), part("look", '{"at": 1}', index=0, id="a")],
+        [("look", '{"at": 1}')],
+    ),
+    "the field of before": (
+        [
+            {"function_call": {"name": "look", "arguments": '{"at"'}},
+            {"function_call": {"arguments": ": 1}"}},
+        ],
+        [("look", '{"at": 1}')],
+    ),
+    "no list": ([{"tool_calls": part("look", "{}")["tool_calls"][0]}], [("look", "{}")]),
+    "no function": ([{"tool_calls": [{"name": "look", "arguments": "{}"}]}], [("look", "{}")]),
+    "parameters": (
+        [{"tool_calls": [{"function": {"name": "look", "parameters": {"at": 1}}}]}],
+        [("look", '{"at":1}')],
+    ),
 }
+
+
+TEXTS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "a part": ([{"delta": {"content": {"type": "text", "text": "Hi"}}}], "Hi", ""),
+    "texts": ([{"delta": {"content": ["H", "i"]}}], "Hi", ""),
+    "a part of thoughts": (
+        [{"delta": {"content": [{"type": "reasoning", "text": "Hm."}, {"text": "Hi"}]}}],
+        "Hi",
+        "Hm.",
+    ),
+    "thoughts in parts": (
+        [{"delta": {"reasoning_content": [{"text": "Hm."}]}}, {"delta": {"content": "Hi"}}],
+        "Hi",
+        "Hm.",
+    ),
+    "thoughts in an object": (
+        [{"delta": {"reasoning": {"content": "Hm."}, "content": "Hi"}}],
+        "Hi",
+        "Hm.",
+    ),
+    "thoughts in details alone": (
+        [{"delta": {"reasoning_details": [{"text": "Hm."}], "content": "Hi"}}],
+        "Hi",
+        "Hm.",
+    ),
+    "Ollama's thoughts": ([{"delta": {"thinking": "Hm.", "content": "Hi"}}], "Hi", "Hm."),
+    "Copilot's thoughts": ([{"delta": {"reasoning_text": "Hm.", "content": "Hi"}}], "Hi", "Hm."),
+    "a completion": ([{"text": "H"}, {"text": "i"}], "Hi", ""),
+    "a message behind pieces": (
+        [{"delta": {"content": "Hi"}}, {"delta": {}, "message": {"content": "Hi"}}],
+        "Hi",
+        "",
+    ),
+    "a second choice": (
+        [{"index": 0, "delta": {"content": "Hi"}}, {"index": 1, "delta": {"content": "Ho"}}],
+        "Hi",
+        "",
+    ),
+    "a choice that is the second": ([{"index": 1, "delta": {"content": "Hi"}}], "Hi", ""),
+    "no reason yet": ([{"delta": {"content": "Hi"}, "finish_reason": "null"}], "Hi", ""),
+}
+
+
+@pytest.mark.parametrize("shape", TEXTS)
+def test_text_and_thoughts_are_read_in_any_shape(shape: str) -> None:
+    choices, text, thoughts = TEXTS[shape]
+    answer = Answer()
+    for choice in choices:
+        answer.add({"choices": [choice]})
+    assert not answer.is_whole
+    answer.add({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    reply = answer.reply("m")
+    assert (reply.text, reply.reasoning, reply.finish) == (text, thoughts, "complete")
 
 
 @pytest.mark.parametrize("shape", CALLS)
@@ -300,11 +407,29 @@ def test_calls_are_read_in_any_shape(shape: str) -> None:
     deltas, calls = CALLS[shape]
     reply = reply_of(*deltas)
     assert [(call.name, call.arguments) for call in reply.tool_calls] == calls
-    assert len({call.id for call in reply.tool_calls}) == len(calls)
+    assert all(call.id for call in reply.tool_calls)
     assert reply.finish == "tools"
 
 
 # --- usage ---
+
+
+def thinking(tokens: int) -> dict[str, int]:
+    return {"reasoning_tokens": tokens}
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"choices": [{"usage": {"prompt_tokens": 7}}]},  # Moonshot
+        {"choices": [], "x_groq": {"usage": {"prompt_tokens": 7}}},
+        {"choices": [], "usage": {"prompt_tokens": 7}},
+    ],
+)
+def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
+    answer = Answer()
+    answer.add(chunk)
+    assert answer.reply("m").usage == Usage(7, 0)
 
 
 @pytest.mark.parametrize(
@@ -331,6 +456,44 @@ def test_calls_are_read_in_any_shape(shape: str) -> None:
         ),
         ([{"prompt_tokens": 70}, {}, {"prompt_tokens": 70, "completion_tokens": 3}], Usage(70, 3)),
         ([{"prompt_tokens": -1, "completion_tokens": True, "total_tokens": 1.5}], Usage(0, 0)),
+        (
+            [
+                {
+                    "prompt_tokens": 70,
+                    "completion_tokens": 5,
+                    "completion_tokens_details": thinking(100),
+                }
+            ],
+            Usage(70, 105, reasoning=100),  # thoughts that can't be a part of it
+        ),
+        (
+            [
+                {
+                    "prompt_tokens": 70,
+                    "completion_tokens": 30,
+                    "total_tokens": 110,
+                    "completion_tokens_details": thinking(10),
+                }
+            ],
+            Usage(70, 40, reasoning=10),  # xAI
+        ),
+        (
+            [
+                {
+                    "prompt_tokens": 70,
+                    "completion_tokens": 30,
+                    "total_tokens": 900,
+                    "completion_tokens_details": thinking(10),
+                }
+            ],
+            Usage(70, 30, reasoning=10),  # a total of nobody knows what
+        ),
+        ([{"prompt_tokens": 70, "cache_read_input_tokens": 64}], Usage(70, 0, cached=64)),
+        (
+            [{"input_tokens": 70, "input_tokens_details": {"cached_tokens": 64}}],
+            Usage(70, 0, cached=64),
+        ),
+        ([{"prompt_tokens": "70.0", "completion_tokens": "x"}], Usage(70, 0)),
     ],
 )
 def test_usage_is_read_in_any_shape(reports: list[dict[str, Any]], usage: Usage) -> None:
