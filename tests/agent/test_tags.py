@@ -160,19 +160,46 @@ SCHEMAS = {"look": {"type": "object", "properties": {"at": {"type": "integer"}}}
 DIALECTS = {
     "hermes": 'Hi\n<tool_call>\n{"name": "look", "arguments": {"at": 1}}\n</tool_call>',
     "hermes unclosed": '<tool_call>\n{"name": "look", "arguments": {"at": 1}}',
-    "hermes fn": '<tool_call>{"type":"function","function":{"name":"look","arguments":"{\\"at\\": 1}"}}</tool_call>',
-    "qwen coder": "<tool_call>\n<function=look>\n<parameter=at>\n1\n</parameter>\n</function>\n</tool_call>",
-    "qwen coder bare": "<function=look>\n<parameter=at>\n1\n</parameter>\n</function>\n</tool_call>",
+    "hermes fn": (
+        '<tool_call>{"type":"function","function":{"name":"look","argumen'
+        'ts":"{\\"at\\": 1}"}}</tool_call>'
+    ),
+    "qwen coder": (
+        "<tool_call>\n<function=look>\n<parameter=at>\n1\n</parameter>\n</function>\n</tool_call>"
+    ),
+    "qwen coder bare": (
+        "<function=look>\n<parameter=at>\n1\n</parameter>\n</function>\n</tool_call>"
+    ),
     "llama fn": '<function=look>{"at": 1}</function>',
     "mistral": '[TOOL_CALLS] [{"name": "look", "arguments": {"at": 1}}]',
     "mistral new": '[TOOL_CALLS]look[ARGS]{"at": 1}',
     "mistral new2": 'Sure.[TOOL_CALLS]look{"at": 1}',
-    "kimi": 'Ok.<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{"at": 1}<|tool_call_end|><|tool_calls_section_end|>',
-    "deepseek v3": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n```json\n{"at": 1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "deepseek v31": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>look<｜tool▁sep｜>{"at": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "dsml": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="look">\n<｜DSML｜parameter name="at" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
-    "minimax": '<minimax:tool_call>\n<invoke name="look">\n<parameter name="at">1</parameter>\n</invoke>\n</minimax:tool_call>',
-    "anthropic xml": '<function_calls>\n<invoke name="look">\n<parameter name="at">1</parameter>\n</invoke>\n</function_calls>',
+    "kimi": (
+        "Ok.<|tool_calls_section_begin|><|tool_call_begin|>functions.look"
+        ':0<|tool_call_argument_begin|>{"at": 1}<|tool_call_end|><|tool_c'
+        "alls_section_end|>"
+    ),
+    "deepseek v3": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n"
+        '```json\n{"at": 1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+    ),
+    "deepseek v31": (
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>look<｜tool▁sep｜>{"at": 1}'
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    ),
+    "dsml": (
+        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="look">\n<｜DSML｜paramet'
+        'er name="at" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
+        "</｜DSML｜function_calls>"
+    ),
+    "minimax": (
+        '<minimax:tool_call>\n<invoke name="look">\n<parameter name="at">1<'
+        "/parameter>\n</invoke>\n</minimax:tool_call>"
+    ),
+    "anthropic xml": (
+        '<function_calls>\n<invoke name="look">\n<parameter name="at">1</pa'
+        "rameter>\n</invoke>\n</function_calls>"
+    ),
     "python tag": '<|python_tag|>{"name": "look", "parameters": {"at": 1}}',
     "python tag call": "<|python_tag|>look(at=1)<|eom_id|>",
     "tool_code": "```tool_code\nprint(look(at=1))\n```",
@@ -181,9 +208,17 @@ DIALECTS = {
     "phi": '<|tool_call|>[{"name": "look", "arguments": {"at": 1}}]<|/tool_call|>',
     "lfm": "<|tool_call_start|>[look(at=1)]<|tool_call_end|>",
     "hunyuan": '<tool_calls>[{"name": "look", "arguments": {"at": 1}}]</tool_calls>',
-    "harmony": '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"at": 1}<|call|>',
-    "harmony2": '<|start|>assistant<|channel|>commentary to=functions.look<|channel|>commentary json<|message|>{"at": 1}<|call|>',
-    "seed": "<seed:tool_call>\n<function=look>\n<parameter=at>1</parameter>\n</function>\n</seed:tool_call>",
+    "harmony": (
+        '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"at": 1}<|call|>'
+    ),
+    "harmony2": (
+        "<|start|>assistant<|channel|>commentary to=functions.look<|chann"
+        'el|>commentary json<|message|>{"at": 1}<|call|>'
+    ),
+    "seed": (
+        "<seed:tool_call>\n<function=look>\n<parameter=at>1</parameter>\n</f"
+        "unction>\n</seed:tool_call>"
+    ),
     "whole": '{"name": "look", "arguments": {"at": 1}}',
     "whole params": '{"name": "look", "parameters": {"at": 1}}',
     "whole list": '[{"name": "look", "arguments": {"at": 1}}]',
@@ -256,7 +291,10 @@ THOUGHT = {
     "◁think▷h◁/think▷Hi": "h",
     "<|START_THINKING|>h<|END_THINKING|><|START_RESPONSE|>Hi<|END_RESPONSE|>": "h",
     "<|begin_of_thought|>h<|end_of_thought|>\n<|begin_of_solution|>Hi<|end_of_solution|>": "h",
-    "<|channel|>analysis<|message|>h<|end|><|start|>assistant<|channel|>final<|message|>Hi<|return|>": "h",
+    (
+        "<|channel|>analysis<|message|>h<|end|><|start|>assistant<|channe"
+        "l|>final<|message|>Hi<|return|>"
+    ): "h",
     "<|channel>thought\nh<channel|>Hi": "h",
     "<think>a</think><think>b</think>Hi": "ab",
     "<think></think>\n\nHi": "",
