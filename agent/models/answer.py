@@ -17,6 +17,7 @@ from agent.models.shapes import (
     join_halves,
     read_parts,
     read_thoughts,
+    unwrap,
 )
 from agent.models.tags import ThoughtFilter, may_have_marks, split_thoughts
 from agent.models.usage import find_usage, read_usage
@@ -47,6 +48,7 @@ class Answer:
         self.size = 0
         self.is_full = False
         self.thought = ""
+        self.other: Mapping[str, Any] = {}  # the last that came in the place of a chunk
         self._model = ""
         self._text = StringIO()  # a list of a million small pieces would take 80 MB
         self._reasoning = StringIO()
@@ -59,9 +61,11 @@ class Answer:
 
     def add(self, chunk: object) -> str:
         """Take a chunk in; returns the text that it brought."""
-        fields: Mapping[str, Any] = chunk if isinstance(chunk, dict) else {}
+        fields = unwrap(chunk)
         if not self._model and (model := fields.get("model")):
             self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""
+        if "choices" not in fields:
+            self.other = fields or self.other
         if usage := find_usage(fields):
             self._usage = read_usage(usage, self._usage)
         choice = self._choice(fields)

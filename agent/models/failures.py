@@ -285,9 +285,10 @@ def find_error(event: Mapping[str, Any]) -> object:
     """Return the error that came in the place of a part of an answer; None where it is a part. Each
     shape is what some server sends with status 200 (FIELD-NOTES: vLLM, DashScope, MiniMax)."""
     if error := event.get("error"):
-        return error
-    if event.get("choices"):
-        return None
+        return error if isinstance(error, str | dict | list) else {**event, "error": None}
+    if choices := event.get("choices"):
+        first = choices[0] if isinstance(choices, list) else None
+        return first.get("error") if isinstance(first, dict) else None
     base = event.get("base_resp")
     if isinstance(base, dict) and base.get("status_code") not in (None, 0, "0"):
         return base
@@ -296,6 +297,13 @@ def find_error(event: Mapping[str, Any]) -> object:
     has_words = any(isinstance(event.get(name), str) for name in ("message", "msg", "detail"))
     is_coded = event.get("code") not in (None, 0, "0", 200, "200", "success")
     return event if is_error or is_failure or (has_words and is_coded) else None
+
+
+def find_words(event: Mapping[str, Any]) -> str:
+    """Return what a server said in the place of an answer that never came; "" for nothing."""
+    text = orjson.dumps(event, default=str).decode()
+    said = reason_of(text)
+    return "" if said == text else said
 
 
 def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
@@ -356,6 +364,7 @@ _NO_REASON = "it gave no reason"
 _REASONS = (
     *("error", "errors", "message", "msg", "status_msg", "error_msg", "error_message"),
     *("detail", "Message", "reason", "base_resp", "Error", "fault", "faultstring"),
+    *("err", "exception", "Response"),
 )
 _MARKUP = re.compile(r"\s*<[!?a-z]", re.IGNORECASE)
 

@@ -452,6 +452,8 @@ def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False)
     if not reply.text.strip() and not reply.tool_calls:
         if answer.is_full:
             raise failures.too_much(endpoint, f"more than {MOST_CHARACTERS:,} characters at once")
+        if not answer.finish and (said := failures.find_words(answer.other)):
+            raise failures.error_in_answer(endpoint, said)
         raise failures.empty_answer_error(endpoint, answer.finish)
     if not answer.is_whole:
         raise failures.broke_off(endpoint)

@@ -33,6 +33,16 @@ def join_halves(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def unwrap(chunk: object) -> Mapping[str, Any]:
+    """Return a chunk, which a gateway may have wrapped."""
+    fields = as_mapping(chunk)
+    if fields and "choices" not in fields:
+        for name in ("data", "result", "response", "body"):
+            if "choices" in as_mapping(fields.get(name)):
+                return as_mapping(fields[name])
+    return fields
+
+
 def choices_of(chunk: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     choices = chunk.get("choices")
     return [as_mapping(one) for one in (choices if isinstance(choices, list) else [choices])]

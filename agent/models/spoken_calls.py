@@ -181,7 +181,7 @@ def _of_json(body: str) -> Iterator[_Spoken]:
             return
         for one in value if isinstance(value, list) else [value]:
             fields = as_mapping(as_mapping(one).get("function")) or as_mapping(one)
-            arguments = next((fields[key] for key in _ARGUMENTS if key in fields), {})
+            arguments: object = next((fields[key] for key in _ARGUMENTS if key in fields), {})
             if not isinstance(fields.get("name"), str) or not isinstance(arguments, dict | str):
                 return
             said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()

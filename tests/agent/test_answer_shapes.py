@@ -15,9 +15,10 @@ from msgspec.structs import astuple
 
 from agent.models.answer import Answer
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
+from agent.models.event_reader import parse_chunk
 from agent.models.failures import find_error
 from agent.models.overflow import is_overflow, parse_room, parse_window
-from agent.models.wire import MOST_WAIT, parse_chunk, read_wait
+from agent.models.wire import MOST_WAIT, read_wait
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say
 
@@ -45,6 +46,38 @@ BODIES = {
     "a document, called events": (json.dumps(WHOLE), STREAM),
     "a document in lines, called events": (json.dumps(WHOLE, indent=2), STREAM),
     "a document, called text": (json.dumps(WHOLE), "text/plain"),
+    "lines that end in CR": ("".join(f"data: {one}\r\r" for one in HI), STREAM),
+    "no empty lines": ("".join(f"data: {one}\n" for one in HI) + "data: [DONE]\n", STREAM),
+    "no empty lines and no end": ("".join(f"data: {one}\n" for one in HI), STREAM),
+    "no line end at the end": ("\n\n".join(f"data: {one}" for one in HI), STREAM),
+    "a field in capitals": ("".join(f"Data: {one}\n\n" for one in HI), STREAM),
+    "blanks in front": ("".join(f" data: {one}\n\n" for one in HI), STREAM),
+    "a field twice": ("".join(f"data: data: {one}\n\n" for one in HI), STREAM),
+    "empty data": ("data:\n\n" + "data: \n\n".join(f"data: {one}\n\n" for one in HI), STREAM),
+    "an end in small letters": ("".join(f"data: {o}\n\n" for o in (*HI, " [done]")), STREAM),
+    "an end in quotation marks": ("".join(f"data: {o}\n\n" for o in (*HI, '"[DONE]"')), STREAM),
+    "data in lines": (
+        'data: {"choices": [{"delta":\ndata: {"content": "Good morning."}, "finish_reason":\n'
+        'data: "stop"}]}\n\n',
+        STREAM,
+    ),
+    "nothing chosen at first": (
+        "".join(f"data: {one}\n\n" for one in ('{"choices": null}', '{"choices": []}', *HI)),
+        STREAM,
+    ),
+    "events, called a document": ("".join(f"data: {o}\n\n" for o in HI), "application/json"),
+    "events, called a page": ("".join(f"data: {one}\n\n" for one in HI), "text/html"),
+    "events, called nothing": ("".join(f"data: {one}\n\n" for one in HI), ""),
+    "a line each, called a document": ("\n".join(HI), "application/json"),
+    "a line each, with CR": ("\r\n".join(HI) + "\r\n", "application/jsonl"),
+    "one behind the other": ("".join(HI), "application/json"),
+    "a list": (f"[{','.join(HI)}]", "application/json"),
+    "a list in lines, called events": ("[\n" + ",\n".join(HI) + "\n]", STREAM),
+    "a document in data": (json.dumps({"code": 0, "data": WHOLE}), "application/json"),
+    "a document in a result": (
+        json.dumps({"result": WHOLE, "success": True, "errors": []}),
+        "application/json",
+    ),
     "a document behind a mark": ("\ufeff" + json.dumps(WHOLE), "application/json"),
 }
 
@@ -75,6 +108,21 @@ ERRORS: dict[str, tuple[str, str]] = {
         "application/json",
     ),
     "a document, called events": ('{"error": "GPU on fire"}', STREAM),
+    "in the choice": (
+        'data: {"choices": [{"finish_reason": "error", "error": {"message": "GPU on fire"}}]}\n\n',
+        STREAM,
+    ),
+    "a detail alone": ('{"detail": "GPU on fire"}', "application/json"),
+    "a message alone": ('data: {"message": "GPU on fire"}\n\n', STREAM),
+    "several errors": ('{"errors": [{"code": 7, "message": "GPU on fire"}]}', "application/json"),
+    "a list": ('[{"error": {"code": 400, "message": "GPU on fire"}}]', "application/json"),
+    "true, and a message": ('{"error": true, "message": "GPU on fire"}', "application/json"),
+    "a status": ('{"status": "error", "message": "GPU on fire"}', "application/json"),
+    "an error_msg": ('{"error_code": 17, "error_msg": "GPU on fire"}', "application/json"),
+    "Tencent's": ('{"Response": {"Error": {"Message": "GPU on fire"}}}', "application/json"),
+    "words in data": ("data: GPU on fire\n\n", STREAM),
+    "words": ("GPU on fire", "text/plain"),
+    "no empty line": ('data: {"error": {"message": "GPU on fire"}}', STREAM),
     "with a detail": ('{"code": 500, "detail": "GPU on fire"}', STREAM),
 }
 
@@ -85,6 +133,18 @@ async def test_the_reason_of_an_error_that_is_called_a_success_is_told(dialect: 
         error = await failure(model)
     assert isinstance(error, ModelAnswerBroken)
     assert "broke off with an error: GPU on fire." in str(error)
+
+
+async def test_what_a_server_says_before_an_answer_is_none_of_it() -> None:
+    body = "".join(f"data: {one}\n\n" for one in ('{"message": "queued"}', *HI))
+    async with conversation(CHAT, Body(body, STREAM)) as (_, model):
+        assert (await ask(model)).text == "Good morning."
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/json", STREAM])
+async def test_a_web_page_is_told_as_one_whatever_it_is_called(kind: str) -> None:
+    async with conversation(CHAT, Body("<html>Bad gateway</html>", kind)) as (_, model):
+        assert "a web page instead of the chat protocol" in str(await failure(model))
 
 
 async def test_an_overflow_that_is_called_a_success_is_one() -> None:
@@ -105,6 +165,8 @@ async def test_an_overflow_that_is_called_a_success_is_one() -> None:
         {"choices": [], "usage": {"prompt_tokens": 7}},
         {"code": 0, "message": "success"},
         {"code": 200, "msg": "success"},
+        {"message": "queued", "position": 3},  # an answer may follow
+        {"detail": "loading"},
         {"type": "ping"},
         {"error": None, "choices": []},
         {},
