@@ -27,6 +27,7 @@ from agent.models.base import (
 from agent.models.endpoint import Endpoint
 from agent.models.finish import read_finish
 from agent.models.overflow import is_overflow, parse_room, parse_window
+from agent.models.waits import find_wait
 
 # Rate limits and quotas speak of token limits too, and are no overflow.
 _NO_CREDIT = (
@@ -44,6 +45,7 @@ _NO_MODEL = (
     *("model identifier is invalid", "unknown model", "model does not exist"),
 )
 _FILTERED = ("content_filter", "content management policy")
+_BUSY = frozenset({429, 503, 529})
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
 _IS_REFUSAL = re.compile(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
@@ -56,6 +58,8 @@ _LONGEST_ERROR = 65_536
 def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
     """The error for an HTTP status that is no success, all retries done; `body` as it came, and the
     seconds after which the endpoint wants to be asked again (0: it did not say)."""
+    if not wait and status in _BUSY:
+        wait = find_wait(reason_of(body)) or find_wait(body)
     error = _refusal(endpoint, status, body, wait)
     error.status, error.retry_after = status, math.ceil(wait)
     error.detail = endpoint.without_key(reason_of(body))[:_LONGEST_DETAIL]

@@ -37,6 +37,7 @@ from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.event_reader import is_words, parse_chunk, parse_chunks, split_events
 from agent.models.transport import PATIENCE, BegunResponse, Pattern, Transport
+from agent.models.waits import read_wait
 
 CONNECT_TIMEOUT = 10.0
 _BRIEF = 10.0  # seconds for the list of models, whole
@@ -310,7 +311,7 @@ class SdkClient:
             response: httpx2.Response = error.response
             if response.is_redirect:
                 return failures.redirect(self._endpoint, response.headers.get("location", ""))
-            wait = wire.read_wait(response.headers)
+            wait = read_wait(response.headers, response.status_code)
             return failures.refusal(self._endpoint, response.status_code, response.text, wait)
         is_lost = isinstance(error, self._kinds.connection_error)
         cause = (

@@ -11,16 +11,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from math import isfinite
 from typing import Protocol
 
 import httpx2  # the SDK's HTTP library
 
 from agent.models.event_reader import EventReader
+from agent.models.waits import read_wait
 
 MOST_BYTES = 64_000_000
 """Of one answer, with all its frames: a long one, of 128,000 tokens, takes 40 MB where each token
@@ -35,8 +33,6 @@ _BREATH = 65_536
 LONGEST_WAIT = 10.0
 """Seconds for which a request waits by itself before it is sent again, twice at most; where an
 endpoint asks for more, the person is told."""
-MOST_WAIT = 7 * 86_400.0
-"""Seconds beyond which no wish of an endpoint is believed."""
 UNPACKED = {"Accept-Encoding": "identity"}
 """What every request asks for: an answer that is what it is. One that comes packed all the same is
 not unpacked."""
@@ -81,28 +77,11 @@ class Progress:
             raise NoProgress(self._patience)
 
 
-def read_wait(headers: Mapping[str, str]) -> float:
-    """Return the seconds after which an endpoint wants to be asked again, which it says in whole
-    seconds, with fractions, in milliseconds, or as a date; 0 where it does not say."""
-    said = headers.get("retry-after", "").strip()[:64]
-    try:
-        if milliseconds := headers.get("retry-after-ms", "").strip()[:16]:
-            wait = float(milliseconds) / 1_000
-        elif said[:1].isdigit() or said[:1] == ".":
-            wait = float(said.removesuffix("s"))
-        else:
-            when = parsedate_to_datetime(said)
-            wait = (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-    return min(max(wait, 0.0), MOST_WAIT) if isfinite(wait) else 0.0
-
-
 async def limit_response(response: httpx2.Response) -> None:
     """Bound a response of which nothing has been read but its headers."""
     response.encoding = "utf-8"  # which is JSON's; Python has codecs that take minutes
     response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
-    if read_wait(response.headers) > LONGEST_WAIT:
+    if read_wait(response.headers, response.status_code) > LONGEST_WAIT:
         response.headers["x-should-retry"] = "false"  # which both SDKs obey
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     if response.is_success:

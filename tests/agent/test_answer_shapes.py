@@ -15,10 +15,11 @@ from msgspec.structs import astuple
 
 from agent.models.answer import Answer
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
+from agent.models.endpoint import Endpoint
 from agent.models.event_reader import parse_chunk
-from agent.models.failures import find_error
+from agent.models.failures import find_error, refusal
 from agent.models.overflow import is_overflow, parse_room, parse_window
-from agent.models.wire import MOST_WAIT, read_wait
+from agent.models.waits import MOST_WAIT, find_wait, read_wait
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say
 
@@ -292,10 +293,53 @@ def in_an_hour(zone: bool) -> str:
         ({"retry-after": "9" * 60}, MOST_WAIT, MOST_WAIT),
         ({"retry-after": "soon"}, 0, 0),
         ({"retry-after": "9" * 9_000}, 0, MOST_WAIT),
+        ({"retry-after": "1m20s"}, 80, 80),
+        ({"retry-after": "30 seconds"}, 30, 30),
+        ({"retry-after": "2h"}, 7200, 7200),
+        ({"retry-after": "500ms"}, 0.5, 0.5),
+        ({"retry-after": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}, 2_000, 3_600),
+        ({"retry-after": str(datetime.now(UTC).timestamp() + 3_600)}, 2_000, 3_600),
+        ({"x-ratelimit-reset": "30"}, 30, 30),
+        ({"x-ratelimit-reset-requests": "1m20s", "x-ratelimit-remaining-requests": "0"}, 80, 80),
+        ({"x-ratelimit-reset-tokens": "9s", "x-ratelimit-remaining-tokens": "4"}, 0, 0),
+        ({"x-ratelimit-reset": "30", "retry-after": "2"}, 2, 2),
     ],
 )
 def test_when_to_ask_again_is_read(headers: Mapping[str, str], least: float, most: float) -> None:
-    assert least <= read_wait(headers) <= most
+    assert least <= read_wait(headers, 429) <= most
+    if not any("retry" in name for name in headers):
+        assert read_wait(headers, 500) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "wait"),
+    [
+        ("Rate limit reached. Please try again in 1m20s. Visit our page.", 80),
+        ("Please try again in 350ms.", 0.35),
+        ("Please try again in 1h2m3.5s", 3723.5),
+        ("exceeded token rate limit. Please retry after 26 seconds.", 26),
+        ("Please retry in 36.5s.", 36.5),
+        ("Try again in 5 minutes", 300),
+        ("try again after 1 hour and 30 minutes", 5400),
+        ('"retryDelay":"36s"', 36),
+        ("Limit reached; resets in 3 hours", 10_800),
+        ("retry after 1 second(s)", 1),
+        ("请在 30 秒后重试", 30),
+        ("Please wait a moment", 0),
+        ("It took 3 seconds to fail", 0),
+        ("We waited 30 seconds", 0),
+        ("Try again with model 4 in another region", 0),
+    ],
+)
+def test_when_to_ask_again_is_read_from_words(text: str, wait: float) -> None:
+    assert find_wait(text) == pytest.approx(wait)
+
+
+def test_a_wait_that_words_tell_is_told() -> None:
+    body = '{"error": {"message": "Rate limit reached. Please try again in 7m12s."}}'
+    error = refusal(Endpoint("m", "http://127.0.0.1/v1"), 429, body)
+    assert "ask again in 8 minutes" in str(error)
+    assert error.retry_after == 432
 
 
 # --- contents and calls ---
