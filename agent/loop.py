@@ -264,7 +264,7 @@ class Agent(Struct, frozen=True):
 
         reply = await self.model.reply(request, show)
         output.delta(parser.finish())
-        if "</" in (said := shown.getvalue()) and said.strip() != reply.text.strip():
+        if shown.getvalue().strip() != reply.text.strip():
             output.step_restarted()  # thoughts or calls in the text, known as such at their end
             output.delta(extract(reply.text)[0])
         return reply

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.loop import Agent
-from agent.models.answer import MOST_CALLS
+from agent.models.partial_calls import MOST_CALLS
 from agent.models.base import Model, Wishes
 from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures

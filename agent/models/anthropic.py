@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple, replace
 
-from agent.models.answer import count
 from agent.models.anthropic_answer import AnthropicAnswer, layout
 from agent.models.anthropic_request import EFFORTS, to_body, to_neutral
 from agent.models.base import (
-    ContextOverflow,
     ModelError,
     ModelReply,
     ModelRequest,
@@ -20,6 +18,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.served import EndpointModel, Trial, encode
+from agent.models.usage import count
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -30,8 +29,6 @@ _MOST_PAUSES = 5
 _PATIENCE = 5.0
 """Seconds for a count."""
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking")
-_LEAST_ROOM = 1_024
-"""Tokens below which an answer that must fit into what is left of the window is not asked for."""
 _LEAST_THOUGHT = 1_024
 
 
@@ -75,16 +72,6 @@ class AnthropicModel(EndpointModel):
             if budget >= _LEAST_THOUGHT:
                 asked["thinking"] = {"type": "enabled", "budget_tokens": budget}
         return asked
-
-    def _learn(
-        self, body: dict[str, Any], request: ModelRequest, error: ModelError, trial: Trial
-    ) -> bool:
-        """See `EndpointModel`. An answer may have to be shorter, so that it fits into what is left
-        of the window."""
-        if isinstance(error, ContextOverflow) and _LEAST_ROOM <= error.room < body["max_tokens"]:
-            trial.changes["max_tokens"] = error.room
-            return True
-        return super()._learn(body, request, error, trial)
 
     def _leave_out_thoughts(
         self, body: dict[str, Any], request: ModelRequest, trial: Trial

@@ -9,9 +9,12 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from agent.models.answer import LONGEST_NAME, Answer, as_mapping, count, get_string, join_halves
+from agent.models.answer import Answer
 from agent.models.base import ModelReply, Usage
 from agent.models.finish import read_finish
+from agent.models.partial_calls import LONGEST_NAME
+from agent.models.shapes import as_mapping, get_string, join_halves
+from agent.models.usage import count
 from memory.messages import ToolCall
 
 PAUSED = "pause_turn"

@@ -6,6 +6,7 @@ fence or in a string, sent twice, an empty object first, a brace too many, raw l
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from typing import Any
@@ -13,7 +14,10 @@ from typing import Any
 import orjson
 
 _FENCE = "```"
-_REST = re.compile(r"[\s}\]]*")
+_REST = re.compile(r"(?:[\s}\]]|<[|/]{1,2}[\w:]+\|?>)*")
+"""What may be left over behind arguments: brackets, and tokens that end a call."""
+_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
+_LONGEST_LITERAL = 20_000
 _DEEPEST = 3  # strings of JSON in strings of JSON
 
 
@@ -48,9 +52,11 @@ def _find(text: str, depth: int) -> dict[str, Any] | None:
         text = (inner[4:] if inner[:4].lower() == "json" else inner).strip()
     if text in ("", "null", "None"):
         return {}
-    objects = _objects(text)
+    objects = _objects(text) or _objects(_COMMA.sub(r"\1", text)) or _literal(text)
     if objects is None:
         return None
+    if len(objects) == 1 and isinstance(objects[0], list) and len(objects[0]) == 1:
+        objects = objects[0]
     if len(objects) == 1 and isinstance(objects[0], str) and depth < _DEEPEST:
         return _find(objects[0], depth + 1)
     named = [one for one in objects if isinstance(one, dict)]
@@ -79,6 +85,18 @@ def _objects(text: str) -> list[Any] | None:
         while place < len(text) and text[place].isspace():
             place += 1
     return found
+
+
+def _literal(text: str) -> list[Any] | None:
+    """Return the object that a text is in Python."""
+    if not text.startswith("{") or len(text) > _LONGEST_LITERAL:
+        return None
+    try:
+        value = ast.literal_eval(text)
+        orjson.dumps(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return [value]
 
 
 def _refuse(name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,71 +26,9 @@ from agent.models.base import (
 )
 from agent.models.endpoint import Endpoint
 from agent.models.finish import read_finish
+from agent.models.overflow import is_overflow, parse_room, parse_window
+from agent.models.waits import find_wait
 
-# Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI, OpenAI's newer models,
-# Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole ones.
-_OVERFLOW = (
-    "maximum context length",
-    "context_length_exceeded",
-    "context window",
-    "reduce the length of the messages",
-    "too many tokens",
-    "token limit",
-    "prompt is too long",
-    "exceeds the available context size",
-    "exceed_context_size_error",
-    "request_too_large",
-    "exceeds the maximum number of tokens",
-    "maximum prompt length",
-    "input tokens exceed",
-    "exceed context limit",
-    "input is too long",
-    "tokens to keep from the initial prompt",
-    "context length of only",
-    "`inputs` tokens + `max_new_tokens`",
-    "range of input length should be",  # DashScope
-    "prompt exceeds max length",  # GLM, code 1261
-    "longer than the model's context length",  # SGLang
-    "longer than the maximum model length",  # vLLM
-    "max_seq_len",  # SiliconFlow
-    "model_max_prompt_tokens_exceeded",  # Copilot
-    "max message tokens",  # Doubao
-    "exceeded max context length",  # Ollama
-    "exceeds the maximum allowed input length",  # Poolside
-)
-_TOO_LONG = re.compile(
-    r"\b(?:prompt|input|context|conversation|messages?|request|tokens?)\b[^.{}]{0,60}?"
-    r"\b(?:too long|too large|too many|exceed\w*|longer than|larger than|greater than|beyond)\b"
-    r"[^.{}]{0,80}?\b(?:context|window|tokens?|length|sequence)\b"
-)
-"""The same in words that nobody has listed yet."""
-_OTHER_LIMIT = re.compile(
-    r"max_(?:completion_|output_|new_)?tokens|completion tokens|output tokens"
-    r"|per (?:minute|hour|day)|rate.?limit|quota|\b[rt]pm\b"
-    r"|image|picture|file|string_above_max|tool|function|parameter"
-)
-"""What says that something else is too much: the answer's length, a rate, a picture."""
-_WINDOW = re.compile(
-    r"n_ctx\W{1,4}(\d{1,12})"
-    r"|maximum context length (?:is|of) (\d[\d,]{0,14})"
-    r"|available context size \((\d{1,12})"
-    r"|tokens > (\d{1,12}) maximum"
-    r"|maximum number of tokens allowed \((\d{1,12})"
-    r"|maximum prompt length (?:is|of) (\d[\d,]{0,14})"
-    r"|input tokens exceed the configured limit of (\d[\d,]{0,14})"
-    r"|exceed context limit: \d{1,12} \+ \d{1,12} > (\d{1,12})"
-    r"|with (\d{1,12}) maximum context length"
-    r"|current length is \d{1,12} while limit is (\d{1,12})"
-    r"|context length of only (\d{1,12})"
-    r"|`max_new_tokens` must be <= (\d{1,12})"
-    r"|input length should be \[\d{1,4}, ?(\d{1,12})\]"
-    r"|maximum model length of (\d[\d,]{0,14})"
-    r"|model's context length \((\d[\d,]{0,14})"
-    r"|max_seq_len \((\d{1,12})"
-    r"|exceeded model token limit: (\d{1,12})",
-    re.IGNORECASE,
-)
-_ROOM = re.compile(r"exceed context limit: (\d{1,12}) \+ \d{1,12} > (\d{1,12})")
 # Rate limits and quotas speak of token limits too, and are no overflow.
 _NO_CREDIT = (
     *("insufficient_quota", "credit balance is too low", "exceeded_current_quota"),
@@ -107,30 +45,21 @@ _NO_MODEL = (
     *("model identifier is invalid", "unknown model", "model does not exist"),
 )
 _FILTERED = ("content_filter", "content management policy")
+_BUSY = frozenset({429, 503, 529})
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
+_IS_REFUSAL = re.compile(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
+"""What says that a server that fails has refused the request: it would fail again."""
 _LONGEST_QUOTE = 300
 _LONGEST_DETAIL = 4_000
 _LONGEST_ERROR = 65_536
 
 
-def is_overflow(text: str) -> bool:
-    """Whether an error's text says that the context is too long; phrases in any case, anywhere."""
-    lowered = text.lower()
-    if any(phrase in lowered for phrase in _OVERFLOW):
-        return True
-    return bool(_TOO_LONG.search(lowered)) and not _OTHER_LIMIT.search(lowered)
-
-
-def parse_window(text: str) -> int:
-    """The context window in tokens that an overflow's text names; 0 where it names none."""
-    found = _WINDOW.search(text)
-    return int(next(filter(None, found.groups())).replace(",", "")) if found else 0
-
-
 def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
     """The error for an HTTP status that is no success, all retries done; `body` as it came, and the
     seconds after which the endpoint wants to be asked again (0: it did not say)."""
+    if not wait and status in _BUSY:
+        wait = find_wait(reason_of(body)) or find_wait(body)
     error = _refusal(endpoint, status, body, wait)
     error.status, error.retry_after = status, math.ceil(wait)
     error.detail = endpoint.without_key(reason_of(body))[:_LONGEST_DETAIL]
@@ -152,8 +81,9 @@ def _say_when(url: str, wait: float) -> str:
 def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
     if limit := _TOO_LARGE.search(body):
         return _over_limit(endpoint, int(limit[1]))
-    if status == 413 or (status not in _NEVER_OVERFLOW and is_overflow(body)):
-        return overflow(endpoint, body)
+    said = f"{body}\n{reason_of(body)}"  # in the body it may be escaped
+    if status == 413 or (status not in _NEVER_OVERFLOW and is_overflow(said)):
+        return overflow(endpoint, said)
     if status == 402 or any(words in body.lower() for words in _NO_CREDIT):
         return AccountRefused(
             f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
@@ -171,10 +101,10 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             f"{endpoint.shown_url} is overloaded (error 529); ask again later, or choose another "
             "model."
         )
-    if status >= 500:
+    if status >= 500 and not _IS_REFUSAL.search(body):
         return ModelUnreachable(
             f"{endpoint.shown_url} failed with error {status}; ask again later, or choose another "
-            "model."
+            f"model.{_say_reason(endpoint, body)}"
         )
     if status in (400, 404) and "v1/responses" in body and "chat/completions" in body:
         return WantsResponses(
@@ -187,7 +117,7 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             "another model."
         )
     meant = _meant_by(status, body.lower())
-    return _kind_of(meant, body)(_refusal_sentence(endpoint, meant, body))
+    return _kind_of(meant, body)(_refusal_sentence(endpoint, status, meant, body))
 
 
 def _kind_of(meant: int, body: str) -> type[ModelError]:
@@ -198,7 +128,9 @@ def _kind_of(meant: int, body: str) -> type[ModelError]:
 
 
 def _meant_by(status: int, body: str) -> int:
-    """The status that fits best: some say 400 to all that they don't take."""
+    """The status that fits best: some say 400 to all that they don't take, some 500."""
+    if status >= 500:
+        return 400
     if status == 400 and any(words in body for words in _WRONG_KEY):
         return 401
     return 404 if status == 400 and any(words in body for words in _NO_MODEL) else status
@@ -212,24 +144,25 @@ def _over_limit(endpoint: Endpoint, limit: int) -> ContextOverflow:
     )
 
 
-def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
-    if status == 400 and any(words in body for words in _FILTERED):
+def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) -> str:
+    if meant == 400 and any(words in body for words in _FILTERED):
         return (
             f"The content filter of {endpoint.shown_url} blocked the question; try putting it in "
             "other words."
         )
-    match status:
+    match meant:
         case 401:
             return f"{endpoint.shown_url} refused the API key; check {endpoint.key_name}."
         case 403:
             return (
                 f"{endpoint.shown_url} does not let this API key use {endpoint.model!r}; "
-                "check the key's rights or choose another model."
+                f"check the key's rights or choose another model.{_say_reason(endpoint, body)}"
             )
         case 404:
             return (
                 f"{endpoint.shown_url} has no model {endpoint.model!r}, or is not the address of "
                 f"{endpoint.protocol}; check the model's name and {endpoint.setting}."
+                f"{_say_reason(endpoint, body)}"
             )
         case _:
             return (
@@ -246,7 +179,7 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
         f"The request is longer than the context window{size} of {endpoint.model}; send less at "
         "once, or choose a model with a larger window.",
         window,
-        _parse_room(text),
+        parse_room(text),
     )
 
 
@@ -258,11 +191,6 @@ def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
     )
     error.status = 413
     return error
-
-
-def _parse_room(text: str) -> int:
-    found = _ROOM.search(text)
-    return max(0, int(found[2]) - int(found[1])) if found else 0
 
 
 def unlisted(endpoint: Endpoint) -> ModelUnlisted:
@@ -361,9 +289,10 @@ def find_error(event: Mapping[str, Any]) -> object:
     """Return the error that came in the place of a part of an answer; None where it is a part. Each
     shape is what some server sends with status 200 (FIELD-NOTES: vLLM, DashScope, MiniMax)."""
     if error := event.get("error"):
-        return error
-    if event.get("choices"):
-        return None
+        return error if isinstance(error, str | dict | list) else {**event, "error": None}
+    if choices := event.get("choices"):
+        first = choices[0] if isinstance(choices, list) else None
+        return first.get("error") if isinstance(first, dict) else None
     base = event.get("base_resp")
     if isinstance(base, dict) and base.get("status_code") not in (None, 0, "0"):
         return base
@@ -372,6 +301,13 @@ def find_error(event: Mapping[str, Any]) -> object:
     has_words = any(isinstance(event.get(name), str) for name in ("message", "msg", "detail"))
     is_coded = event.get("code") not in (None, 0, "0", 200, "200", "success")
     return event if is_error or is_failure or (has_words and is_coded) else None
+
+
+def find_words(event: Mapping[str, Any]) -> str:
+    """Return what a server said in the place of an answer that never came; "" for nothing."""
+    text = orjson.dumps(event, default=str).decode()
+    said = reason_of(text)
+    return "" if said == text else said
 
 
 def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
@@ -423,22 +359,61 @@ def _quote(endpoint: Endpoint, body: str) -> str:
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
+def _say_reason(endpoint: Endpoint, body: str) -> str:
+    """Return a sentence with what the provider says of a failure; "" where it says nothing."""
+    return f" It said: {_quote(endpoint, body)}" if _is_said(reason_of(body)) else ""
+
+
+_NO_REASON = "it gave no reason"
+_REASONS = (
+    *("error", "errors", "message", "msg", "status_msg", "error_msg", "error_message"),
+    *("detail", "Message", "reason", "base_resp", "Error", "fault", "faultstring"),
+    *("err", "exception", "Response"),
+)
+_MARKUP = re.compile(r"\s*<[!?a-z]", re.IGNORECASE)
+
+
+def _is_said(reason: str) -> bool:
+    return reason != _NO_REASON and any(map(str.isspace, reason.strip()))
+
+
 def reason_of(body: str) -> str:
     """Return the message in an error's body: OpenAI's `error.message`, or what others have there. A
     gateway (OpenRouter) says only that its provider failed; the reason is in `error.metadata.raw`
-    (Roo-Code#10640)."""
-    try:
-        value = orjson.loads(body)
-    except ValueError:
-        value = body
-    if isinstance(value, list) and value:  # as Gemini has it
-        value = value[0]
-    while isinstance(value, dict):
+    (Roo-Code#10640), or it is JSON in the message itself."""
+    value = _read(body)
+    while isinstance(value, dict | list):
+        if isinstance(value, list):
+            value = _first_of(value) or body
+            continue
         metadata = value.get("metadata")
         raw = metadata.get("raw") if isinstance(metadata, dict) else None
         if raw and isinstance(raw, str | dict):
             return reason_of(raw if isinstance(raw, str) else orjson.dumps(raw).decode())
-        keys = ("error", "message", "msg", "status_msg", "error_msg", "detail", "Message")
-        value = next((value[key] for key in keys if key in value), body)
+        found = next((value[key] for key in _REASONS if value.get(key)), None)
+        value = body if found is None else _read(found) if isinstance(found, str) else found
+        if value is body or not isinstance(value, str | dict | list):
+            break
     text = value if isinstance(value, str) else body
-    return "it gave no reason" if not text.strip() or text.lstrip().startswith("<") else text
+    return _NO_REASON if not text.strip() or _MARKUP.match(text) else text
+
+
+def _first_of(errors: Sequence[Any]) -> object:
+    """Return the first of several errors, as Gemini has them, or what pydantic says of fields."""
+    named = [one for one in errors if isinstance(one, dict)]
+    if not named or not isinstance(named[0].get("loc"), list):
+        return named[0] if named else None
+    return "; ".join(
+        f"{'.'.join(map(str, one['loc']))}: {one.get('msg')}" for one in named if "loc" in one
+    )
+
+
+def _read(text: str) -> object:
+    """Return the JSON that a text is, or the text."""
+    if text.lstrip()[:1] not in ("{", "[", '"'):
+        return text
+    try:
+        value: object = orjson.loads(text)
+    except ValueError:
+        return text
+    return value

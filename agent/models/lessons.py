@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from agent.models.base import ContextOverflow, ModelError, WantsResponses
+from agent.models.base import ContextOverflow, ModelError, UnexplainedRefusal, WantsResponses
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
-from agent.models.endpoint import RESPONSES, Endpoint
+from agent.models.endpoint import ANTHROPIC, RESPONSES, Endpoint
 from agent.models.learnt import Learnt, Lesson
 from agent.models.neutral import EVERYWHERE, OWN, THOUGHTS
 from agent.pictures import has_pictures, picture_urls
@@ -23,88 +23,131 @@ Body = Mapping[str, Any]
 
 SMALLEST_BODY = 65_536
 """Bytes; an endpoint that refuses a smaller request for its size means something else."""
-_REFUSED = re.compile(
-    r"unsupported|not (?:be )?(?:supported|available|enabled|allowed|permitted|implemented|valid)"
-    r"|n[o']t (?:currently )?(?:support|allow|accept|permit)|unknown|unrecogni[sz]ed|unexpected"
-    r"|extra (?:inputs?|fields?|parameters?)|additional (?:propert|field)|deprecated|invalid"
-    r"|no longer|can(?:no|')t be (?:used|set)|forbidden|disabled|only .{0,40}allowed"
-    r"|incompatible|must be|should be|(?:may|can) only|unavailable|removed|not compatible"
-    r"|not a (?:permitted|valid|known|recogni[sz]ed)|not recogni[sz]ed",
-    re.IGNORECASE,
-)
 _NOT_TAKEN = re.compile(
-    r"unsupported|not (?:be )?(?:supported|available|enabled|allowed|permitted|implemented)"
-    r"|(?:not|n't) (?:currently )?(?:support|allow|accept|permit)|unknown|unrecogni[sz]ed"
-    r"|unexpected|extra (?:inputs?|fields?|parameters?)|additional (?:propert|field)|disabled"
-    r"|unavailable|not a (?:permitted|valid|known|recogni[sz]ed)",
+    r"unsupported|not (?:be |currently |yet )?(?:support|available|enabled|allowed|permitted"
+    r"|implemented|compatible|recogni[sz]ed)|n['o]t (?:currently )?(?:support|allow|accept|permit)"
+    r"|\bno (?:[\w-]+ ){0,3}support|unknown|unrecogni[sz]ed|unexpected|incompatible"
+    r"|extra (?:inputs?|fields?|parameters?)|additional (?:propert|field)|disabled"
+    r"|unavailable|not a (?:permitted|valid|known|recogni[sz]ed)|can(?:no|')t (?:use|find|be used)",
     re.IGNORECASE,
 )
 """What says that something is not taken at all, and not that it is taken otherwise."""
+_REFUSED = re.compile(
+    rf"{_NOT_TAKEN.pattern}|deprecated|invalid|not valid|no longer|can(?:no|')t be|forbidden"
+    r"|only .{0,40}allowed|must be|should be|(?:may|can) only|removed",
+    re.IGNORECASE,
+)
 _NO_TOOLS = re.compile(
-    r"requires? --enable-auto-tool-choice|tool[- ](?:call[- ])?parser"  # vLLM, SGLang
+    r"requires? --enable-auto-tool-choice|tool[-_ ](?:call[-_ ])?parser"  # vLLM, SGLang
     r"|does not support tools|do(?:es)? not support function|support tool use"  # Ollama, OpenRouter
     r"|requires? --jinja"  # llama.cpp, as a 500
-    r"|(?<!_)(?:tool|function)[ _-]?(?:use|calls?|calling)`? (?:is|are) not supported",  # Groq
+    r"|(?<!_)(?<!parallel )(?:tool|function)[ _-]?(?:use|calls?|calling)`? (?:is|are) not supported"
+    r"|not support parameters: \['tools'",  # LiteLLM
     re.IGNORECASE,
 )
 _SOME_TOOLS = re.compile(
     r"\btools?\b(?![_ ]choice)(?:[ _-]?(?:use|calls?|calling))?"
-    r"|\bfunction[ _-]call\w*|\bfunctions\b",
+    r"|\bfunction[ _-]call\w*|\bfunctions\b|support functions?\b",
     re.IGNORECASE,
 )
 _ABOUT_ONE = re.compile(
-    r"schema|description|name|duplicate|\bid\b|result|\brole\b|tool_calls|arguments\b(?!.*:)"
-    r"|preceding|must|call validation|parallel_",
+    r"schema|description|(?<!model )(?<!model_)name|duplicate|\bid\b|result|\brole\b|tool_calls"
+    r"|(?:tool|call) arguments|arguments\b(?!.*:)|preceding|must|call validation|parallel"
+    r"|\bstrict\b"
+    r"|\b(?:tool|user|assistant) messages?\b|messages?\W{1,4}\d|tools\W{1,4}\d",
     re.IGNORECASE,
 )
 """What a complaint speaks of that is about one tool, or one call."""
 _WANTED = re.compile(
     r"missing|must (?:be|have|include|contain)|required|requires|expected|needs? to"
-    r"|pass(?:ed)? back|should be (?:passed|provided|included)|without",
+    r"|pass(?:ed)? back|cannot be empty|should be (?:passed|provided|included)|without",
     re.IGNORECASE,
 )
 _SEALED = re.compile(
     r"encrypted content|signature|thinking|'reasoning'|reasoning_details|thought", re.IGNORECASE
 )
-_LONGEST = re.compile(
-    r"max_tokens: \d+ > (\d{1,9})"  # Anthropic
-    r"|max_(?:completion_|output_)?tokens\b.{0,80}?(?:<=|less than or equal to|at most|up to"
-    r"|maximum(?: value)?(?: of| is)?|exceeds?|\[1, ?)\D{0,12}(\d{1,9})",
-    re.IGNORECASE | re.DOTALL,
+_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_OF_LENGTH = re.compile(
+    r"max_(?:completion_|output_|new_)?tokens|maxOutputTokens|max(?:imum)? (?:output )?tokens",
+    re.IGNORECASE,
 )
-_PICTURES = re.compile(r"image|picture|multi-?modal|vision|content\b.*\bstring", re.IGNORECASE)
+_TOO_MANY = re.compile(
+    r"less than|at most|up to|maximum|exceed|too (?:large|big|high|long)|range|limit|\[\d|\(0,|<=|>"
+    r"|\ble\b|between",
+    re.IGNORECASE,
+)
+_TOO_FEW = re.compile(r"greater than|at least|larger than|more than|budget", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?<![\w.-])(?<!code )(?<!error )(?<!status )(\d{1,3}(?:,\d{3})+|\d{2,9})(?![\w-]|\.\d)"
+    r"( \(exclusive\))?",
+    re.IGNORECASE,
+)
+_SHORTEST = 256
+"""Tokens; a smaller number is no limit of an answer."""
+_PICTURES = re.compile(
+    r"image|picture|multi-?modal|vision|content\b.*\bstring|string\b.*\bcontent", re.IGNORECASE
+)
+_NO_PICTURES = re.compile(
+    r"mmproj|missing data required for image|image input is not supp|support image input"
+    r"|unknown variant .{0,10}image_url|image_url is only supp|at most 0 image"
+    r"|unsupported (?:message )?content type\W+image|only supports? text",
+    re.IGNORECASE,
+)
+"""What says that the model sees no picture at all (llama.cpp, Ollama, OpenRouter, DeepSeek, OpenAI,
+vLLM); the first of them with a 500."""
 _BLIND = re.compile(
     r"(?:image|vision|multi-?modal)[^.]{0,60}not (?:be )?(?:supported|available|enabled|allowed)"
     r"|(?:not|n't) (?:currently )?(?:support|accept|have|a)\b[^.]{0,40}"
     r"(?:image|vision|multi-?modal)"
-    r"|support image input|image input is|text[- ]only|content\b.*\bstring|mmproj|unknown variant"
-    r".{0,10}image_url",
+    r"|image input is|text[- ]only|content\b.*\bstring|string\b.*\bcontent\b",
     re.IGNORECASE,
 )
-"""What says that the model sees no picture at all (OpenRouter, llama.cpp, DeepSeek)."""
 _ONE_PICTURE = re.compile(
     r"invalid|corrupt|decode|could not process|unable to process|dimension|too large|exceeds|format"
-    r"|media.?type|download|truncated|size",
+    r"|media.?type|download|truncated|size|base64|safety|moderation|polic",
     re.IGNORECASE,
 )
-_NO_SYSTEM = re.compile(r"system (?:role|messages?|prompts?|instructions?) (?:is |are )?not ", re.I)
-"""Templates of Gemma, at llama.cpp and vLLM."""
+_SYSTEM = r"\b(?:system|developer)\b['\"`]?"
+_PROMPT = r"(?:roles?|messages?|prompts?|instructions?)\b"
+_NO_SYSTEM = re.compile(
+    rf"{_SYSTEM} {_PROMPT}[^.]{{0,15}}?(?:\bnot |n't |un)(?:be )?"
+    r"(?:support|enabled|allow|permit|avail)"
+    rf"|\broles?\b[^.]{{0,40}}?(?:\bnot |n't |un)support\w*\W{{0,4}}{_SYSTEM}"
+    rf"|\brole\W{{1,4}}{_SYSTEM}[^.]{{0,15}}?(?:\bnot |n't |un)(?:support|allow|permit)"
+    rf"|(?:\bnot |n't |un)support\w*[^.]{{0,20}}?{_SYSTEM} {_PROMPT}"
+    rf"|(?:invalid|unknown|unsupported)[^.]{{0,15}}\brole\W{{1,4}}{_SYSTEM}",
+    re.IGNORECASE,
+)
+"""Templates of Gemma, at llama.cpp and vLLM; OpenAI's first o1, Bedrock, Google."""
 _ONE_SYSTEM = re.compile(
-    r"system (?:message|prompt)s? must be (?:at )?the (?:beginning|first)", re.I
+    rf"system {_PROMPT} (?:must|should|can|may|is|are)[^.]{{0,30}}(?:beginning|first|start\b|once)"
+    r"|only (?:one|a single|the first)[^.]{0,20}\bsystem|(?:multiple|more than one|several) system",
+    re.IGNORECASE,
 )
 """Templates of Qwen, at vLLM and llama.cpp, there with a 500 (llama.cpp#20733)."""
 _NEEDED = frozenset({"model", "stream", "store", *OWN})
+_ENGLISH = frozenset({"include", "text", "reasoning", "stop", "thinking", "user", "metadata"})
+"""Parameters whose names are words that a complaint about something else may have."""
 _ALIASES = {
-    "stream_options": ("stream_options", "include_usage"),
-    "response_format": ("response_format", "json_schema", "structured output"),
-    "output_config": ("output_config", "output_format", "structured output"),
-    "include": ("'include'", "include[0]", "encrypted content is not supported"),
-    "text": ("text.format", "'text'", "json_schema"),
-    "reasoning": ("reasoning.effort", "'reasoning'"),
+    "stream_options": ("include_usage",),
+    "response_format": (
+        *("json_schema", "json_object", "structured outputs?", "json mode", "response format"),
+        *("response mime type", "guided (?:decoding|json)"),
+    ),
+    "output_config": ("output_format", "structured outputs?"),
+    "include": ("'include'", r"include\[0\]", "encrypted content is not supported"),
+    "text": (r"text\.format", "'text'", "json_schema"),
+    "reasoning": (r"reasoning\.effort", "'reasoning'"),
+    "reasoning_effort": (
+        "reasoning effort",
+        "support thinking",
+        "support reasoning",
+        "think value",
+    ),
     "stop": ("'stop'",),
-    "thinking": (),
+    "tool_choice": ("tool choice",),
 }
-"""By which words a parameter is named, where its name may be an English word."""
+"""By which other words a parameter is named; those are believed only where they refuse it."""
 
 
 def find_lesson(
@@ -129,8 +172,9 @@ def _may_teach(error: ModelError, said: str) -> bool:
     does, with 500) is believed what is said in known words alone."""
     if error.status in (401, 402, 403, 429) or not said:
         return False
-    is_known = any(one.search(said) for one in (_NO_TOOLS, _NO_SYSTEM, _ONE_SYSTEM))
-    return error.status < 500 or is_known
+    known = (_NO_TOOLS, _NO_SYSTEM, _ONE_SYSTEM, _NO_PICTURES)
+    is_known = any(one.search(said) for one in known)
+    return error.status < 500 or isinstance(error, UnexplainedRefusal) or is_known
 
 
 def _lessons(
@@ -143,10 +187,10 @@ def _lessons(
     yield _parameter(body, said, learnt, given)
     yield _tools(endpoint, body, said)
     yield _sight(endpoint, body, said)
-    if _NO_SYSTEM.search(said) and not body.get("no_system"):
-        yield Lesson("system", False)
     if _ONE_SYSTEM.search(said) and not body.get("one_system"):
         yield Lesson("system", "one")
+    elif _NO_SYSTEM.search(said) and not body.get("no_system"):
+        yield Lesson("system", False)
 
 
 def _said(body: Body) -> Sequence[Mapping[str, Any]]:
@@ -176,26 +220,32 @@ def _thoughts(body: Body, said: str) -> Lesson | None:
         return None
     sent = body.get(THOUGHTS, "")
     for field, word in ((TEXT, TEXT), (DETAILS, DETAILS), (SIGNATURES, "thought_signature")):
-        if word not in said:
+        if word not in said and not (field == sent and field in said):
             continue
-        is_refused = _NOT_TAKEN.search(said) is not None
+        is_refused = bool(_NOT_TAKEN.search(said) or f"remove the {field}" in said)
         if field != sent and _WANTED.search(said) and not is_refused:
             return Lesson("thoughts", field)
-        if field == sent and is_refused and word != "thought_signature":
+        if field == sent and is_refused and field in said:
             return Lesson("thoughts", "none")
         if field == sent == TEXT and _WANTED.search(said) and not body.get(EVERYWHERE):
             return Lesson("thoughts_everywhere", True)
     return None
 
 
-_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+def find_length(body: Body) -> str:
+    """Return the parameter that says how long an answer may be; "" where none is sent."""
+    return next((name for name in _LENGTHS if name in body), "")
 
 
 def _length(body: Body, said: str) -> Lesson | None:
-    name = next((name for name in _LENGTHS if name in body), "")
-    found = _LONGEST.search(said) if name else None
-    longest = int(next(filter(None, found.groups()))) if found else 0
-    return Lesson("longest", longest) if 0 < longest < body[name] else None
+    """Return how long an answer may be, which is the largest number in a complaint about the length
+    that is smaller than what was asked for."""
+    if not (name := find_length(body)) or not _OF_LENGTH.search(said) or _TOO_FEW.search(said):
+        return None
+    named = (int(found[1].replace(",", "")) - bool(found[2]) for found in _NUMBER.finditer(said))
+    longest = max((number for number in named if number < body[name]), default=0)
+    is_one = longest >= _SHORTEST and _TOO_MANY.search(said)
+    return Lesson("longest", longest) if is_one else None
 
 
 def _parameter(body: Body, said: str, learnt: Learnt, given: Sequence[str]) -> Lesson | None:
@@ -206,14 +256,19 @@ def _parameter(body: Body, said: str, learnt: Learnt, given: Sequence[str]) -> L
     has_effort = "effort" in (body.get("output_config") or {})
     if "effort" in said and has_effort and learnt.facts.get("effort") is not False:
         return Lesson("effort", False)
-    if not _REFUSED.search(said):
-        return None
     optional = [name for name in body if name not in _NEEDED and name not in given]
+    if body.get("protocol") == ANTHROPIC:
+        optional = [name for name in optional if name != "max_tokens"]
     for name in sorted(optional, key=len, reverse=True):  # max_tokens is a part of other names
-        words = _ALIASES.get(name, (name,))
-        if any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", said, re.I) for word in words):
+        is_named = name not in _ENGLISH and _has_word(said, re.escape(name))
+        others = _ALIASES.get(name, ())
+        if is_named or (_REFUSED.search(said) and any(_has_word(said, one) for one in others)):
             return Lesson("without", [name])
     return None
+
+
+def _has_word(said: str, word: str) -> bool:
+    return re.search(rf"(?<![\w-]){word}(?![\w-])", said, re.IGNORECASE) is not None
 
 
 def _type(body: Body, name: str) -> object:
@@ -222,7 +277,8 @@ def _type(body: Body, name: str) -> object:
 
 
 def _sight(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
-    if not has_pictures(_said(body)) or not _BLIND.search(said) or _ONE_PICTURE.search(said):
+    is_blind = _BLIND.search(said) and not _ONE_PICTURE.search(said)
+    if not has_pictures(_said(body)) or not (is_blind or _NO_PICTURES.search(said)):
         return None
     return Lesson(
         "pictures",

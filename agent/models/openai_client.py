@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.models.endpoint import Endpoint
+from agent.models.event_reader import is_end
 from agent.models.sdk_client import Patient, Sdk, SdkClient
 from agent.models.sdk_types import left_out
 
@@ -27,7 +28,7 @@ _SDK = Sdk(
     connection_error=APIConnectionError,
     request_options=RequestOptions,
     path="/chat/completions",
-    is_end=lambda data: data.startswith(b"[DONE]"),
+    is_end=is_end,
 )
 _LAST = (b'"response.completed"', b'"response.incomplete"')
 _RESPONSES = replace(

@@ -10,18 +10,12 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.models.answer import (
-    LONGEST_NAME,
-    MOST_CALLS,
-    Answer,
-    as_mapping,
-    count,
-    get_string,
-    join_halves,
-    with_thoughts,
-)
-from agent.models.base import ModelReply, Usage
+from agent.models.answer import Answer
+from agent.models.base import ModelReply
 from agent.models.finish import read_finish
+from agent.models.partial_calls import LONGEST_NAME, MOST_CALLS
+from agent.models.shapes import as_mapping, get_string, join_halves
+from agent.models.usage import count, read_usage
 from memory.messages import ToolCall
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
@@ -84,7 +78,7 @@ class ResponsesAnswer(Answer):
     def _note(self, response: Mapping[str, Any], *, is_end: bool) -> None:
         self._model = self._model or get_string(response, "model")[:LONGEST_NAME]
         if usage := as_mapping(response.get("usage")):
-            self._usage = _usage(usage)
+            self._usage = read_usage(usage, None)
         if is_end:
             reason = get_string(as_mapping(response.get("incomplete_details")), "reason")
             self.finish = reason or str(response.get("status") or "completed")
@@ -152,20 +146,6 @@ class ResponsesAnswer(Answer):
             finish=finish,
             thoughts=layout(items) if calls else "",
         )
-
-
-def _usage(fields: Mapping[str, Any]) -> Usage:
-    read = as_mapping(fields.get("input_tokens_details"))
-    said = as_mapping(fields.get("output_tokens_details"))
-    prompt, cached = count(fields, "input_tokens"), count(read, "cached_tokens")
-    total = count(fields, "total_tokens")
-    return Usage(
-        prompt,
-        with_thoughts(count(fields, "output_tokens"), prompt, cached, total),
-        cached=cached,
-        written=count(read, "cache_write_tokens"),
-        reasoning=count(said, "reasoning_tokens"),
-    )
 
 
 def layout(items: list[_PartialItem]) -> str:

@@ -35,7 +35,9 @@ from msgspec.structs import replace
 from agent.models import failures, transport, wire
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
+from agent.models.event_reader import is_words, parse_chunk, parse_chunks, split_events
 from agent.models.transport import PATIENCE, BegunResponse, Pattern, Transport
+from agent.models.waits import read_wait
 
 CONNECT_TIMEOUT = 10.0
 _BRIEF = 10.0  # seconds for the list of models, whole
@@ -203,7 +205,7 @@ class SdkClient:
         try:
             async with aclosing(reply):
                 if reply.kind.startswith(_DOCUMENTS):
-                    yield (self._document(reply.kind, await wire.document(reply, progress)),)
+                    yield self._documents(reply.kind, await wire.document(reply, progress))
                     return
                 is_over = [False]
                 async with aclosing(wire.events(reply, progress)) as events:
@@ -217,6 +219,8 @@ class SdkClient:
             *(ValueError, wire.NoProgress),
         ) as error:
             raise self._break(error) from None
+        except wire.NoEvents as error:
+            raise self._unread(reply.kind, error.words) from None
         except wire.TooMuch as error:
             raise failures.too_much(self._endpoint, str(error)) from None
 
@@ -255,26 +259,51 @@ class SdkClient:
                 is_over[0] = True
                 return
             try:
-                chunk = self._chunk(data)
+                chunks = parse_chunks(data)
             except ValueError as error:
+                if is_words(data):
+                    raise self._unread("", data.decode("utf-8", "replace")) from None
                 raise self._break(error) from None
-            yield chunk
+            yield from map(self._check, chunks)
             if self._kinds.is_last(data):
                 is_over[0] = True
                 return
 
-    def _chunk(self, data: bytes) -> object:
-        value = wire.parse_chunk(data)
+    def _check(self, value: object) -> object:
+        """The chunk, which may be an error. Raises ModelError."""
         if isinstance(value, dict) and (error := self._kinds.find_error(value)):
             raise failures.error_in_answer(self._endpoint, error)
         return value
 
     def _document(self, kind: str, content: bytes) -> object:
-        """An answer that came in one piece."""
+        """What came in one piece."""
         try:
-            return self._chunk(content)
+            return self._check(parse_chunk(content))
         except ValueError:
-            raise failures.not_the_protocol(self._endpoint, kind) from None
+            raise self._unread(kind, content.decode("utf-8", "replace")) from None
+
+    def _documents(self, kind: str, content: bytes) -> Iterator[object]:
+        """An answer that came in one piece, which may be events all the same."""
+        if not content.strip():
+            return
+        try:
+            chunks = parse_chunks(content)
+        except ValueError:
+            found, words = split_events(content)
+            if not found or content.lstrip()[:1] in (b"{", b"["):
+                found, words = [], content
+            if not found:
+                raise self._unread(kind, words.decode("utf-8", "replace")) from None
+            yield from self._parse(found, [False])
+            return
+        yield from map(self._check, chunks)
+
+    def _unread(self, kind: str, words: str) -> ModelError:
+        """The error for what is no answer: a web page, or what a server says in plain words."""
+        said = words.strip()
+        if said.startswith("<") or not is_words(said.encode(errors="replace")):
+            return failures.not_the_protocol(self._endpoint, "html" if said[:1] == "<" else kind)
+        return failures.error_in_answer(self._endpoint, said)
 
     def _failure(self, error: Exception) -> ModelError:
         """The error of a request to which no answer began."""
@@ -282,7 +311,7 @@ class SdkClient:
             response: httpx2.Response = error.response
             if response.is_redirect:
                 return failures.redirect(self._endpoint, response.headers.get("location", ""))
-            wait = wire.read_wait(response.headers)
+            wait = read_wait(response.headers, response.status_code)
             return failures.refusal(self._endpoint, response.status_code, response.text, wait)
         is_lost = isinstance(error, self._kinds.connection_error)
         cause = (

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from agent.models import failures, lessons
 from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import (
+    ContextOverflow,
     Model,
     ModelAnswerBroken,
     ModelAnswerTooLong,
@@ -34,7 +35,7 @@ from agent.models.learnt import Learnt, Lesson
 from agent.models.listed import ListedModel, read_list
 from agent.models.neutral import THOUGHTS, sign, signer_of
 from agent.models.providers import find_provider
-from agent.models.tags import lift_calls
+from agent.models.spoken_calls import lift_calls
 from agent.pictures import blind, has_pictures, picture_urls, without_pictures
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ MOST_LESSONS = 8
 _MOST_PICTURES = 4
 """Pictures that are left out of a request one by one; after that, all of them are."""
 _KNOWN_PICTURES = 1_000
+_LEAST_ROOM = 1_024
+"""Tokens in which an answer may fit."""
 
 
 class EndpointModel(Model):
@@ -200,6 +203,14 @@ class EndpointModel(Model):
             log.info("%s refused a request, which says something of: %s", self.name, lesson.fact)
             if lesson.fact != "bytes":
                 return True
+        length = lessons.find_length(body)
+        if (
+            length
+            and isinstance(error, ContextOverflow)
+            and _LEAST_ROOM <= error.room < body[length]
+        ):
+            trial.changes[length] = error.room  # a shorter answer fits
+            return True
         if lessons.is_about_thoughts(error) and self._leave_out_thoughts(body, request, trial):
             self.learnt.learn(Lesson("signer", self.learnt.number("signer") + 1))
             return True
@@ -425,7 +436,9 @@ def _with_lifted(reply: ModelReply, request: ModelRequest) -> ModelReply:
     """Return a reply whose calls are calls, where the server left them in the text."""
     if reply.tool_calls or reply.finish != "complete" or request.tool_choice == "none":
         return reply
-    text, calls = lift_calls(reply.text, [tool["function"]["name"] for tool in request.tools])
+    offered = [tool["function"] for tool in request.tools]
+    schemas = {one["name"]: one.get("parameters") or {} for one in offered}
+    text, calls = lift_calls(reply.text, schemas)
     return replace(reply, text=text, tool_calls=calls, finish="tools") if calls else reply
 
 
@@ -442,6 +455,8 @@ def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False)
     if not reply.text.strip() and not reply.tool_calls:
         if answer.is_full:
             raise failures.too_much(endpoint, f"more than {MOST_CHARACTERS:,} characters at once")
+        if not answer.finish and (said := failures.find_words(answer.other)):
+            raise failures.error_in_answer(endpoint, said)
         raise failures.empty_answer_error(endpoint, answer.finish)
     if not answer.is_whole:
         raise failures.broke_off(endpoint)

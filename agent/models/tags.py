@@ -1,31 +1,61 @@
-"""Thoughts and calls in the text of an answer, where a server has no parser for its model (Ollama,
-LM Studio, vLLM): `<think>…</think>`, and `<tool_call>{…}</tool_call>`. Pure."""
+"""Thoughts in the text of an answer, where a server has no parser for its model (Ollama, LM Studio,
+vLLM): `<think>…</think>` and its relatives. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from uuid import uuid4
 
-import orjson
+from agent.models.spoken_calls import is_code, without_calls
 
-from memory.messages import ToolCall
-
-_OPENS = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_NAMES = (
+    *("think", "thinking", "thought", "thoughts", "reasoning", "seed:think", "mm:think"),
+    *("antml:thinking", "reasoning_scratchpad", "longcat_think"),
+)
+_PAIRS: dict[str, str] = {f"<{name}>": f"</{name}>" for name in _NAMES} | {
+    "[think]": "[/think]",  # Mistral
+    "◁think▷": "◁/think▷",  # Kimi VL
+    "<|start_thinking|>": "<|end_thinking|>",  # Cohere
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|think|>": "<|/think|>",
+    **{
+        f"{start}<|channel|>{channel}<|message|>": "<|end|>"  # gpt-oss
+        for start in ("", "<|start|>assistant")
+        for channel in ("analysis", "commentary")
+    },
+    "<|channel>thought": "<channel|>",  # Gemma 4
+}
+"""What begins thoughts, and what ends them, in small letters."""
+_WRAPPERS = (
+    *("<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>"),
+    *("<|start_response|>", "<|begin_of_solution|>"),
+)
+"""What begins an answer and is none of it."""
+_OPENERS = (*_PAIRS, *_WRAPPERS)
+_LONGEST_TAG = max(map(len, _OPENERS))
+_TAGS = "|".join(map(re.escape, _NAMES))
+_ENDS = "|".join(
+    re.escape(end) for end in {*_PAIRS.values()} if end[:2] != "</" and end != "<|end|>"
+)
 _CLOSES = re.compile(
-    r"(?:\A|\n)(?:(?:[^\n`]*[^\s`\"'“(])?</(?:think|thinking|thought|reasoning)>[^\S\n]*"
-    r"|[^\n`]*</(?:think|thinking|thought|reasoning)>[^\S\n]*(?=\n|\Z))",
+    rf"(?:\A|\n)(?:(?:[^\n`]*[^\s`\"'“(])?</(?:{_TAGS})>[^\S\n]*"
+    rf"|(?:[^\n`]*?[^\s`\"'“(])?(?:{_ENDS})[^\S\n]*"
+    rf"|[^\n`]*(?:</(?:{_TAGS})>|{_ENDS})[^\S\n]*(?=\n|\Z))",
     re.IGNORECASE,
 )
 """The end of thoughts, which ends a word or a line; in a sentence it is only spoken of."""
-_CALL = re.compile(
-    r"^[^\S\n]*<(tool_call|function_call)>\s*(\{.*?\})\s*(?:</\1>|\Z)",
-    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+_OPENING = re.compile("|".join(map(re.escape, _PAIRS)), re.IGNORECASE)
+_CLOSING = re.compile(rf"(?:</\w+:?\w*>|{_ENDS})[^\S\n]*\Z", re.IGNORECASE)
+_UNMARKED = re.compile(r"\Aanalysis(?=[A-Z])(.*?)assistantfinal(?=\S)", re.DOTALL)
+"""Of gpt-oss, where a server has left out the marks and nothing else."""
+_STOPS = re.compile(
+    r"(?:<\|(?:end|return|im_end|eot_id|eom_id|endoftext|end_of_text|end_response|end_of_turn"
+    r"|end_of_solution)\|>|<｜end▁of▁sentence｜>|<end_of_turn>|\[/?INST\]|</(s|answer)>)\Z",
+    re.IGNORECASE,
 )
-_LONGEST_TAG = len("<reasoning>")
+"""Tokens that end an answer, where a server hands them on."""
+_LONGEST_STOP, _MOST_STOPS = 32, 4
+_MARKS = ("</", "[/", "◁/", "|>", "analysis", "<end_of_turn>", "｜>", "INST]")
 _MOST_BLANKS = 1_000  # characters in front of a tag
-_LONGEST_TEXT, _MOST_CALLS = 200_000, 100  # of a text in which calls are looked for
-_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 class ThoughtFilter:
@@ -36,104 +66,92 @@ class ThoughtFilter:
         self._held: str | None = ""  # the beginning, until it is known; None from then on
         self._end = ""  # the tag that ends the thoughts; "" outside of them
         self._tail = ""  # what may be the beginning of that tag
-        self._is_first = False  # whether nothing of the answer was given back behind thoughts
+        self._has_thought = False
         self.thought = ""
 
     def feed(self, piece: str) -> str:
         """Return what of the answer can be shown now."""
         self.thought = ""
-        if self._held is not None:
-            self._held += piece
-            found = _OPENS.match(self._held)
-            if found is None:
-                begun = self._held.lstrip().lower()
-                is_short = len(begun) < _LONGEST_TAG and len(self._held) < _MOST_BLANKS
-                if is_short and any(t.startswith(begun) for t in _TAGS):
-                    return ""
-                piece, self._held = self._held, None
-                return piece
-            self._end = f"</{found[1].lower()}>"
-            piece, self._held = self._held[found.end() :], None
-        if not self._end:
-            if self._is_first:
-                piece = piece.lstrip()
-                self._is_first = not piece
+        return self._feed(piece)
+
+    def _feed(self, piece: str) -> str:
+        if self._held is None and not self._end:
             return piece
+        if not self._end:
+            return self._begin(piece)
         text = self._tail + piece
         place = text.lower().find(self._end)
         if place < 0:
             ends = (n for n in range(len(self._end) - 1, 0, -1) if _ends_in(text, self._end[:n]))
             known = len(text) - next(ends, 0)
-            self.thought, self._tail = text[:known], text[known:]
+            self.thought += text[:known]
+            self._tail = text[known:]
             return ""
-        self.thought, rest = text[:place], text[place + len(self._end) :].lstrip()
-        self._end = self._tail = ""
-        self._is_first = not rest
-        return rest
+        self.thought += text[:place]
+        rest = text[place + len(self._end) :]
+        self._end, self._tail, self._held, self._has_thought = "", "", "", True
+        return self._begin(rest)
+
+    def _begin(self, piece: str) -> str:
+        """Look at what may be the beginning of thoughts, or of an answer behind them."""
+        self._held = (self._held or "") + piece
+        begun = self._held.lstrip()
+        lowered = begun[:_LONGEST_TAG].lower()
+        known = (*_OPENERS, "<answer>") if self._has_thought else _OPENERS
+        opener = max((tag for tag in known if lowered.startswith(tag)), key=len, default="")
+        if opener:
+            rest = begun[len(opener) :]
+            self._end, self._held = _PAIRS.get(opener, ""), None if opener in _PAIRS else ""
+            self._has_thought = True
+            return self._feed(rest) if self._end else self._begin(rest)
+        is_short = len(self._held) < _MOST_BLANKS or self._has_thought
+        if is_short and any(tag.startswith(lowered) for tag in known):
+            return ""
+        text = begun if self._has_thought else self._held
+        self._held = None
+        return text
 
     def finish(self) -> str:
         """Return what was held back, at the end."""
         held, self._held = self._held or "", None
         self.thought, self._tail = self._tail, ""
-        return held
+        return held.lstrip() if self._has_thought else held
 
 
 def _ends_in(text: str, tag: str) -> bool:
     return text[-len(tag) :].lower() == tag
 
 
-_TAGS = ("<think>", "<thinking>", "<thought>", "<reasoning>")
-
-
-_OPENING = re.compile(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-
-
-def _is_code(text: str, place: int) -> bool:
-    return len(_FENCE.findall(text, 0, place)) % 2 == 1
+def may_have_marks(text: str) -> bool:
+    """Return whether something in a text may have to be left out of it."""
+    return any(mark in text for mark in _MARKS)
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
     """Return an answer without thoughts whose beginning was not marked (the template of the model
-    had begun them), and these."""
+    had begun them) and without the token that ended it, and these thoughts."""
+    text = _without_stops(text)
+    if unmarked := _UNMARKED.match(text):
+        return text[unmarked.end() :], unmarked[1].strip()
     found = _CLOSES.search(text)
-    if found is None or _is_code(text, found.end()) or _OPENING.search(text, 0, found.end()):
+    if found is None or is_code(text, found.end()) or _OPENING.search(text, 0, found.end()):
         return text, ""
     end = found.end()
-    thought = re.sub(r"</\w+>[^\S\n]*\Z", "", text[:end])
-    return text[end:].lstrip(), thought.strip()
+    return text[end:].lstrip(), _CLOSING.sub("", text[:end]).strip()
 
 
-def lift_calls(text: str, names: Collection[str]) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return a text without calls of these tools that stand in it as text, and the calls; what is
-    in a fence is shown, and is no call."""
-    calls: list[ToolCall] = []
-
-    def take(found: re.Match[str]) -> str:
-        if _is_code(text, found.start()):
-            return found[0]
-        try:
-            wanted = orjson.loads(found[2])
-        except ValueError:
-            return found[0]
-        name, arguments = wanted.get("name"), wanted.get("arguments", wanted.get("parameters", {}))
-        if name not in names or not isinstance(arguments, dict | str):
-            return found[0]
-        said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-        calls.append(ToolCall(f"call_{uuid4().hex[:16]}", name, said))
-        return ""
-
-    if not _may_have_calls(text):
-        return text, ()
-    rest = _CALL.sub(take, text)
-    return (rest.strip() if calls else text), tuple(calls)
-
-
-def _may_have_calls(text: str) -> bool:
-    tags = text.lower().count("_call>") if len(text) <= _LONGEST_TEXT else 0
-    return 0 < tags <= 2 * _MOST_CALLS
+def _without_stops(text: str) -> str:
+    for _ in range(_MOST_STOPS):
+        bare = text.rstrip()
+        found = _STOPS.search(bare, max(0, len(bare) - _LONGEST_STOP))
+        if found is None or (found[1] and f"<{found[1]}>" in bare):
+            break
+        if is_code(bare, found.start()):
+            break
+        text = bare[: found.start()].rstrip()
+    return text
 
 
 def without_markup(text: str) -> str:
     """Return a text without thoughts and calls, of whichever tools."""
-    text = split_thoughts(text)[0] if "</" in text else text
-    return _CALL.sub("", text) if _may_have_calls(text) else text
+    return without_calls(split_thoughts(text)[0] if may_have_marks(text) else text)

@@ -9,18 +9,16 @@ before its body is read; `events` reads a stream.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from math import isfinite
 from typing import Protocol
 
 import httpx2  # the SDK's HTTP library
-import orjson
+
+from agent.models.event_reader import EventReader
+from agent.models.waits import read_wait
 
 MOST_BYTES = 64_000_000
 """Of one answer, with all its frames: a long one, of 128,000 tokens, takes 40 MB where each token
@@ -29,26 +27,29 @@ LONGEST_LINE = 4_000_000
 """Bytes of a line of a stream, or of an answer that is one document: these are parsed whole."""
 LONGEST_ERROR = 65_536
 """Bytes that are read of a response that is no success."""
-_MARK = b"\xef\xbb\xbf"
-"""What some put in front of UTF-8."""
 _BREATH = 65_536
 """Bytes after which other tasks have their turn, also where more is there already."""
 
 LONGEST_WAIT = 10.0
 """Seconds for which a request waits by itself before it is sent again, twice at most; where an
 endpoint asks for more, the person is told."""
-MOST_WAIT = 7 * 86_400.0
-"""Seconds beyond which no wish of an endpoint is believed."""
 UNPACKED = {"Accept-Encoding": "identity"}
 """What every request asks for: an answer that is what it is. One that comes packed all the same is
 not unpacked."""
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _BREAK = re.compile(rb"\r\n?|\n")
 
 
 class TooMuch(Exception):
     """More came than is read; the text says of what."""
+
+
+class NoEvents(Exception):
+    """Words came in the place of events."""
+
+    def __init__(self, words: bytes) -> None:
+        super().__init__("no events")
+        self.words = words.decode("utf-8", "replace").strip()
 
 
 class NoProgress(Exception):
@@ -76,28 +77,11 @@ class Progress:
             raise NoProgress(self._patience)
 
 
-def read_wait(headers: Mapping[str, str]) -> float:
-    """Return the seconds after which an endpoint wants to be asked again, which it says in whole
-    seconds, with fractions, in milliseconds, or as a date; 0 where it does not say."""
-    said = headers.get("retry-after", "").strip()[:64]
-    try:
-        if milliseconds := headers.get("retry-after-ms", "").strip()[:16]:
-            wait = float(milliseconds) / 1_000
-        elif said[:1].isdigit() or said[:1] == ".":
-            wait = float(said.removesuffix("s"))
-        else:
-            when = parsedate_to_datetime(said)
-            wait = (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-    return min(max(wait, 0.0), MOST_WAIT) if isfinite(wait) else 0.0
-
-
 async def limit_response(response: httpx2.Response) -> None:
     """Bound a response of which nothing has been read but its headers."""
     response.encoding = "utf-8"  # which is JSON's; Python has codecs that take minutes
     response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
-    if read_wait(response.headers) > LONGEST_WAIT:
+    if read_wait(response.headers, response.status_code) > LONGEST_WAIT:
         response.headers["x-should-retry"] = "false"  # which both SDKs obey
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     if response.is_success:
@@ -170,93 +154,23 @@ async def document(response: HasBytes, progress: Progress) -> bytes:
 
 async def events(response: HasBytes, progress: Progress) -> AsyncGenerator[list[bytes], None]:
     """The data of server-sent events (WHATWG's event streams), those together that came together,
-    until the body ends. Raises TooMuch, and NoProgress where none is made for too long, whatever
-    else comes."""
-    lines, reader = _LineSplitter(), _EventReader()
+    until the body ends. Raises TooMuch, NoEvents where something else came, and NoProgress where
+    none is made for too long, whatever else comes."""
+    lines, reader = _LineSplitter(), EventReader()
+    has_come = False
     async with aclosing(response.aiter_bytes()) as body:
         async for piece in body:
             progress.check()
             came = [data for line in lines.feed(piece) if (data := reader.read(line)) is not None]
+            _hold(reader.held)
             if came:
+                has_come = True
                 yield came
     left = [data for line in lines.finish() if (data := reader.read(line)) is not None]
     if left := [*left, *reader.finish()]:
         yield left
-
-
-class _EventReader:
-    """Makes data of lines: of server-sent events, and where there are none, of lines that are JSON
-    each (NDJSON), or of one JSON document."""
-
-    def __init__(self) -> None:
-        self._data: list[bytes] = []
-        self._size = 0
-        self._is_error = False
-        self._document: list[bytes] | None = None
-        self._has_begun = False
-
-    def read(self, line: bytes) -> bytes | None:
-        """Take a line in; returns the data that it completes."""
-        if not self._has_begun:
-            line = line.removeprefix(_MARK)
-            self._has_begun = bool(line.strip())
-            if line.lstrip()[:1] in (b"{", b"["):
-                self._document = []
-        if self._document is not None:
-            return self._read_document(line)
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
-            self._grow(line)
-        elif line.startswith(b"event:"):
-            self._is_error = line[6:].strip().lower() == b"error"
-        elif not line:
-            return self._end()
-        return None
-
-    def _end(self) -> bytes | None:
-        data, self._data, self._size = self._data, [], 0
-        is_error, self._is_error = self._is_error, False
-        if not data:
-            return None
-        whole = b"\n".join(data)
-        return _as_error(whole) if is_error else whole
-
-    def _read_document(self, line: bytes) -> bytes | None:
-        assert self._document is not None
-        if not self._document and line.strip() and _is_json(line):
-            return line
-        self._document.append(line)
-        self._grow(line)
-        return None
-
-    def _grow(self, line: bytes) -> None:
-        self._size += len(line)
-        _hold(self._size)
-
-    def finish(self) -> list[bytes]:
-        """Return what the end of the body completes: a document, but no event, which an empty line
-        would have ended."""
-        whole = b"\n".join(self._document or ())
-        return [whole] if whole.strip() else []
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        orjson.loads(line)
-    except ValueError:
-        return False
-    return True
-
-
-def _as_error(data: bytes) -> bytes:
-    """Return the data of an event that is called an error as an object with an error in it."""
-    try:
-        value = orjson.loads(data)
-    except ValueError:
-        value = data.decode("utf-8", "replace")
-    if isinstance(value, dict) and value.get("error"):
-        return data
-    return orjson.dumps({"error": value or "error"})
+    elif not has_come and reader.words:
+        raise NoEvents(reader.words)
 
 
 class _LineSplitter:
@@ -288,25 +202,3 @@ class _LineSplitter:
 def _hold(size: int) -> None:
     if size > LONGEST_LINE:
         raise TooMuch(f"more than {LONGEST_LINE // 1_000_000} MB at once")
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def parse_chunk(data: bytes) -> object:
-    """A chunk's JSON. Raises ValueError."""
-    data = data.removeprefix(_MARK)
-    try:
-        return orjson.loads(data)
-    except ValueError:  # which it is also at half a character, an escape that Python takes
-        if not _HALF.search(data) and _is_text(data):
-            raise
-    try:
-        return json.loads(data.decode("utf-8", "replace"))
-    except RecursionError as error:
-        raise ValueError("a deep nest of brackets") from error

@@ -15,10 +15,13 @@ from msgspec.structs import astuple
 
 from agent.models.answer import Answer
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
-from agent.models.failures import find_error, is_overflow, parse_window
-from agent.models.wire import MOST_WAIT, parse_chunk, read_wait
+from agent.models.endpoint import Endpoint
+from agent.models.event_reader import parse_chunk
+from agent.models.failures import find_error, refusal
+from agent.models.overflow import is_overflow, parse_room, parse_window
+from agent.models.waits import MOST_WAIT, find_wait, read_wait
 from tests.agent.endpoints import CHAT, ask, conversation, failure
-from tests.fakes.openai_server import Body, Fail
+from tests.fakes.openai_server import Body, Fail, Say
 
 STREAM = "text/event-stream"
 
@@ -44,6 +47,38 @@ BODIES = {
     "a document, called events": (json.dumps(WHOLE), STREAM),
     "a document in lines, called events": (json.dumps(WHOLE, indent=2), STREAM),
     "a document, called text": (json.dumps(WHOLE), "text/plain"),
+    "lines that end in CR": ("".join(f"data: {one}\r\r" for one in HI), STREAM),
+    "no empty lines": ("".join(f"data: {one}\n" for one in HI) + "data: [DONE]\n", STREAM),
+    "no empty lines and no end": ("".join(f"data: {one}\n" for one in HI), STREAM),
+    "no line end at the end": ("\n\n".join(f"data: {one}" for one in HI), STREAM),
+    "a field in capitals": ("".join(f"Data: {one}\n\n" for one in HI), STREAM),
+    "blanks in front": ("".join(f" data: {one}\n\n" for one in HI), STREAM),
+    "a field twice": ("".join(f"data: data: {one}\n\n" for one in HI), STREAM),
+    "empty data": ("data:\n\n" + "data: \n\n".join(f"data: {one}\n\n" for one in HI), STREAM),
+    "an end in small letters": ("".join(f"data: {o}\n\n" for o in (*HI, " [done]")), STREAM),
+    "an end in quotation marks": ("".join(f"data: {o}\n\n" for o in (*HI, '"[DONE]"')), STREAM),
+    "data in lines": (
+        'data: {"choices": [{"delta":\ndata: {"content": "Good morning."}, "finish_reason":\n'
+        'data: "stop"}]}\n\n',
+        STREAM,
+    ),
+    "nothing chosen at first": (
+        "".join(f"data: {one}\n\n" for one in ('{"choices": null}', '{"choices": []}', *HI)),
+        STREAM,
+    ),
+    "events, called a document": ("".join(f"data: {o}\n\n" for o in HI), "application/json"),
+    "events, called a page": ("".join(f"data: {one}\n\n" for one in HI), "text/html"),
+    "events, called nothing": ("".join(f"data: {one}\n\n" for one in HI), ""),
+    "a line each, called a document": ("\n".join(HI), "application/json"),
+    "a line each, with CR": ("\r\n".join(HI) + "\r\n", "application/jsonl"),
+    "one behind the other": ("".join(HI), "application/json"),
+    "a list": (f"[{','.join(HI)}]", "application/json"),
+    "a list in lines, called events": ("[\n" + ",\n".join(HI) + "\n]", STREAM),
+    "a document in data": (json.dumps({"code": 0, "data": WHOLE}), "application/json"),
+    "a document in a result": (
+        json.dumps({"result": WHOLE, "success": True, "errors": []}),
+        "application/json",
+    ),
     "a document behind a mark": ("\ufeff" + json.dumps(WHOLE), "application/json"),
 }
 
@@ -74,6 +109,21 @@ ERRORS: dict[str, tuple[str, str]] = {
         "application/json",
     ),
     "a document, called events": ('{"error": "GPU on fire"}', STREAM),
+    "in the choice": (
+        'data: {"choices": [{"finish_reason": "error", "error": {"message": "GPU on fire"}}]}\n\n',
+        STREAM,
+    ),
+    "a detail alone": ('{"detail": "GPU on fire"}', "application/json"),
+    "a message alone": ('data: {"message": "GPU on fire"}\n\n', STREAM),
+    "several errors": ('{"errors": [{"code": 7, "message": "GPU on fire"}]}', "application/json"),
+    "a list": ('[{"error": {"code": 400, "message": "GPU on fire"}}]', "application/json"),
+    "true, and a message": ('{"error": true, "message": "GPU on fire"}', "application/json"),
+    "a status": ('{"status": "error", "message": "GPU on fire"}', "application/json"),
+    "an error_msg": ('{"error_code": 17, "error_msg": "GPU on fire"}', "application/json"),
+    "Tencent's": ('{"Response": {"Error": {"Message": "GPU on fire"}}}', "application/json"),
+    "words in data": ("data: GPU on fire\n\n", STREAM),
+    "words": ("GPU on fire", "text/plain"),
+    "no empty line": ('data: {"error": {"message": "GPU on fire"}}', STREAM),
     "with a detail": ('{"code": 500, "detail": "GPU on fire"}', STREAM),
 }
 
@@ -84,6 +134,18 @@ async def test_the_reason_of_an_error_that_is_called_a_success_is_told(dialect: 
         error = await failure(model)
     assert isinstance(error, ModelAnswerBroken)
     assert "broke off with an error: GPU on fire." in str(error)
+
+
+async def test_what_a_server_says_before_an_answer_is_none_of_it() -> None:
+    body = "".join(f"data: {one}\n\n" for one in ('{"message": "queued"}', *HI))
+    async with conversation(CHAT, Body(body, STREAM)) as (_, model):
+        assert (await ask(model)).text == "Good morning."
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/json", STREAM])
+async def test_a_web_page_is_told_as_one_whatever_it_is_called(kind: str) -> None:
+    async with conversation(CHAT, Body("<html>Bad gateway</html>", kind)) as (_, model):
+        assert "a web page instead of the chat protocol" in str(await failure(model))
 
 
 async def test_an_overflow_that_is_called_a_success_is_one() -> None:
@@ -104,6 +166,8 @@ async def test_an_overflow_that_is_called_a_success_is_one() -> None:
         {"choices": [], "usage": {"prompt_tokens": 7}},
         {"code": 0, "message": "success"},
         {"code": 200, "msg": "success"},
+        {"message": "queued", "position": 3},  # an answer may follow
+        {"detail": "loading"},
         {"type": "ping"},
         {"error": None, "choices": []},
         {},
@@ -126,6 +190,24 @@ def test_what_is_no_error_is_none(event: Mapping[str, Any]) -> None:
         ("prompt too long; exceeded max context length by 12 tokens", 0),
         ("Your input exceeds the maximum allowed input length", 0),
         ("The conversation has grown larger than the window of tokens that the model takes", 0),
+        ("Input length (265330) exceeds model's maximum context length (262144).", 262_144),
+        ("Input length 9 exceeds the maximum allowed input length of 131040 tokens.", 131_040),
+        ("Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output)", 2048),
+        ("prompt token count of 130000 exceeds the limit of 128000", 128_000),
+        ("invalid params, context window exceeds limit (2013)", 0),  # the code of the error
+        ("Prompt has 9,000 tokens, but the configured context size is 8,192 tokens", 8192),
+        ("input token count is 1049000 but model only supports up to 1048576. Reduce", 1_048_576),
+        ("engine prompt length 9000 exceeds the max_model_len 8192. Please reduce.", 8192),
+        ("Total message token length exceed model limit", 0),  # Doubao
+        ("`inputs` must have less than 4095 tokens. Given: 5000", 4095),
+        ("number of tokens in the prompt cannot exceed 4081 - received 5000.", 4081),
+        ("too many tokens: exceeded by 2337 tokens. The limit is 128000 tokens.", 128_000),
+        ("The sum of prompt length (9000.0) should not exceed max_num_tokens (8192)", 8192),
+        ("prompt tokens (9000) + max_tokens (1000) exceeds context (8192)", 8192),
+        ("litellm.ContextWindowExceededError: no", 0),
+        ("Context size has been exceeded.", 0),
+        ("Conversation is too long, please start a new one", 0),
+        ("输入长度超过最大长度", 0),
     ],
 )
 def test_a_request_that_is_too_long_is_known_in_other_words(text: str, window: int) -> None:
@@ -143,10 +225,47 @@ def test_a_request_that_is_too_long_is_known_in_other_words(text: str, window: i
         "The request has too many tools; the maximum length is 128.",
         "messages: text content blocks must be non-empty",
         "Input should be a valid string",
+        "ThrottlingException: Too many tokens, please wait before trying again.",
+        "You exceeded the daily token limit of your plan",
+        "Your account has exceeded its budget of tokens",
+        "metadata.user_id: string too long",
+        "Invalid 'messages[3].tool_calls[0].id': string too long",
+        "image exceeds 5 MB maximum",
     ],
 )
 def test_another_limit_is_no_overflow(text: str) -> None:
     assert not is_overflow(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "room"),
+    [
+        ("exceed context limit: 170636 + 34048 > 200000", 29_364),
+        (
+            "maximum context length is 8192 tokens. However, you requested about 9100 tokens (100 "
+            "of text input, 9000 in the output).",
+            8092,
+        ),
+        (
+            "maximum context length is 8192 tokens and your request has 1200 input tokens (9000 > "
+            "8192 - 1200).",
+            6992,
+        ),
+        ("maximum context length is 8192 tokens (9000 in the messages, 96 in the completion)", 0),
+        ("the context window is full", 0),
+    ],
+)
+def test_what_is_left_for_an_answer_is_read(text: str, room: int) -> None:
+    assert is_overflow(text)
+    assert parse_room(text) == room
+
+
+async def test_an_answer_that_does_not_fit_is_asked_to_be_shorter() -> None:
+    said = "maximum context length is 8192 tokens (100 in the messages, 9000 in the completion)"
+    overflow = Fail(400, {"message": said})
+    async with conversation(CHAT, overflow, Say("Yes."), max_tokens=9_000) as (server, model):
+        assert (await ask(model)).text == "Yes."
+    assert [request.body["max_tokens"] for request in server.requests] == [9_000, 8_092]
 
 
 # --- waiting ---
@@ -174,10 +293,53 @@ def in_an_hour(zone: bool) -> str:
         ({"retry-after": "9" * 60}, MOST_WAIT, MOST_WAIT),
         ({"retry-after": "soon"}, 0, 0),
         ({"retry-after": "9" * 9_000}, 0, MOST_WAIT),
+        ({"retry-after": "1m20s"}, 80, 80),
+        ({"retry-after": "30 seconds"}, 30, 30),
+        ({"retry-after": "2h"}, 7200, 7200),
+        ({"retry-after": "500ms"}, 0.5, 0.5),
+        ({"retry-after": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}, 2_000, 3_600),
+        ({"retry-after": str(datetime.now(UTC).timestamp() + 3_600)}, 2_000, 3_600),
+        ({"x-ratelimit-reset": "30"}, 30, 30),
+        ({"x-ratelimit-reset-requests": "1m20s", "x-ratelimit-remaining-requests": "0"}, 80, 80),
+        ({"x-ratelimit-reset-tokens": "9s", "x-ratelimit-remaining-tokens": "4"}, 0, 0),
+        ({"x-ratelimit-reset": "30", "retry-after": "2"}, 2, 2),
     ],
 )
 def test_when_to_ask_again_is_read(headers: Mapping[str, str], least: float, most: float) -> None:
-    assert least <= read_wait(headers) <= most
+    assert least <= read_wait(headers, 429) <= most
+    if not any("retry" in name for name in headers):
+        assert read_wait(headers, 500) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "wait"),
+    [
+        ("Rate limit reached. Please try again in 1m20s. Visit our page.", 80),
+        ("Please try again in 350ms.", 0.35),
+        ("Please try again in 1h2m3.5s", 3723.5),
+        ("exceeded token rate limit. Please retry after 26 seconds.", 26),
+        ("Please retry in 36.5s.", 36.5),
+        ("Try again in 5 minutes", 300),
+        ("try again after 1 hour and 30 minutes", 5400),
+        ('"retryDelay":"36s"', 36),
+        ("Limit reached; resets in 3 hours", 10_800),
+        ("retry after 1 second(s)", 1),
+        ("请在 30 秒后重试", 30),
+        ("Please wait a moment", 0),
+        ("It took 3 seconds to fail", 0),
+        ("We waited 30 seconds", 0),
+        ("Try again with model 4 in another region", 0),
+    ],
+)
+def test_when_to_ask_again_is_read_from_words(text: str, wait: float) -> None:
+    assert find_wait(text) == pytest.approx(wait)
+
+
+def test_a_wait_that_words_tell_is_told() -> None:
+    body = '{"error": {"message": "Rate limit reached. Please try again in 7m12s."}}'
+    error = refusal(Endpoint("m", "http://127.0.0.1/v1"), 429, body)
+    assert "ask again in 8 minutes" in str(error)
+    assert error.retry_after == 432
 
 
 # --- contents and calls ---
@@ -198,7 +360,7 @@ def part(name: str = "", arguments: Any = "", **more: Any) -> dict[str, Any]:
 def test_a_content_in_parts_is_text_and_thoughts() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     parts = [thinking, {"type": "text", "text": "Good "}]
-    reply = reply_of({"content": parts}, {"content": "morning."}, {"content": [7, None, "x"]})
+    reply = reply_of({"content": parts}, {"content": "morning."}, {"content": [7, None, {}]})
     assert (reply.text, reply.reasoning) == ("Good morning.", "Hm.")
 
 
@@ -236,7 +398,114 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         [("look", '{"at":1}')],
     ),
     "nothing": ([part("look", "")], [("look", "{}")]),
+    "an index that counts on": (
+        [part("look", index=0, id="a"), part("", '{"at"', index=1), part("", ": 1}", index=2)],
+        [("look", '{"at": 1}')],
+    ),
+    "an index that is of the call before": (
+        [
+            part("look", '{"at": 1}', index=0, id="a"),
+            part("act", '{"at"', index=0, id="b"),
+            part("", ": 2}", index=1),
+        ],
+        [("look", '{"at": 1}'), ("act", '{"at": 2}')],
+    ),
+    "no index, two ids by turns": (
+        [
+            part("look", '{"at"', id="a"),
+            part("act", '{"at"', id="b"),
+            part("", ": 1}", id="a"),
+            part("", ": 2}", id="b"),
+        ],
+        [("look", '{"at": 1}'), ("act", '{"at": 2}')],
+    ),
+    "arguments first": (
+        [part("", '{"at": 1}', index=0), part("look", "", index=0, id="a")],
+        [("look", '{"at": 1}')],
+    ),
+    "an index as text": (
+        [part("look", '{"at"', index="0", id="a"), part("", ": 1}", index=0)],
+        [("look", '{"at": 1}')],
+    ),
+    "one id for all": (
+        [part("look", "{}", index=0, id="a"), part("act", "{}", index=1, id="a")],
+        [("look", "{}"), ("act", "{}")],
+    ),
+    "the whole again": (
+        [part("look", '{"at":1}', id="a"), part("look", '{"at":1}', id="a")],
+        [("look", '{"at":1}')],
+    ),
+    "all so far with each part": (
+        [part("look", '{"at"', index=0, id="a"), part("look", '{"at": 1}', index=0, id="a")],
+        [("look", '{"at": 1}')],
+    ),
+    "the field of before": (
+        [
+            {"function_call": {"name": "look", "arguments": '{"at"'}},
+            {"function_call": {"arguments": ": 1}"}},
+        ],
+        [("look", '{"at": 1}')],
+    ),
+    "no list": ([{"tool_calls": part("look", "{}")["tool_calls"][0]}], [("look", "{}")]),
+    "no function": ([{"tool_calls": [{"name": "look", "arguments": "{}"}]}], [("look", "{}")]),
+    "parameters": (
+        [{"tool_calls": [{"function": {"name": "look", "parameters": {"at": 1}}}]}],
+        [("look", '{"at":1}')],
+    ),
 }
+
+
+TEXTS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "a part": ([{"delta": {"content": {"type": "text", "text": "Hi"}}}], "Hi", ""),
+    "texts": ([{"delta": {"content": ["H", "i"]}}], "Hi", ""),
+    "a part of thoughts": (
+        [{"delta": {"content": [{"type": "reasoning", "text": "Hm."}, {"text": "Hi"}]}}],
+        "Hi",
+        "Hm.",
+    ),
+    "thoughts in parts": (
+        [{"delta": {"reasoning_content": [{"text": "Hm."}]}}, {"delta": {"content": "Hi"}}],
+        "Hi",
+        "Hm.",
+    ),
+    "thoughts in an object": (
+        [{"delta": {"reasoning": {"content": "Hm."}, "content": "Hi"}}],
+        "Hi",
+        "Hm.",
+    ),
+    "thoughts in details alone": (
+        [{"delta": {"reasoning_details": [{"text": "Hm."}], "content": "Hi"}}],
+        "Hi",
+        "Hm.",
+    ),
+    "Ollama's thoughts": ([{"delta": {"thinking": "Hm.", "content": "Hi"}}], "Hi", "Hm."),
+    "Copilot's thoughts": ([{"delta": {"reasoning_text": "Hm.", "content": "Hi"}}], "Hi", "Hm."),
+    "a completion": ([{"text": "H"}, {"text": "i"}], "Hi", ""),
+    "a message behind pieces": (
+        [{"delta": {"content": "Hi"}}, {"delta": {}, "message": {"content": "Hi"}}],
+        "Hi",
+        "",
+    ),
+    "a second choice": (
+        [{"index": 0, "delta": {"content": "Hi"}}, {"index": 1, "delta": {"content": "Ho"}}],
+        "Hi",
+        "",
+    ),
+    "a choice that is the second": ([{"index": 1, "delta": {"content": "Hi"}}], "Hi", ""),
+    "no reason yet": ([{"delta": {"content": "Hi"}, "finish_reason": "null"}], "Hi", ""),
+}
+
+
+@pytest.mark.parametrize("shape", TEXTS)
+def test_text_and_thoughts_are_read_in_any_shape(shape: str) -> None:
+    choices, text, thoughts = TEXTS[shape]
+    answer = Answer()
+    for choice in choices:
+        answer.add({"choices": [choice]})
+    assert not answer.is_whole
+    answer.add({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    reply = answer.reply("m")
+    assert (reply.text, reply.reasoning, reply.finish) == (text, thoughts, "complete")
 
 
 @pytest.mark.parametrize("shape", CALLS)
@@ -244,11 +513,29 @@ def test_calls_are_read_in_any_shape(shape: str) -> None:
     deltas, calls = CALLS[shape]
     reply = reply_of(*deltas)
     assert [(call.name, call.arguments) for call in reply.tool_calls] == calls
-    assert len({call.id for call in reply.tool_calls}) == len(calls)
+    assert all(call.id for call in reply.tool_calls)
     assert reply.finish == "tools"
 
 
 # --- usage ---
+
+
+def thinking(tokens: int) -> dict[str, int]:
+    return {"reasoning_tokens": tokens}
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"choices": [{"usage": {"prompt_tokens": 7}}]},  # Moonshot
+        {"choices": [], "x_groq": {"usage": {"prompt_tokens": 7}}},
+        {"choices": [], "usage": {"prompt_tokens": 7}},
+    ],
+)
+def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
+    answer = Answer()
+    answer.add(chunk)
+    assert answer.reply("m").usage == Usage(7, 0)
 
 
 @pytest.mark.parametrize(
@@ -275,6 +562,44 @@ def test_calls_are_read_in_any_shape(shape: str) -> None:
         ),
         ([{"prompt_tokens": 70}, {}, {"prompt_tokens": 70, "completion_tokens": 3}], Usage(70, 3)),
         ([{"prompt_tokens": -1, "completion_tokens": True, "total_tokens": 1.5}], Usage(0, 0)),
+        (
+            [
+                {
+                    "prompt_tokens": 70,
+                    "completion_tokens": 5,
+                    "completion_tokens_details": thinking(100),
+                }
+            ],
+            Usage(70, 105, reasoning=100),  # thoughts that can't be a part of it
+        ),
+        (
+            [
+                {
+                    "prompt_tokens": 70,
+                    "completion_tokens": 30,
+                    "total_tokens": 110,
+                    "completion_tokens_details": thinking(10),
+                }
+            ],
+            Usage(70, 40, reasoning=10),  # xAI
+        ),
+        (
+            [
+                {
+                    "prompt_tokens": 70,
+                    "completion_tokens": 30,
+                    "total_tokens": 900,
+                    "completion_tokens_details": thinking(10),
+                }
+            ],
+            Usage(70, 30, reasoning=10),  # a total of nobody knows what
+        ),
+        ([{"prompt_tokens": 70, "cache_read_input_tokens": 64}], Usage(70, 0, cached=64)),
+        (
+            [{"input_tokens": 70, "input_tokens_details": {"cached_tokens": 64}}],
+            Usage(70, 0, cached=64),
+        ),
+        ([{"prompt_tokens": "70.0", "completion_tokens": "x"}], Usage(70, 0)),
     ],
 )
 def test_usage_is_read_in_any_shape(reports: list[dict[str, Any]], usage: Usage) -> None:

@@ -30,6 +30,11 @@ SHAPES = {
     "a bracket too many": ('{"at": 1}]}', {"at": 1}),
     "a raw line end": ('{"at": "a\nb"}', {"at": "a\nb"}),
     "JSON in JSON": ('"{\\"at\\": 1}"', {"at": 1}),
+    "a comma too many": ('{"at": [1,], "s": ",}",}', {"at": [1], "s": ",}"}),
+    "Python": ("{'at': True, 'of': None}", {"at": True, "of": None}),
+    "a list of one": ('[{"at": 1}]', {"at": 1}),
+    "a token that ends a call": ('{"at": 1}<|call|>', {"at": 1}),
+    "a tag that ends a call": ('{"at": 1}\n</tool_call>', {"at": 1}),
     "a mark at the beginning": ('\ufeff{"at": 1}', {"at": 1}),
 }
 
@@ -42,7 +47,16 @@ def test_what_was_meant_is_made_out(shape: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"at": 1', '{"at": 1}{"at": 2}', "[1]", "look", '{"at": NaN}', '"look"', '{"at": 1} then'],
+    [
+        '{"at": 1',
+        '{"at": 1}{"at": 2}',
+        "[1]",
+        "look",
+        '{"at": NaN}',
+        '"look"',
+        '{"at": 1} then',
+        "{1, 2}",
+    ],
 )
 def test_what_cannot_be_made_out_stays_as_it_is(text: str) -> None:
     assert repair(text) == text
@@ -81,5 +95,10 @@ def test_an_object_in_the_place_of_its_text_is_taken() -> None:
 
 @pytest.mark.timeout(20)
 def test_no_text_takes_longer_than_its_length() -> None:
-    for text in ("```" + " " * 500_000 + "x", "{}" * 200_000 + "x", "1" + "]" * 500_000 + "x"):
+    for text in (
+        "```" + " " * 500_000 + "x",
+        "{}" * 200_000 + "x",
+        "1" + "]" * 500_000 + "x",
+        '{"' + '\\\\"' * 300_000,
+    ):
         assert repair(text) == text

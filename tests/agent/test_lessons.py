@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.base import ContextOverflow, ModelRefused, ModelUnreachable
+from agent.models.base import (
+    ContextOverflow,
+    ModelRefused,
+    ModelUnreachable,
+    UnexplainedRefusal,
+)
 from agent.models.endpoint import Endpoint
-from agent.models.failures import reason_of
+from agent.models.failures import reason_of, refusal
 from agent.models.learnt import MOST_PICTURES, Learnt, LearntModels, Lesson
 from agent.models.lessons import find_bad_picture, find_lesson, is_about_thoughts
 from agent.models.neutral import read_history, sign, signer_of
@@ -75,6 +80,48 @@ TAUGHT = {
     "unknown variant `image_url`, expected `text`": "pictures",
     "fake-model is not a multimodal model": "pictures",
     "Conversation roles must alternate... System role not supported": "system",
+    # the same in other words, as other servers have it
+    "model features function calling not support": "tools",  # Novita
+    "deepinfra error: Tool calling is not supported for model: m": "tools",
+    "InvalidParameter: the model does not support tools, request id: 021": "tools",
+    "The model `m` has no tool calling support": "tools",
+    "This model is not compatible with tools": "tools",
+    "Cannot use tools with this model: no tool template": "tools",
+    "Unsupported tool_call_parser: None": "tools",
+    "<400> InternalError.Algo.InvalidParameter: Tools are not supported by the model.": "tools",
+    "body.tools: Extra inputs are not permitted": "tools",
+    "ollama does not support parameters: ['tools'], for model=m.": "tools",
+    "Tool choice is not supported": "without",
+    "No endpoints found that support the provided 'tool_choice' value.": "without",
+    "`temperature` and `top_p` cannot both be specified for this model.": "without",
+    "The temperature parameter is illegal. [0,1]": "without",
+    "'messages' must contain the word 'json', to use 'response_format'.": "without",
+    "Structured outputs are not supported for this model": "without",
+    "json mode cannot be combined with tool/function calling": "without",
+    "Function calling with a response mime type: 'application/json' is unsupported": "without",
+    'Invalid JSON payload received. Unknown name "prompt_cache_key": Cannot find field.': "without",
+    'json: unknown field "stream_options"': "without",
+    "max_tokens (9000) exceeds the maximum output of 8,192": "longest",
+    "The maximum tokens you requested exceeds the model limit of 4096.": "longest",
+    "it has a maxOutputTokens value of 9000 but the supported range is from 1 (inclusive) to 8193 "
+    "(exclusive).": "longest",
+    "max_tokens参数非法。限制 [1,8192]": "longest",
+    "invalid params, max_tokens should be in (0, 8192]": "longest",
+    "body.max_tokens: Input should be less than or equal to 8192": "longest",
+    "The max_tokens parameter exceeds the limit: 9000 > 8192": "longest",
+    "Invalid content type. image_url is only supported by certain models.": "pictures",
+    "At most 0 image(s) may be provided in one request.": "pictures",
+    "Input should be a valid string: messages.1.content": "pictures",
+    "Unsupported message content type: image_url": "pictures",
+    "Model only supports text input": "pictures",
+    "Developer instruction is not enabled for models/gemma-3-27b-it": "system",
+    "Unsupported value: 'messages[0].role' does not support 'system' with this model.": "system",
+    "'system' role is not allowed": "system",
+    "This model doesn't support system messages. Try again without.": "system",
+    "invalid message role: system": "system",
+    "Only one system message is allowed": "system",
+    "multiple system messages are not supported": "system",
+    "system messages are only allowed at the start of the conversation": "system",
 }
 TEACHES_NOTHING = (
     "parallel_tool_calls is not supported",
@@ -89,6 +136,18 @@ TEACHES_NOTHING = (
     "Invalid 'messages[3].tool_calls[0].id': string too long",
     "Tool names must be unique.",
     "messages: text content blocks must be non-empty",
+    "Parallel tool calls are not supported by this model",
+    "Unsupported value: 'tools[0].type'. Supported values are: 'function'",
+    "Unknown parameter: 'tools[0].strict'.",
+    "body.tools.0.function.strict: extra fields not permitted",
+    "Unsupported content type in tool message: image",
+    "tool message is not allowed after user message",
+    "Unknown tool 'x' in messages[3]",
+    "Tool call arguments are not valid JSON: unexpected end",
+    "System prompt must not be empty",
+    "Your system does not support the operation",
+    "This function is not available in your region",
+    "The model `m` is not supported",
     "The request was refused.",
     "it gave no reason",
     "You have exceeded your limit",
@@ -135,8 +194,47 @@ def test_llama_cpp_says_with_500_that_it_takes_no_tools() -> None:
     assert find_lesson(ENDPOINT, BODY, error, Learnt()) is None
 
 
+@pytest.mark.parametrize(
+    ("said", "longest"),
+    [
+        ("max_tokens (9000) exceeds the maximum output of 8,192", 8192),
+        ("supported range of maxOutputTokens is from 1 to 8193 (exclusive)", 8192),
+        ("Range of max_tokens should be [1, 8192]", 8192),
+        ("max_tokens is too large for claude-3-5-haiku-2024: 9000 > 8192", 8192),
+        ("max_tokens: must be greater than thinking.budget_tokens (1024)", 0),
+        ("max_tokens must be at least 1000", 0),
+        ("max_tokens is out of range (error 400)", 0),
+    ],
+)
+def test_the_longest_answer_is_the_largest_number_below_what_was_asked_for(
+    said: str, longest: int
+) -> None:
+    lesson = find_lesson(ENDPOINT, BODY, refused(said), Learnt())
+    assert (lesson.value if lesson and lesson.fact == "longest" else 0) == longest
+
+
+def test_claude_is_always_told_how_long_an_answer_may_be() -> None:
+    body = BODY | {"protocol": "anthropic"}
+    assert find_lesson(ENDPOINT, body, refused("max_tokens: Field required"), Learnt()) is None
+
+
+def test_a_refusal_may_come_with_any_status() -> None:
+    for status, said in ((500, "Jinja Exception: System role not supported"), (405, "no tools")):
+        body = f'{{"error": {{"message": "{said}", "code": {status}}}}}'
+        error = refusal(ENDPOINT, status, body)
+        assert isinstance(error, ModelRefused)
+        assert str(status) in str(error)
+    template = '{"error": {"message": "Error rendering chat template: only single tool-calls"}}'
+    assert isinstance(refusal(ENDPOINT, 500, template), UnexplainedRefusal)
+    assert isinstance(refusal(ENDPOINT, 500, '{"error": "out of memory"}'), ModelUnreachable)
+
+
 def test_a_field_of_thoughts_is_refused_where_it_was_sent() -> None:
-    for said in ("property 'reasoning_content' is unsupported", "reasoning_content: Extra inputs"):
+    for said in (
+        "property 'reasoning_content' is unsupported",
+        "reasoning_content: Extra inputs",
+        "Please remove the reasoning_content from your message",
+    ):
         sent = BODY | {"thoughts": "reasoning_content"}
         lesson = find_lesson(ENDPOINT, sent, refused(said), Learnt())
         assert lesson == Lesson("thoughts", "none")
@@ -165,6 +263,30 @@ def test_a_gateway_has_the_reason_in_its_metadata() -> None:
     )
     assert reason_of(body) == "Invalid `signature` in `thinking` block"
     assert is_about_thoughts(refused(reason_of(body)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"errors": [{"code": 7, "message": "on fire"}], "success": false}',
+        '{"error": null, "message": "on fire"}',
+        '{"error": "{\\"detail\\": \\"on fire\\"}"}',
+        '{"base_resp": {"status_code": 1, "status_msg": "on fire"}}',
+        '"on fire"',
+        "on fire",
+    ],
+)
+def test_the_reason_is_found_wherever_it_is(body: str) -> None:
+    assert reason_of(body) == "on fire"
+
+
+def test_markup_is_no_reason_and_all_else_is() -> None:
+    assert reason_of("<!doctype html><p>502") == reason_of(" ") == "it gave no reason"
+    assert reason_of('{"error": {"message": "<400> Range"}}') == "<400> Range"
+    fields = '{"detail": [{"loc": ["body", "tools", 0], "msg": "no"}, {"loc": ["x"], "msg": "y"}]}'
+    assert reason_of(fields) == "body.tools.0: no; x: y"
+    for body in ("{}", "[]", '{"error": {}}', '{"error": 7}', '{"error": {"message": [1]}}'):
+        assert reason_of(body) == body
 
 
 def test_the_picture_that_is_refused_is_the_newest_that_was_not_taken_before() -> None:

@@ -12,7 +12,7 @@ import pytest
 from agent.models import failures
 from agent.models.base import ContextOverflow, ModelError
 from agent.models.endpoint import Endpoint
-from agent.models.failures import is_overflow, parse_window
+from agent.models.overflow import is_overflow, parse_window
 from agent.models.providers import PROVIDERS
 from agent.models.selection import connect
 from tests.agent.endpoints import CHAT, CLAUDE, HELLO_WITH_TOOL, Protocol, ask

@@ -1,0 +1,140 @@
+"""Whether words of a provider say that a request is too long, and how long it may be. Pure."""
+
+from __future__ import annotations
+
+import re
+
+# Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI, OpenAI's newer models,
+# Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole ones.
+_KNOWN = (
+    "maximum context length",
+    "context_length_exceeded",
+    "context window",
+    "contextwindowexceeded",  # LiteLLM
+    "reduce the length of the messages",
+    "too many tokens",
+    "token limit",
+    "prompt is too long",
+    "exceeds the available context size",
+    "exceed_context_size_error",
+    "request_too_large",
+    "exceeds the maximum number of tokens",
+    "maximum prompt length",
+    "input tokens exceed",
+    "exceed context limit",
+    "input is too long",
+    "tokens to keep from the initial prompt",
+    "context length of only",
+    "`inputs` tokens + `max_new_tokens`",
+    "range of input length should be",  # DashScope
+    "prompt exceeds max length",  # GLM, code 1261
+    "longer than the model's context length",  # SGLang
+    "longer than the maximum model length",  # vLLM
+    "max_seq_len",  # SiliconFlow
+    "model_max_prompt_tokens_exceeded",  # Copilot
+    "max message tokens",  # Doubao
+    "exceeded max context length",  # Ollama
+    "exceeds the maximum allowed input length",  # Poolside
+    "超长",  # GLM
+    "超过最大长度",
+    "上下文长度",
+)
+_SAID = r"(?:prompt|inputs?|context|conversation|messages?|request(?:ed)?|tokens?)"
+_LONG = (
+    r"(?:too (?:long|large|many|big)|exceed\w*|(?:longer|larger|greater|less) than|beyond"
+    r"|only supports?|over the (?:limit|maximum)|but the (?:configured|maximum))"
+)
+_MEASURE = r"(?:context|window|tokens?|length|sequence|max_\w+)"
+_NEAR = r"(?:[^.{}]|\.(?=\d)){0,80}?"
+_TOO_LONG = re.compile(
+    rf"\b{_SAID}\b{_NEAR}\b{_LONG}\b{_NEAR}\b{_MEASURE}\b"
+    rf"|\b{_SAID}\b[^.{{}}]{{0,20}}?\b{_MEASURE}\b{_NEAR}\b{_LONG}\b"
+    rf"|\b{_MEASURE}\b[^.{{}}]{{0,20}}?\b{_SAID}\b{_NEAR}\b{_LONG}\b"
+    r"|\bcontext (?:size|length|limit)\b[^.{}]{0,20}exceeded"
+    r"|(?<!system )\b(?:prompt|conversation|context|input|request)(?: text)? (?:is |was )?"
+    r"too long\b"
+)
+"""The same in words that nobody has listed yet: what is said, that it is too much, by a measure."""
+_WITH_ANSWER = re.compile(
+    r"\b(?:prompt|inputs?)\b[^.{}+]{0,30}\+ ?\W?max_(?:new_|completion_|output_)?tokens"
+)
+_RATE = re.compile(
+    r"per (?:minute|hour|day)|rate.?limit|quota|\b[rt]pm\b|throttl|please wait|\bdaily\b"
+    r"|\b(?:your|the) (?:plan|account|budget|subscription|organi[sz]ation)\b"
+)
+_OTHER_LIMIT = re.compile(
+    r"max_(?:completion_|output_|new_)?tokens|completion tokens|output tokens"
+    r"|\b(?:image|picture|file|tool|function|parameter)s?\b|string_above_max"
+)
+"""What says that something else is too much: the answer's length, a picture."""
+_WINDOW = re.compile(
+    r"n_ctx\W{1,4}(\d{1,12})"
+    r"|maximum context length (?:is|of) (\d[\d,]{0,14})"
+    r"|available context size \((\d{1,12})"
+    r"|tokens > (\d{1,12}) maximum"
+    r"|maximum number of tokens allowed \((\d{1,12})"
+    r"|maximum prompt length (?:is|of) (\d[\d,]{0,14})"
+    r"|input tokens exceed the configured limit of (\d[\d,]{0,14})"
+    r"|exceed context limit: \d{1,12} \+ \d{1,12} > (\d{1,12})"
+    r"|with (\d{1,12}) maximum context length"
+    r"|current length is \d{1,12} while limit is (\d{1,12})"
+    r"|context length of only (\d{1,12})"
+    r"|`?max_new_tokens`? must be <= (\d{1,12})"
+    r"|input length should be \[\d{1,4}, ?(\d{1,12})\]"
+    r"|maximum model length of (\d[\d,]{0,14})"
+    r"|model's context length \((\d[\d,]{0,14})"
+    r"|max_seq_len \((\d{1,12})"
+    r"|exceeded model token limit: (\d{1,12})",
+    re.IGNORECASE,
+)
+_LIMIT = re.compile(
+    r"(?:limit|\bmax\w*|\bonly supports?|\bwindow|context size|less than|not exceed"
+    r"|exceeds (?:the )?context|exceeds the(?= \d))\b"
+    r"(?:(?! by )[^\d.{}\"]){1,60}?(\d{1,3}(?:,\d{3})+|\d{4,12})(?!\d|\.\d)",
+    re.IGNORECASE,
+)
+"""A number behind a word for a limit."""
+_SMALLEST_NAMED = 2_048
+"""Tokens; a smaller number in words that nobody has listed is the code of an error, or a part."""
+_ROOM = (
+    re.compile(r"exceed context limit: (\d{1,12}) \+ \d{1,12} > (\d{1,12})"),  # Anthropic
+    re.compile(  # vLLM, OpenRouter, DeepSeek
+        r"maximum context length is (?P<window>\d{1,12})\b.{0,200}?\((?P<sent>\d{1,12}) "
+        r"(?:of text input|in (?:the )?(?:messages|prompt|input))",
+        re.DOTALL,
+    ),
+    re.compile(r"\(\d{1,12} > (?P<window>\d{1,12}) - (?P<sent>\d{1,12})\)"),  # vLLM
+)
+
+
+def is_overflow(text: str) -> bool:
+    """Whether an error's text says that the context is too long; phrases in any case, anywhere."""
+    lowered = text.lower()
+    if _RATE.search(lowered):
+        return False
+    if any(phrase in lowered for phrase in _KNOWN) or _WITH_ANSWER.search(lowered):
+        return True
+    return bool(_TOO_LONG.search(lowered)) and not _OTHER_LIMIT.search(lowered)
+
+
+def parse_window(text: str) -> int:
+    """The context window in tokens that an overflow's text names; 0 where it names none."""
+    if found := _WINDOW.search(text):
+        return _number(next(filter(None, found.groups())))
+    named = (_number(found[1]) for found in _LIMIT.finditer(text)) if is_overflow(text) else ()
+    return next((number for number in named if number >= _SMALLEST_NAMED), 0)
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", ""))
+
+
+def parse_room(text: str) -> int:
+    """The tokens that are left for an answer to a request that is too long with it; 0 where the
+    text does not say."""
+    for pattern in _ROOM:
+        if found := pattern.search(text):
+            named = found.groupdict()
+            sent, window = named.get("sent") or found[1], named.get("window") or found[2]
+            return max(0, int(window) - int(sent))
+    return 0

@@ -1,0 +1,137 @@
+"""Tool calls that come in pieces, put together however a server tells them apart. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from typing import Any
+from uuid import uuid4
+
+from agent.models.arguments import repair, to_text
+from agent.models.history import strict_object
+from agent.models.shapes import as_mapping, get_string, join_halves
+from memory.messages import ToolCall
+
+MOST_CALLS = 1_000
+"""In one answer; how many of them are run is the setting `agent_max_calls`."""
+LONGEST_NAME = 200  # characters of a model's or a tool's name
+_LONGEST_CHECKED = 20_000  # characters of arguments
+
+
+class Piece:
+    """What one part of a delta says of a call: `function` is OpenAI's place for the rest."""
+
+    def __init__(self, part: Mapping[str, Any]) -> None:
+        function = as_mapping(part.get("function")) or part
+        self.name = get_string(function, "name")[:LONGEST_NAME]
+        said = function.get("arguments")
+        self.arguments = to_text(function.get("parameters") if said is None else said)
+        own = part.get("id")
+        self.id = str(own) if isinstance(own, int | str) and own != "" else ""
+        index = part.get("index")
+        if isinstance(index, str) and index.isdecimal() and len(index) < 6:
+            index = int(index)
+        self.index = index if index is None or isinstance(index, int | str) else repr(index)[:200]
+
+
+def pieces_of(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Return the parts of calls in a delta: a list, one by itself, or one in the field that OpenAI
+    had before (`function_call`)."""
+    calls = delta.get("tool_calls")
+    if isinstance(calls, dict):
+        calls = [calls]
+    if not calls and isinstance(legacy := delta.get("function_call"), dict):
+        calls = [{"function": legacy}]
+    return (part for part in calls or () if isinstance(part, dict)) if calls else iter(())
+
+
+class PartialCall:
+    """A tool call that is still coming in."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.arguments = StringIO()
+        self.signature: Mapping[str, Any] | None = None
+        self.is_cut = False
+
+    def add_name(self, piece: str) -> None:
+        """Add a piece of the name: some send it in pieces, some send it again with each part."""
+        if not self.name or not (self.arguments.tell() or self.name.endswith(piece)):
+            self.name = (self.name + piece)[:LONGEST_NAME]
+
+    def add_arguments(self, kept: str, *, is_again: bool) -> None:
+        """Add a piece of the arguments; where the call is named again, all that came before may be
+        in it."""
+        before = self.arguments.getvalue() if is_again else ""
+        if len(before) > 1 and kept.startswith(before) and not self.is_complete:
+            kept = kept[len(before) :]
+        self.arguments.write(kept)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the arguments are a whole object; very long ones are not looked at again with
+        each part."""
+        if self.arguments.tell() > _LONGEST_CHECKED:
+            return False
+        text = self.arguments.getvalue()
+        return text.rstrip().endswith("}") and strict_object(text) == text
+
+    def to_call(self) -> ToolCall:
+        arguments = repair(join_halves(self.arguments.getvalue()))
+        own_id = join_halves(self.id) or f"call_{uuid4().hex[:16]}"
+        return ToolCall(own_id, join_halves(self.name), arguments)
+
+
+class PartialCalls:
+    """The calls of an answer, in the order in which they were begun."""
+
+    def __init__(self) -> None:
+        self.calls: list[PartialCall] = []
+        self._latest: dict[object, PartialCall] = {}
+
+    def find(self, piece: Piece) -> PartialCall | None:
+        """Return the call that a piece belongs to: one that has begun, or a new one; None for one
+        that is too many."""
+        if (known := self._known(piece)) is not None:
+            return known
+        if len(self.calls) >= MOST_CALLS:
+            return None
+        opened = self._latest[piece.index] = PartialCall()
+        self.calls.append(opened)
+        return opened
+
+    def _known(self, piece: Piece) -> PartialCall | None:
+        """By index, else by id; a name opens one, and the rest is of the last. Some endpoints give
+        every call the index 0 and tell them apart by id alone, or by nothing but a name behind
+        arguments that are whole (vercel/ai#14277); some count the index on with each piece
+        (agno#8879, dirac#215)."""
+        last = self.calls[-1] if self.calls else None
+        call = self._latest.get(piece.index) if piece.index is not None else None
+        if call is None and piece.id:
+            same = (one for one in reversed(self.calls) if one.id == piece.id)
+            call = next((one for one in same if piece.name in ("", one.name)), None)
+            if piece.index is not None and piece.name:
+                return None  # one id for all calls (xinference)
+        if call is None:
+            return None if piece.name or (piece.id and piece.index is not None) else last
+        if not piece.name:
+            return last if self._is_of_last(piece, call) else call
+        return None if _is_next(piece, call) else call
+
+    def _is_of_last(self, piece: Piece, call: PartialCall) -> bool:
+        """Whether a piece without name or id is of the last call, and not of the one at its
+        index."""
+        last = self.calls[-1]
+        return not piece.id and last is not call and call.is_complete and not last.is_complete
+
+
+def _is_next(piece: Piece, call: PartialCall) -> bool:
+    """Whether a piece with a name opens another call than the one at its place."""
+    if not call.name:
+        return False
+    if piece.id and call.id:
+        is_said = piece.arguments == call.arguments.getvalue()  # the whole of it again
+        is_more = piece.index is None and call.is_complete and not is_said
+        return is_more or piece.id != call.id
+    return not piece.id and call.is_complete
