@@ -4,7 +4,8 @@ Whoever has the token is the owner; so is, where no token is set, whoever sits a
 browser there also runs the pages of strangers, so that a request must come from our own page: by
 its `Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding).
 No CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
-refused. Wrong tokens are counted (`throttle`), by the address that a trusted proxy names.
+refused. Wrong tokens are counted (`channels/guessing.py`), by the address that a trusted proxy
+names.
 A key (`main.py key add`) opens OpenAI's protocol alone. A browser that is signed in has a cookie
 with a secret of its own (`accounts`), which is looked up at each request: its person may do on the
 page what their role allows, in conversations of their own.
@@ -29,10 +30,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channels.base import KeyHolder, Login, LoginsPort
+from channels.guessing import Throttle
 from channels.language import asked_in
 from channels.web.operations import in_their_language
 from channels.web.shapes import failure, kind_of
-from channels.web.throttle import Throttle
 
 log = logging.getLogger(__name__)
 
@@ -133,8 +134,11 @@ PROXIED = Refused(
 def refuse_locked_out(seconds: float) -> Refused:
     """Whoever guessed too often has to wait."""
     wait = math.ceil(seconds)
-    sentence = f"Too many wrong tokens came from your address; try again in {wait} s."
+    sentence = f"Too many wrong guesses came from you; try again in {wait} s."
     return Refused(429, sentence, wait)
+
+
+CROWDED = Refused(429, "Too many people sign in at once; try again in a moment.", 1)
 
 
 class TokenAuth(Struct, frozen=True):
@@ -318,7 +322,9 @@ class AuthMiddleware:
         guess = self._lock.guess(headers)
         if guess is None or refused not in (None, NO_TOKEN, NO_KEY):
             return refused
-        seconds = self._throttle.check(peer_of(scope), guess, is_right=refused is None)
+        seconds = self._throttle.check(
+            peer_of(scope), guess, is_right=refused is None, may_repeat=True
+        )
         return refuse_locked_out(seconds) if seconds else refused
 
 
