@@ -7,6 +7,7 @@ are known are kept in memory, so that a message costs no query.
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from channels.guessing import Throttle
 from channels.language import _
 from channels.message import Address, Inbound
 from memory.record import people
@@ -33,12 +35,11 @@ HOUR = 3600.0
 """Seconds for which a code is valid."""
 MOST_PENDING = 3
 """Strangers of one channel who may have a code at a time."""
-MOST_TRIES = 5
-"""Wrong codes after which those that were given out are taken no more."""
 MINUTE = 60.0
 
 CLOSED = "This bot answers only people whom its owner has let in."
 CROWDED = f"{CLOSED[:-1]}; too many people are waiting to be let in, so write again in an hour."
+GUESSED = "You tried too many wrong codes; try again in {seconds} s."
 TOO_FAST = (
     "You have reached the limit of messages in a minute (messages_per_minute). This one was not "
     "taken; send it again in a moment."
@@ -73,6 +74,12 @@ def knock(code: str) -> str:
 
 def new_code() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+
+
+def refuse_guesser(seconds: float) -> None:
+    """Raise CommandError where somebody is locked out for having guessed, for so long."""
+    if seconds:
+        raise CommandError(_(GUESSED, seconds=math.ceil(seconds)))
 
 
 def digest_of(code: str) -> str:
@@ -122,6 +129,7 @@ class Access:
         self._known: dict[tuple[str, str], Known] = {}
         self._codes: dict[str, str] = {}
         self._pace, self._strangers = MessageRate(), MessageRate()
+        self._guesses = Throttle("codes for /pair")
         self.on_change: Callable[[], None] = _unheard
 
     async def take_up(self) -> None:
@@ -222,31 +230,25 @@ class Access:
     async def approve(self, code: str, role: Role, by: str) -> Pending:
         """Let the stranger with this code in; returns who it was. Raises CommandError."""
         digest, since, now = digest_of(code), self._valid_since, self._clock()
+        refuse_guesser(self._guesses.wait(by))
 
         def let_in(db: Any) -> Pending | None:
-            stranger = people.answer(db, digest, since, MOST_TRIES)
+            stranger = people.answer(db, digest, since)
             if stranger is not None:
                 people.let_in(db, Known("person", stranger.person, role, stranger.name, by, now))
             return stranger
 
         if (stranger := await self._store.write(let_in)) is None:
-            raise CommandError(await self._why_not())
+            refuse_guesser(self._guesses.check(by, digest, is_right=False))
+            raise CommandError(
+                _(
+                    "Nobody is waiting with this code. Codes are valid for an hour; /users shows "
+                    "who is waiting."
+                )
+            )
         await self.changed()
         self._codes.pop(stranger.person, None)
         return stranger
-
-    async def _why_not(self) -> str:
-        waiting = await self.list_pending()
-        if any(one.tries >= MOST_TRIES for one in waiting):
-            return _(
-                "{most_tries} wrong codes were tried, so the codes given out so far no longer "
-                "work. People who are waiting can get a new one an hour after their first.",
-                most_tries=MOST_TRIES,
-            )
-        return _(
-            "Nobody is waiting with this code. Codes are valid for an hour; /users shows who is "
-            "waiting."
-        )
 
     async def open_chat(self, address: Address, by: str) -> None:
         """Let everybody in who writes in this chat."""

@@ -261,6 +261,7 @@ async def assemble(
         shared.on_change()
 
     access.on_change, links.on_change = on_access_change, lambda: shared.on_change()
+    links.on_led = turns.leave
     spending.on_lift = lambda: shared.on_change()
 
     def on_setting_change(key: str) -> None:

@@ -15,25 +15,31 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bot.access import ALPHABET, MOST_TRIES, digest_of, name_of, new_code
+from bot.access import ALPHABET, digest_of, name_of, new_code, refuse_guesser
 from bot.received import key_of
+from channels.guessing import Throttle
 from channels.language import _
 from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record import links
-from memory.record.links import ChatLink, LinkCode
+from memory.record.links import ChatLink, LinkCode, LinkRequest
 from memory.record.mailbox import AddressColumns
 from memory.record.store import Store
 from plugins.api import CommandError
 
 VALID = 600.0
-"""Seconds for which a code can be used."""
+"""Seconds for which a code can be used, and for which its giver can say yes."""
 
 PRIVATE = "A chat can only be linked where nobody else reads it: send this in a private chat."
 WRONG = (
-    f"No chat gave this code. Codes are valid for {VALID / 60:g} minutes, and once; after "
-    f"{MOST_TRIES} wrong ones none is. Send /link on your other channel for a new one."
+    f"No chat gave this code. Codes are valid for {VALID / 60:g} minutes, and once; send /link on "
+    "your other channel for a new one."
 )
+NOBODY = (
+    f"No chat waits for your answer here. Whoever types a code of yours waits for {VALID / 60:g} "
+    "minutes; send /link for a new one."
+)
+WHICH = "Say which: {chats} wait for your answer."
 SAME = "This code was given here; type it on your other channel, in a private chat with the bot."
 LEADS = (
     "Other chats go on in this conversation ({chats}), so it can't be linked itself; /unlink first."
@@ -41,10 +47,10 @@ LEADS = (
 LINKED = "This chat goes on in the conversation of {chat} already; /unlink ends that."
 
 
-class NewLink(Struct, frozen=True):
-    """A link that was made, and where the code for it was given."""
+class Asked(Struct, frozen=True):
+    """A chat that asks to be linked, and where the code for it was given."""
 
-    link: ChatLink
+    request: LinkRequest
     giver: AddressColumns
 
 
@@ -65,7 +71,8 @@ def key_of_home(home: str) -> ConversationKey:
 
 
 class Links:
-    """`clock` gives seconds since 1970; `on_change` hears that chats lead elsewhere."""
+    """`clock` gives seconds since 1970; `on_change` hears that chats lead elsewhere, `on_led` of
+    each that does so from now on, by its id, in every process."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
@@ -73,7 +80,9 @@ class Links:
         self._followers: dict[str, tuple[str, ...]] = {}
         self._ever: frozenset[tuple[str, str]] = frozenset()
         self._links: tuple[ChatLink, ...] = ()
+        self._guesses = Throttle("codes for /link")
         self.on_change: Callable[[], None] = _unheard
+        self.on_led: Callable[[str], None] = _unheard
 
     async def take_up(self) -> None:
         """Read where chats lead. After each change too, so that no older answer is believed."""
@@ -82,9 +91,14 @@ class Links:
         followers: defaultdict[str, list[str]] = defaultdict(list)
         for link in held:
             followers[link.target].append(link.home)
-        self._targets = {link.home: key_of_home(link.target) for link in held}
+        before, self._targets = (
+            self._targets,
+            {link.home: key_of_home(link.target) for link in held},
+        )
         self._followers = {target: tuple(homes) for target, homes in followers.items()}
         self._ever = frozenset((link.home, link.target) for link in self._links)
+        for home in self._targets.keys() - before.keys():
+            self.on_led(home)
 
     def key_of(self, address: Address) -> ConversationKey:
         """The first conversation of the chat in which an address goes on."""
@@ -133,32 +147,60 @@ class Links:
         await self._store.write(lambda db: links.put_code(db, kept, now - VALID))
         return f"{code[:4]}-{code[4:]}"
 
-    async def follow(self, address: Address, code: str) -> NewLink:
-        """Let the chat at this address go on where a code leads. Raises CommandError, and
-        StoreError."""
+    async def ask(self, address: Address, code: str) -> Asked:
+        """Ask whoever gave a code whether the chat at this address may go on where it leads. Raises
+        CommandError, and StoreError."""
         if not is_alone(address):
             raise CommandError(_(PRIVATE))
-        home, now, digest = key_of(address).id, self._clock(), digest_of(code)
-        if home in self._targets:
-            raise CommandError(_(LINKED, chat=format_home(self._targets[home].id)))
-        if followers := self.followers(home):
-            raise CommandError(_(LEADS, chats=", ".join(map(format_home, followers))))
+        home, person, now = key_of(address).id, name_of(address), self._clock()
+        digest = digest_of(code)
+        self._check_free(home)
+        refuse_guesser(self._guesses.wait(person))
+        place = AddressColumns(address.channel, address.chat, address.thread, address.user)
 
         def work(db: Any) -> LinkCode | None:
-            found = links.find_code(db, digest, now - VALID, MOST_TRIES)
+            found = links.find_code(db, digest, now - VALID)
             if found is None or found.target == home:
                 return found
-            is_made = links.redeem(db, found, home, name_of(address), now)
-            return found if is_made else None
+            request = LinkRequest(home, found.target, person, found.giver, place, now)
+            return found if links.ask(db, found, request, now - VALID) else None
 
         found = await self._store.write(work)
+        refuse_guesser(self._guesses.check(person, digest, found is not None))
         if found is None:
             raise CommandError(_(WRONG))
         if found.target == home:
             raise CommandError(_(SAME))
-        await self._changed()
-        link = next(one for one in self.list_to(found.target) if one.home == home)
-        return NewLink(link, found.place)
+        request = LinkRequest(home, found.target, person, found.giver, place, now)
+        return Asked(request, found.place)
+
+    async def settle(self, address: Address, which: str, is_yes: bool) -> LinkRequest:
+        """Answer a chat that asks to go on in the conversation of this one, by its name ("": the
+        only one), as whoever gave the code. Raises CommandError, and StoreError."""
+        target, giver, now = self.key_of(address).id, name_of(address), self._clock()
+        waiting = await self._store.read(
+            lambda db: links.list_requests(db, target, giver, now - VALID)
+        )
+        found = [one for one in waiting if which in ("", format_home(one.home))]
+        if len(found) > 1:
+            raise CommandError(_(WHICH, chats=", ".join(format_home(one.home) for one in found)))
+        if not found or not is_alone(address):
+            raise CommandError(_(NOBODY))
+        if is_yes:
+            self._check_free(found[0].home)
+        link_at = now if is_yes else None
+        if not await self._store.write(lambda db: links.settle(db, found[0], link_at)):
+            raise CommandError(_(NOBODY))
+        if is_yes:
+            await self._changed()
+        return found[0]
+
+    def _check_free(self, home: str) -> None:
+        """Raise CommandError where a chat is linked already."""
+        if home in self._targets:
+            raise CommandError(_(LINKED, chat=format_home(self._targets[home].id)))
+        if followers := self.followers(home):
+            raise CommandError(_(LEADS, chats=", ".join(map(format_home, followers))))
 
     async def end(self, home: str) -> None:
         """Let a chat go on in its own conversation again. Raises StoreError."""
@@ -176,5 +218,5 @@ def is_code(text: str) -> bool:
     return len(letters) == 8 and all(letter in ALPHABET for letter in letters)
 
 
-def _unheard() -> None:
-    """No other process needs to know."""
+def _unheard(*_: str) -> None:
+    """Nobody else needs to know."""

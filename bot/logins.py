@@ -113,6 +113,11 @@ class Logins:
         await self._store.write(lambda db: logins.put_invite(db, invite, now - INVITED))
         return code
 
+    async def is_invited(self, code: str) -> bool:
+        """Whether a code still lets somebody in. Raises StoreError."""
+        digest, since = digest_of(code), self._clock() - INVITED
+        return await self._store.read(lambda db: logins.find_invite(db, digest, since)) is not None
+
     async def join(self, code: str, password: str, browser: str) -> str | None:
         """Let in whoever has this code, and sign their browser in; returns its secret, None for a
         code that lets nobody in, or no more. Raises StoreError."""
@@ -126,13 +131,13 @@ class Logins:
         await self._access.changed()
         return await self.begin(invite.person.partition("/")[2], "", browser)
 
-    async def sign_in(self, name: str, password: str, browser: str) -> str | None:
-        """Sign a browser in by a password; None where that is not the person's."""
+    async def is_password(self, name: str, password: str) -> bool:
+        """Whether this is the password of a person who is let in. Raises StoreError."""
         person = person_of(name)
         kept = await self._store.read(lambda db: logins.find_password(db, person))
         async with self._hashing:
             is_right = await asyncio.to_thread(_verify, kept or _NOBODYS, password)
-        return await self.begin(name, "", browser) if kept and is_right else None
+        return bool(kept) and is_right
 
     async def change_password(self, login: Login, current: str, password: str) -> bool:
         """Let a person have another password, and be signed in here alone; False where `current` is

@@ -62,6 +62,7 @@ from plugins.api import (
 )
 from plugins.processes import ClusterInfo
 from plugins.recent import RecentInfo
+from plugins.wording import literal
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""
@@ -364,20 +365,48 @@ class LinkedChats:
     async def give_code(self, address: Address) -> str:
         return await self._links.give_code(address)
 
-    async def follow(self, address: Address, code: str) -> str:
-        made = await self._links.follow(address, code)
-        here, there = format_home(made.link.home), format_home(made.link.target)
-        self._show(made.link.home)
-        giver = address_of(made.giver)
+    async def ask(self, address: Address, code: str) -> str:
+        asked = await self._links.ask(address, code)
+        here, there = format_home(asked.request.home), format_home(asked.request.target)
+        giver = address_of(asked.giver)
         with self._delivery.speaking_to(giver):
-            told = _(
-                "{here} goes on in this conversation now, by the code that you were given here. "
-                "Whoever writes there reads what is said here. /unlink {here} ends that.",
-                here=here,
+            question = _(
+                "{here} wants to go on in this conversation, by the code that you were given here. "
+                "Whoever writes there would read all that was and is said here. Is that you? "
+                "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
+                here=literal(here),
             )
-            unlink = Action(_("Unlink"), f"/unlink {here}")
-        await self._delivery.tell(giver, told, (unlink,))
+            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}")
+            no = Action(_("Don't link"), f"/link no {here}")
+        await self._delivery.tell(giver, question, (yes, no))
         return there
+
+    async def agree(self, address: Address, which: str) -> str:
+        request = await self._links.settle(address, which, is_yes=True)
+        self._show(request.home)
+        asker, there = address_of(request.place), format_home(request.target)
+        with self._delivery.speaking_to(asker):
+            told = _(
+                "From now on this chat goes on in the conversation of {chat}: it has that one's "
+                "context, memory and files, and whoever reads along there reads what you write "
+                "here. Answers come where the question came from. What was said here before stays "
+                "as it is (/link before); /unlink goes back to it.",
+                chat=literal(there),
+            )
+            unlink = Action(_("Unlink"), "/unlink")
+        await self._delivery.tell(asker, told, (unlink,))
+        return format_home(request.home)
+
+    async def decline(self, address: Address, which: str) -> str:
+        request = await self._links.settle(address, which, is_yes=False)
+        asker = address_of(request.place)
+        with self._delivery.speaking_to(asker):
+            told = _(
+                "{chat} said no; this chat stays as it is.",
+                chat=literal(format_home(request.target)),
+            )
+        await self._delivery.tell(asker, told)
+        return format_home(request.home)
 
     async def end(self, address: Address, which: str) -> list[str]:
         home = self._links.key_of(address).id

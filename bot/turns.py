@@ -23,7 +23,7 @@ from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.delivery import Delivery
 from bot.hearing import Hearing
 from bot.job_runs import JobRuns, NoRuns
-from bot.links import Links
+from bot.links import Links, key_of_home
 from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.queues import KeyedQueues
@@ -165,6 +165,11 @@ class Turns:
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:
         """End the turn that runs in this conversation; what was done so far is kept."""
         return self._tasks.stop(key, why)
+
+    def leave(self, home: str) -> None:
+        """End the turn of a chat that goes on in another one's conversation: nothing that is said
+        there would reach it any more."""
+        self.stop(self._conversations.branches.current(key_of_home(home)))
 
     @property
     def oldest(self) -> float:

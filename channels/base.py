@@ -273,13 +273,17 @@ class LoginsPort(Protocol):
         """Sign in whoever has shown who they are; returns the secret."""
         ...
 
+    async def is_invited(self, code: str) -> bool:
+        """Whether somebody was sent this code, and it still lets them in."""
+        ...
+
     async def join(self, code: str, password: str, browser: str) -> str | None:
         """Sign in whoever was sent this code, which works once, and keep their password ("": none);
         returns the secret, or None."""
         ...
 
-    async def sign_in(self, name: str, password: str, browser: str) -> str | None:
-        """Sign in by a password; returns the secret, or None where it is not theirs."""
+    async def is_password(self, name: str, password: str) -> bool:
+        """Whether somebody who is let in has this password."""
         ...
 
     async def change_password(self, login: Login, current: str, password: str) -> bool:

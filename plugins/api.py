@@ -349,9 +349,19 @@ class LinksPort(Protocol):
         """A code by which another chat comes to go on in the conversation of this one."""
         ...
 
-    async def follow(self, address: Address, code: str) -> str:
-        """Let this chat go on where the code leads, and say so there; returns whose conversation
-        that is."""
+    async def ask(self, address: Address, code: str) -> str:
+        """Ask whoever gave the code whether this chat may go on where it leads; returns whose
+        conversation that is."""
+        ...
+
+    async def agree(self, address: Address, which: str) -> str:
+        """Let a chat that asks for it ("": the only one) go on in the conversation of this one, and
+        say so there; returns its name."""
+        ...
+
+    async def decline(self, address: Address, which: str) -> str:
+        """Let a chat that asks for it ("": the only one) go on as it is, and say so there; returns
+        its name."""
         ...
 
     async def end(self, address: Address, which: str) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from agent.tools import ToolError
+from agent.tools.places import take_place
 from agent.tools.workspace import quote
 
 SECONDS = 30
@@ -53,7 +54,8 @@ def open_text(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
     `[chapter 3]`). `path` is what the model calls it. Raises ToolError."""
     file.seek(0)
     with tempfile.TemporaryFile() as text:
-        code, fault = _run(file, text)
+        with take_place():
+            code, fault = _run(file, text)
         text.seek(0, os.SEEK_END)
         if code and not text.tell():
             raise ToolError(f"{quote(path)} {fault}.")

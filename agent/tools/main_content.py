@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agent.tools import ToolError
+from agent.tools.places import take_place
+
 log = logging.getLogger(__name__)
 
 SECONDS = 10
@@ -23,17 +26,18 @@ def find_main_content(html: str, address: str) -> str:
     """The main content as Markdown, "" where none is found, whatever the page is. It takes a second
     of computing, mostly to start; for a thread."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", _READER, str(MEGABYTES), str(SECONDS), address],
-            input=html.encode("utf-8", "replace"),
-            capture_output=True,
-            env={},
-            cwd="/",
-            timeout=2 * SECONDS,
-            start_new_session=True,
-            check=False,
-        )
-    except (subprocess.TimeoutExpired, OSError, ValueError) as error:
+        with take_place():
+            done = subprocess.run(
+                [sys.executable, "-I", _READER, str(MEGABYTES), str(SECONDS), address],
+                input=html.encode("utf-8", "replace"),
+                capture_output=True,
+                env={},
+                cwd="/",
+                timeout=2 * SECONDS,
+                start_new_session=True,
+                check=False,
+            )
+    except (subprocess.TimeoutExpired, OSError, ValueError, ToolError) as error:
         log.info("no main content was found of %s: %s", address, type(error).__name__)
         return ""
     if done.returncode:

@@ -7,13 +7,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from agent.tools import ToolError
+from agent.tools.places import take_place
 from agent.tools.workspace import quote
 
 SECONDS = 5
@@ -24,29 +26,22 @@ _SEARCHER = Path(__file__).with_name("searcher.py")
 
 
 class Search:
-    """A search for one pattern. It has a process from its beginning, which `end` kills from any
-    thread; everything else is for one thread, which enters it and leaves it."""
+    """A search for one pattern. It has a process from when its thread enters it, as soon as there
+    is a place for one, and `begun` is called then; `end` kills it from any thread, and everything
+    else is for that one thread, which leaves it at last."""
 
     def __init__(self, pattern: str, *, ignore_case: bool) -> None:
-        spec = find_spec("regex")
-        assert spec is not None
-        assert spec.origin is not None
-        packages = Path(spec.origin).parents[1]
         self._pattern, self._ignores_case = pattern, ignore_case
         self.is_ended = False
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SEARCHER, packages, str(MEGABYTES), str(SECONDS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
+        self.begun: Callable[[], object] = lambda: None
+        self._around = ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         """Raises ToolError where the pattern is none, or takes too much."""
         try:
+            self._around.enter_context(take_place())
+            self._begin()
             wanted = {"pattern": self._pattern, "ignore_case": self._ignores_case}
             if fault := self._request(json.dumps(wanted).encode()).get("fault"):
                 name = quote(self._pattern)
@@ -63,18 +58,42 @@ class Search:
         trace: TracebackType | None,
     ) -> None:
         self.end()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            try:
-                stream.close()
-            except OSError:  # what was not sent to a process that is gone
-                stream.close()
-        self._process.wait()
+        with self._around:
+            if self._process is None:
+                return
+            for stream in (self._process.stdin, self._process.stdout):
+                assert stream is not None
+                try:
+                    stream.close()
+                except OSError:  # what was not sent to a process that is gone
+                    stream.close()
+            self._process.wait()
+
+    def _begin(self) -> None:
+        if self.is_ended:  # while its place was waited for
+            raise ToolError(_stop_message(self._pattern))
+        spec = find_spec("regex")
+        assert spec is not None
+        assert spec.origin is not None
+        packages = Path(spec.origin).parents[1]
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", _SEARCHER, packages, str(MEGABYTES), str(SECONDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        if self.is_ended:  # just now
+            self._process.kill()
+        self.begun()
 
     def end(self) -> None:
         """Kill the process: who waits for it hears that at once."""
         self.is_ended = True
-        self._process.kill()
+        if self._process is not None:
+            self._process.kill()
 
     def hits(self, lines: Sequence[str]) -> list[tuple[int, int]]:
         """Which of the lines match, and where in them first. Raises ToolError."""
@@ -82,6 +101,7 @@ class Search:
         return [(number, place) for number, place in found["hits"]]
 
     def _request(self, content: bytes) -> dict[str, Any]:
+        assert self._process is not None
         into, out = self._process.stdin, self._process.stdout
         assert into is not None
         assert out is not None

@@ -19,6 +19,7 @@ from yarl import URL
 from agent.tools import ToolError
 from agent.tools.main_content import SHORT, find_main_content
 from agent.tools.page import decode, text_of
+from agent.tools.schema import in_a_thread
 
 MOST_REDIRECTS = 5
 LARGEST = 2_000_000
@@ -185,7 +186,10 @@ async def _read(url: URL, response: aiohttp.ClientResponse) -> WebPage:
             break
     content, label = bytes(body[:LARGEST]), response.charset
     is_html, is_cut = "html" in kind, len(body) > LARGEST
-    return await asyncio.to_thread(_make_page, str(url), content, label, is_html, is_cut)
+    flags = {"is_html": is_html, "is_cut": is_cut}
+    values = {"address": str(url), "content": content, "label": label, **flags}
+    page: WebPage = await in_a_thread(_make_page, values)  # it may wait for a place
+    return page
 
 
 def _make_page(

@@ -3,7 +3,7 @@
 | module | does |
 |---|---|
 | `channel` | the channel itself: a server on a socket |
-| `guard`, `throttle` | who is let in, and how often may be guessed; the headers of every answer |
+| `guard` | who is let in; the headers of every answer |
 | `feed`, `draft` | what happens in a session, numbered, for all who follow it; the answer so far |
 | `operations` | all that can be asked for, as routes and as the OpenAPI document |
 | `sessions`, `files`, `completions` | what they do: Parley's own REST, and OpenAI's protocol |

@@ -5,15 +5,25 @@ request, and while events stream, so that whoever is signed out hears nothing mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from channels.base import KeyHolder, Login, LoginsPort
-from channels.web.guard import COOKIE, HOLDER, LOGIN, TokenAuth, peer_of, refuse_locked_out
-from channels.web.operations import Operation, Problem, as_json, body, in_their_language
+from channels.guessing import CrowdedError, Lanes, Throttle
+from channels.web.guard import (
+    COOKIE,
+    CROWDED,
+    HOLDER,
+    LOGIN,
+    Refused,
+    TokenAuth,
+    peer_of,
+    refuse_locked_out,
+)
+from channels.web.operations import Operation, Problem, as_json, body
 from channels.web.shapes import (
     Invitation,
     NameAndPassword,
@@ -22,7 +32,6 @@ from channels.web.shapes import (
     State,
     Visitor,
 )
-from channels.web.throttle import Throttle
 
 MONTH = 30 * 24 * 3600  # seconds
 WORDS = 10_000
@@ -40,14 +49,14 @@ NO_INVITATION = (
 
 
 class Accounts(Struct, frozen=True):
-    """The operations. `throttle` counts guesses by address, `by_name` those at one name;
-    `language_of` says which a user of the page speaks ("": the owner)."""
+    """The operations. `throttle` counts guesses, by address or by login; in `lanes` those wait that
+    are hashed; `language_of` says which a user of the page speaks ("": the owner)."""
 
     logins: LoginsPort
     language_of: Callable[[str], str]
     lock: TokenAuth
     throttle: Throttle
-    by_name: Throttle
+    lanes: Lanes
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -97,35 +106,39 @@ class Accounts(Struct, frozen=True):
         given = await body(request, NameAndPassword, WORDS)
         if given.token or not given.name:
             return await self._sign_in_owner(request, given.token.strip())
-        guess, peer = f"{given.name}\0{given.password}", peer_of(request.scope)
-        if seconds := max(self.throttle.wait(peer), self.by_name.wait(given.name)):
-            return _locked_out(seconds)  # a password takes long to look at
-        secret = await self.logins.sign_in(given.name, given.password, _browser(request))
-        seconds = self.throttle.check(peer, guess, secret is not None)
-        seconds = max(seconds, self.by_name.check(given.name, guess, secret is not None))
-        if seconds:
-            return _locked_out(seconds)
-        if secret is None:
+
+        async def is_right() -> bool:
+            return await self.logins.is_password(given.name, given.password)
+
+        guess = f"{given.name}\0{given.password}"
+        if not await self._weigh(peer_of(request.scope), guess, is_right):
             raise Problem(401, WRONG_PASSWORD)
-        return _with_cookie(request, secret)
+        return _with_cookie(request, await self.logins.begin(given.name, "", _browser(request)))
 
     async def _sign_in_owner(self, request: Request, token: str) -> Response:
         is_right = bool(self.lock.token) and self.lock.opens(token)
         if seconds := self.throttle.check(peer_of(request.scope), token, is_right):
-            return _locked_out(seconds)
+            raise _problem(refuse_locked_out(seconds))
         if not is_right:
             raise Problem(401, WRONG_TOKEN)
         secret = await self.logins.begin("", self.lock.proof, _browser(request))
         return _with_cookie(request, secret)
 
     async def join(self, request: Request) -> Response:
-        given = await body(request, Invitation, WORDS)
-        if seconds := self.throttle.wait(peer_of(request.scope)):
-            return _locked_out(seconds)
-        secret = await self.logins.join(given.code, given.password, _browser(request))
-        if seconds := self.throttle.check(peer_of(request.scope), given.code, secret is not None):
-            return _locked_out(seconds)
-        if secret is None:
+        given, peer = await body(request, Invitation, WORDS), peer_of(request.scope)
+        if seconds := self.throttle.wait(peer):
+            raise _problem(refuse_locked_out(seconds))
+        is_invited = await self.logins.is_invited(given.code)  # nothing else is worth a hash
+        if seconds := self.throttle.check(peer, given.code, is_invited):
+            raise _problem(refuse_locked_out(seconds))
+        if not is_invited:
+            raise Problem(401, NO_INVITATION)
+        try:
+            async with self.lanes.enter(peer):
+                secret = await self.logins.join(given.code, given.password, _browser(request))
+        except CrowdedError:
+            raise _problem(CROWDED) from None
+        if secret is None:  # it was used meanwhile
             raise Problem(401, NO_INVITATION)
         return _with_cookie(request, secret)
 
@@ -133,15 +146,31 @@ class Accounts(Struct, frozen=True):
         given, login = await body(request, NewPassword, WORDS), login_of(request)
         if login is None or not login.user:
             raise Problem(400, NO_NAME)
-        if seconds := self.by_name.wait(login.user):
-            return _locked_out(seconds)
-        is_right = await self.logins.change_password(login, given.current, given.password)
-        guess = f"{login.user}\0{given.current}"
-        if seconds := self.by_name.check(login.user, guess, is_right):
-            return _locked_out(seconds)
-        if not is_right:
+
+        async def is_right() -> bool:
+            return await self.logins.change_password(login, given.current, given.password)
+
+        if not await self._weigh(f"login {login.number}", given.current, is_right):
             raise Problem(403, NOT_YOURS)
         return as_json({"status": "ok"})
+
+    async def _weigh(
+        self, guesser: str, guess: str, is_right: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        """Whether a guess is right that costs a hash to look at; it is looked at only where its
+        guesser is not locked out. Raises Problem."""
+        if seconds := self.throttle.wait(guesser, guess):
+            raise _problem(refuse_locked_out(seconds))
+        try:
+            async with self.lanes.enter(guesser):
+                if seconds := self.throttle.wait(guesser, guess):  # by what went before it
+                    raise _problem(refuse_locked_out(seconds))
+                found = await is_right()
+                if seconds := self.throttle.check(guesser, guess, found):
+                    raise _problem(refuse_locked_out(seconds))
+                return found
+        except CrowdedError:
+            raise _problem(CROWDED) from None
 
     async def sign_out(self, request: Request) -> Response:
         await body(request, Nothing, WORDS)
@@ -234,10 +263,8 @@ def _browser(request: Request) -> str:
     return request.headers.get("user-agent", "")
 
 
-def _locked_out(seconds: float) -> Response:
-    refused = refuse_locked_out(seconds)
-    said = in_their_language(refused.sentence)
-    return as_json(refused.failure(said), 429, refused.headers)
+def _problem(refused: Refused) -> Problem:
+    return Problem(refused.status, refused.sentence, retry_after=refused.seconds)
 
 
 def _with_cookie(request: Request, secret: str) -> Response:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from channels.base import KEY_PREFIX, Bot, WithWebhook
+from channels.guessing import Lanes, Throttle
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
@@ -37,7 +38,6 @@ from channels.web.responses import ResponseOperations
 from channels.web.sessions import Sessions, main_of
 from channels.web.shapes import State
 from channels.web.streams import render
-from channels.web.throttle import Throttle
 from channels.web.webhooks import webhook_route
 from channels.web.words import give_words
 
@@ -99,7 +99,7 @@ class Web:
         if sentence := why_closed(config):
             raise CannotListen(sentence)
         self._config, self._lock = config, TokenAuth(config.token.strip())
-        self._throttle, self._by_name = Throttle(), Throttle()
+        self._throttle = Throttle()
         self._socket = _bind(config)
         self._feeds: Feeds | None = None
         self.webhooks: Mapping[str, WithWebhook] = {}
@@ -136,7 +136,7 @@ class Web:
             lambda user: bot.language_of(main_of(user)),
             self._lock,
             self._throttle,
-            self._by_name,
+            Lanes(self._throttle),
         )
         sessions = Sessions(bot, feeds, self._config.upload, accounts)
         completions = CompletionOperations(bot, feeds, self._config.upload)

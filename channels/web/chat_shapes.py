@@ -20,12 +20,17 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from channels.message import Attachment, CompletionRequest, Given
+from channels.web.bounds import AtMost
 from channels.web.operations import Problem
 from channels.web.shapes import NAME
 
 MODEL = "parley"
 MOST_MESSAGES = 10_000
 """Messages of one request."""
+MOST_PARTS, MOST_CALLS, MOST_TOOLS = 2_000, 1_000, 1_000
+"""Parts and calls of one message, and tools of one request."""
+MOST_WORDS, MOST_BIASES = 100, 2_000
+"""Texts that end an answer, or kinds of it; and tokens with a bias."""
 CHOICES = "Parley gives one answer; leave `n` out, or set it to 1."
 NO_LOGPROBS = "Parley does not return token probabilities; leave `logprobs` out."
 NO_AUDIO = "Parley can't handle audio; leave out `audio` and that modality."
@@ -108,11 +113,16 @@ class Call(Lenient):
     function: Function
 
 
+Parts = Annotated[tuple[Part, ...], AtMost(MOST_PARTS)]
+Calls = Annotated[tuple[Call, ...], AtMost(MOST_CALLS)]
+Words = Annotated[tuple[str, ...], AtMost(MOST_WORDS)]
+
+
 class ChatMessage(Lenient):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | tuple[Part, ...] | None = None
+    content: str | Parts | None = None
     name: str | None = None
-    tool_calls: tuple[Call, ...] | None = None
+    tool_calls: Calls | None = None
     tool_call_id: str | None = None
     function_call: Function | None = None
 
@@ -190,31 +200,31 @@ Penalty = Annotated[float, Field(ge=-2, le=2)]
 class ChatRequest(Lenient):
     """A request for an answer, as OpenAI has it, as far as Parley minds it."""
 
-    messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MOST_MESSAGES)
+    messages: Annotated[tuple[ChatMessage, ...], AtMost(MOST_MESSAGES)] = Field(min_length=1)
     model: str = MODEL
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     user: Any = None
     n: int | None = None
-    tools: tuple[ClientTool, ...] | None = None
+    tools: Annotated[tuple[ClientTool, ...], AtMost(MOST_TOOLS)] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
-    functions: tuple[ToolFunction, ...] | None = None
+    functions: Annotated[tuple[ToolFunction, ...], AtMost(MOST_TOOLS)] | None = None
     function_call: str | dict[str, Any] | None = None
     response_format: ResponseFormat | None = None
-    stop: str | tuple[str, ...] | None = None
+    stop: str | Words | None = None
     max_tokens: Count = None
     max_completion_tokens: Count = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: Annotated[dict[str, float], AtMost(MOST_BIASES)] | None = None
     seed: Whole | None = None
     reasoning_effort: str | None = None
     verbosity: str | None = None
     logprobs: bool | None = None
-    modalities: tuple[str, ...] | None = None
+    modalities: Words | None = None
     parley_conversation: str | None = Field(default=None, pattern=NAME)
 
     @property

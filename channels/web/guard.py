@@ -4,7 +4,8 @@ Whoever has the token is the owner; so is, where no token is set, whoever sits a
 browser there also runs the pages of strangers, so that a request must come from our own page: by
 its `Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding).
 No CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
-refused. Wrong tokens are counted (`throttle`), by the address that a trusted proxy names.
+refused. Wrong tokens are counted (`channels/guessing.py`), by the address that a trusted proxy
+names.
 A key (`main.py key add`) opens OpenAI's protocol alone. A browser that is signed in has a cookie
 with a secret of its own (`accounts`), which is looked up at each request: its person may do on the
 page what their role allows, in conversations of their own.
@@ -17,6 +18,8 @@ import hmac
 import logging
 import math
 import re
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -29,10 +32,11 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channels.base import KeyHolder, Login, LoginsPort
+from channels.guessing import Throttle
 from channels.language import asked_in
+from channels.listening import origin_of
 from channels.web.operations import in_their_language
 from channels.web.shapes import failure, kind_of
-from channels.web.throttle import Throttle
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +52,9 @@ HOLDER = "key_holder"
 """Where a request's state has who speaks."""
 LOGIN = "login"
 """Where it has the browser that is signed in, if the request comes from one."""
+MOST_UNREAD = 120
+"""Requests of one sender that can't be read, within a minute."""
+_UNREAD = (400, 413)
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -133,8 +140,14 @@ PROXIED = Refused(
 def refuse_locked_out(seconds: float) -> Refused:
     """Whoever guessed too often has to wait."""
     wait = math.ceil(seconds)
-    sentence = f"Too many wrong tokens came from your address; try again in {wait} s."
+    sentence = f"Too many wrong guesses came from you; try again in {wait} s."
     return Refused(429, sentence, wait)
+
+
+UNREAD = Refused(
+    429, "Too many requests that can't be read came from you; look at what the last ones said.", 60
+)
+CROWDED = Refused(429, "Too many people sign in at once; try again in a moment.", 1)
 
 
 class TokenAuth(Struct, frozen=True):
@@ -246,6 +259,26 @@ class Keys(Struct, frozen=True):
     holder: Callable[[str], Awaitable[KeyHolder | None]]
 
 
+class Unread:
+    """Counts requests that can't be read, of each sender within a minute: each costs as much as one
+    that is answered, and is no message that another limit counts."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._since = clock, clock()
+        self._counts = Counter[str]()
+
+    def is_too_many(self, sender: str) -> bool:
+        """Whether no more is read of this sender within this minute."""
+        if self._clock() - self._since >= 60:
+            self._since = self._clock()
+            self._counts.clear()
+        return self._counts[origin_of(sender)] >= MOST_UNREAD
+
+    def count(self, sender: str) -> None:
+        """Take notice of one more."""
+        self._counts[origin_of(sender)] += 1
+
+
 class AuthMiddleware:
     """Stands before the application."""
 
@@ -254,6 +287,7 @@ class AuthMiddleware:
     ) -> None:
         self._app, self._lock, self._throttle, self._keys = app, lock, throttle, keys
         self._logins = logins
+        self._unread = Unread()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -261,6 +295,8 @@ class AuthMiddleware:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                if is_counted and message["status"] in _UNREAD:
+                    self._unread.count(sender)
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
@@ -268,6 +304,11 @@ class AuthMiddleware:
 
         asked_in.set(Headers(scope=scope).get("accept-language", ""))
         refused = await self._refusal(scope)
+        holder: KeyHolder | None = scope.get("state", {}).get(HOLDER)
+        sender = (holder.user if holder else "") or peer_of(scope)
+        is_counted = refused is None and _is_ours(scope["path"])
+        if is_counted and self._unread.is_too_many(sender):
+            refused = UNREAD
         app = self._app if refused is None else _make_refusal(refused)
         await app(scope, receive, with_headers)
 
@@ -275,7 +316,7 @@ class AuthMiddleware:
         path, headers = scope["path"], Headers(scope=scope)
         if is_broken(headers):
             return BROKEN
-        if not path.startswith(OURS) or path.startswith(HOOKS):
+        if not _is_ours(path):
             return None
         given = bearer_of(headers) or ""
         if given.startswith(self._keys.prefix) and not self._lock.opens(given):
@@ -322,8 +363,14 @@ class AuthMiddleware:
         guess = self._lock.guess(headers)
         if guess is None or refused not in (None, NO_TOKEN, NO_KEY):
             return refused
-        seconds = self._throttle.check(peer_of(scope), guess, is_right=refused is None)
+        seconds = self._throttle.check(
+            peer_of(scope), guess, is_right=refused is None, may_repeat=True
+        )
         return refuse_locked_out(seconds) if seconds else refused
+
+
+def _is_ours(path: str) -> bool:
+    return path.startswith(OURS) and not path.startswith(HOOKS)
 
 
 def _make_refusal(refused: Refused) -> ASGIApp:

@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from channels.guessing import Throttle
 from channels.listening import Caps, ListeningSocket, open_listener
 from channels.serving import HttpServer, Patience, refusal
 from channels.tokens import SHORTEST_TOKEN, is_weak
@@ -29,7 +30,6 @@ from channels.web.guard import (
     refuse_locked_out,
 )
 from channels.web.operations import in_their_language
-from channels.web.throttle import Throttle
 
 PATH = "/metrics"
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,7 +53,7 @@ class MetricsPage:
 
     def __init__(self, read: Callable[[], bytes], tokens: tuple[str, ...] = ()) -> None:
         self._read, self.tokens = read, tuple(filter(None, tokens))
-        self._throttle = Throttle()
+        self._throttle = Throttle("tokens for the metrics")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -75,7 +75,7 @@ class MetricsPage:
         if not given:
             return NO_TOKEN
         is_right = any(is_same(given, token) for token in self.tokens)
-        seconds = self._throttle.check(peer_of(scope), given, is_right=is_right)
+        seconds = self._throttle.check(peer_of(scope), given, is_right, may_repeat=True)
         return refuse_locked_out(seconds) if seconds else None if is_right else NO_TOKEN
 
 

@@ -63,7 +63,9 @@ def _place(loc: Sequence[int | str]) -> tuple[str, ...]:
 
 def _describe(faults: Sequence[Mapping[str, Any]]) -> str:
     kinds = dict.fromkeys(_KINDS[f["type"]] for f in faults if f["type"] in _KINDS)
-    if kinds:
+    if too_long := [fault for fault in faults if fault["type"] == "too_long"]:
+        faults = too_long  # what comes of another kind that would do as well helps nobody
+    elif kinds:
         return f"must be {' or '.join(kinds)}"
     words = _BOUNDS.get(faults[0]["type"], "can't be used as it is")
     return words.format(**faults[0].get("ctx", {}))

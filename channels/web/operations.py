@@ -22,7 +22,7 @@ from channels.web.shapes import Failure, failure, kind_of
 log = logging.getLogger(__name__)
 
 EVENT_STREAM = "text/event-stream"
-LARGE = 1_000_000
+LARGE = 100_000
 """Bytes of a body from which on it is read in a thread, so that nobody else waits for it."""
 _Shape = TypeVar("_Shape", bound=BaseModel)
 

@@ -15,11 +15,13 @@ from pydantic import (
     EncodedBytes,
     Field,
     StringConstraints,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from channels.base import Said, Session, TurnUsage
 from channels.message import MOST_ATTACHMENTS, Address, Attachment, Outbound, Reply
+from channels.web.bounds import AtMost, keep_known
 from channels.web.markup import html, publish
 
 NAME = r"^[\w.@:+~-]{1,100}$"
@@ -31,6 +33,11 @@ class Incoming(BaseModel):
     """What a client sends; a field that is not known is a mistake, and said to be one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_known(cls, given: Any) -> Any:
+        return keep_known(cls, given)
 
 
 class NameAndPassword(Incoming):
@@ -83,7 +90,7 @@ class NewMessage(Incoming):
 
     text: str = Field(max_length=1_000_000)
     id: Name | None = None
-    attachments: tuple[Upload, ...] = Field(default=(), max_length=MOST_ATTACHMENTS)
+    attachments: Annotated[tuple[Upload, ...], AtMost(MOST_ATTACHMENTS)] = ()
 
 
 class CommandText(Incoming):

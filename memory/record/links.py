@@ -1,5 +1,5 @@
-"""Chats that go on in another chat's conversation (`/link`), and the codes by which they come to:
-of a code only the digest is kept.
+"""Chats that go on in another chat's conversation (`/link`), those that ask to, and the codes by
+which they ask: of a code only the digest is kept.
 
 A link that is over keeps its row: messages that were taken in while it held belong where it led.
 """
@@ -38,7 +38,18 @@ class LinkCode(Struct, frozen=True):
     giver: str
     place: AddressColumns
     at: float
-    tries: int = 0
+
+
+class LinkRequest(Struct, frozen=True):
+    """The chat `home` asks to go on in the conversation `target`, by the code that `giver` was
+    given; `place` is where its `person` wrote that, `at` when."""
+
+    home: str
+    target: str
+    person: str
+    giver: str
+    place: AddressColumns
+    at: float
 
 
 def list_links(database: Database) -> list[ChatLink]:
@@ -54,34 +65,56 @@ def put_code(database: Database, code: LinkCode, since: float) -> None:
     before `since` go."""
     columns = tables.LinkCode
     columns.delete().where(columns.at <= since).execute(database)
-    row = asdict(code) | asdict(code.place)
-    del row["place"]
+    row = _to_row(code) | {"tries": 0}  # which is counted no more (`channels/guessing.py`)
     tables.put(database, columns, ("target",), **row)
 
 
-def find_code(database: Database, digest: str, since: float, most_tries: int) -> LinkCode | None:
-    """The code with this digest. One that is not there is a wrong try, counted against all: none is
-    taken with `most_tries` against it."""
+def find_code(database: Database, digest: str, since: float) -> LinkCode | None:
+    """The code with this digest."""
     columns = tables.LinkCode
-    is_valid = (columns.at > since) & (columns.tries < most_tries)
-    rows = columns.select().where(is_valid).dicts().execute(database)
-    found = [row for row in rows if hmac.compare_digest(row["digest"], digest)]
+    rows = columns.select().where(columns.at > since).dicts().execute(database)
+    found = [row for row in rows if hmac.compare_digest(row.pop("digest"), digest)]
     if not found:
-        columns.update(tries=columns.tries + 1).execute(database)
         return None
-    return _to_code(found[0])
+    place = _take_place(found[0])
+    del found[0]["tries"]
+    return LinkCode(**found[0], digest=digest, place=place)
 
 
-def redeem(database: Database, code: LinkCode, home: str, person: str, at: float) -> bool:
-    """Let a chat go on where a code leads, which is used up by that; False, and nothing done, where
-    it was used meanwhile. Codes that lead to the chat's own conversation lead nowhere then."""
-    columns, link = tables.LinkCode, tables.Link
+def ask(database: Database, code: LinkCode, request: LinkRequest, since: float) -> bool:
+    """Keep that a chat asks to be linked, in the place of what it asked before, and use the code
+    up; False, and nothing done, where it was used meanwhile. Requests from before `since` go."""
+    columns, asked = tables.LinkCode, tables.LinkRequest
     is_it = (columns.target == code.target) & (columns.digest == code.digest)
     if not columns.delete().where(is_it).execute(database):
         return False
-    columns.delete().where(columns.target == home).execute(database)
-    link.update(is_over=1).where(link.home == home).execute(database)
-    new = ChatLink(home, code.target, person, code.giver, at)
+    asked.delete().where(asked.at <= since).execute(database)
+    tables.put(database, asked, ("home",), **_to_row(request))
+    return True
+
+
+def list_requests(database: Database, target: str, giver: str, since: float) -> list[LinkRequest]:
+    """The chats that ask to go on in a conversation by a code of this person, oldest first."""
+    columns = tables.LinkRequest
+    is_theirs = (columns.target == target) & (columns.giver == giver) & (columns.at > since)
+    rows = columns.select().where(is_theirs).order_by(columns.at).dicts().execute(database)
+    return [LinkRequest(place=_take_place(row), **row) for row in rows]
+
+
+def settle(database: Database, request: LinkRequest, link_at: float | None) -> bool:
+    """End a request, and let its chat go on where it asked to from `link_at` on (None: not); False,
+    and nothing done, where it was over. Codes for the chat's own conversation, and requests to go
+    on there, lead nowhere then."""
+    asked, code, link = tables.LinkRequest, tables.LinkCode, tables.Link
+    is_it = (asked.home == request.home) & (asked.at == request.at)
+    if not asked.delete().where(is_it).execute(database):
+        return False
+    if link_at is None:
+        return True
+    code.delete().where(code.target == request.home).execute(database)
+    asked.delete().where(asked.target == request.home).execute(database)
+    link.update(is_over=1).where(link.home == request.home).execute(database)
+    new = ChatLink(request.home, request.target, request.person, request.giver, link_at)
     tables.put(database, link, ("home", "target"), **asdict(new))
     return True
 
@@ -93,14 +126,21 @@ def end(database: Database, home: str) -> None:
 
 
 def forget_person(database: Database, person: str) -> None:
-    """End the links that somebody asked for, or gave the code for, and their codes: they are let in
-    no more."""
-    link, code = tables.Link, tables.LinkCode
+    """End the links that somebody asked for, or gave the code for, and their codes and requests:
+    they are let in no more."""
+    link, code, asked = tables.Link, tables.LinkCode, tables.LinkRequest
     is_theirs = (link.person == person) | (link.giver == person)
     link.update(is_over=1).where(is_theirs).execute(database)
     code.delete().where(code.giver == person).execute(database)
+    is_theirs = (asked.person == person) | (asked.giver == person)
+    asked.delete().where(is_theirs).execute(database)
 
 
-def _to_code(row: dict[str, Any]) -> LinkCode:
-    place = AddressColumns(*(row.pop(name) for name in ("channel", "chat", "thread", "user")))
-    return LinkCode(**row, place=place)
+def _to_row(one: LinkCode | LinkRequest) -> dict[str, Any]:
+    row = asdict(one) | asdict(one.place)
+    del row["place"]
+    return row
+
+
+def _take_place(row: dict[str, Any]) -> AddressColumns:
+    return AddressColumns(*(row.pop(name) for name in ("channel", "chat", "thread", "user")))

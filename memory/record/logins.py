@@ -42,17 +42,23 @@ def put_invite(database: Database, invite: Invite, since: float) -> None:
     tables.put(database, columns, ("person",), **asdict(invite))
 
 
+def find_invite(database: Database, digest: str, since: float) -> Invite | None:
+    """The invitation with this digest that was made since then."""
+    columns = tables.Invite
+    query = columns.select().where((columns.digest == digest) & (columns.at > since))
+    return next((Invite(**row) for row in query.dicts().execute(database)), None)
+
+
 def accept(
     database: Database, digest: str, since: float, password: str, now: float
 ) -> Invite | None:
     """Use an invitation up: its person is let in, with this hash of a password ("": with none, or
     with the one they have). None where there is no such invitation any more."""
     columns = tables.Invite
-    query = columns.select().where((columns.digest == digest) & (columns.at > since))
-    found = [Invite(**row) for row in query.dicts().execute(database)]
-    if not found or not columns.delete().where(columns.digest == digest).execute(database):
+    invite = find_invite(database, digest, since)
+    is_it = columns.digest == digest
+    if invite is None or not columns.delete().where(is_it).execute(database):
         return None
-    invite = found[0]
     known = find_known(database, invite.person)
     let_in(database, known_by(invite, known, now))
     if password:

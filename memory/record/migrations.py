@@ -546,6 +546,16 @@ def _learnt_models(database: Database) -> None:
     )
 
 
+def _link_requests(database: Database) -> None:
+    """Chats that ask to go on in another one's conversation (`memory/record/links.py`)."""
+    database.execute_sql(
+        """CREATE TABLE link_request (
+            home TEXT PRIMARY KEY, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
+            channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
+            at REAL NOT NULL)"""
+    )
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -592,6 +602,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _mcp_tools,
     _channel_state,
     _learnt_models,
+    _link_requests,
 ]
 
 

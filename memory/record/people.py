@@ -30,14 +30,12 @@ class Known(Struct, frozen=True):
 
 
 class Pending(Struct, frozen=True):
-    """A stranger who was given a code, and where they wrote; `tries` counts the wrong codes that
-    were tried since."""
+    """A stranger who was given a code, and where they wrote."""
 
     person: str
     name: str
     place: AddressColumns
     at: float
-    tries: int = 0
 
 
 def list_known(database: Database) -> list[Known]:
@@ -98,20 +96,17 @@ def ask(
         user=stranger.place.user,
         digest=digest,
         at=stranger.at,
-        tries=0,
+        tries=0,  # which is counted no more (`channels/guessing.py`)
     ).execute(database)
     return stranger
 
 
-def answer(database: Database, digest: str, since: float, most_tries: int) -> Pending | None:
-    """Take the stranger with this code off the list and return them. A code that is not there is a
-    wrong try, counted against all that wait; None also for a code with `most_tries` against it."""
+def answer(database: Database, digest: str, since: float) -> Pending | None:
+    """Take the stranger with this code off the list and return them."""
     columns = tables.Pairing
-    is_valid = (columns.at > since) & (columns.tries < most_tries)
-    query = columns.select().where((columns.digest == digest) & is_valid)
+    query = columns.select().where((columns.digest == digest) & (columns.at > since))
     found = [_to_pending(row) for row in query.dicts().execute(database)]
     if not found:
-        columns.update(tries=columns.tries + 1).execute(database)
         return None
     columns.delete().where(columns.person == found[0].person).execute(database)
     return found[0]
@@ -130,7 +125,7 @@ def last_place(database: Database, people: Sequence[str]) -> AddressColumns | No
 
 def _to_pending(row: dict[str, Any]) -> Pending:
     place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
-    return Pending(row["person"], row["name"], place, row["at"], row["tries"])
+    return Pending(row["person"], row["name"], place, row["at"])
 
 
 class ApiKey(Struct, frozen=True):

@@ -143,9 +143,15 @@ async def grep(
     Args:
         pattern: A regular expression.
     """
-    search = Search(pattern, ignore_case=ignore_case)
+    search, loop = Search(pattern, ignore_case=ignore_case), asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(None) as deadline:
+
+            def begin() -> None:
+                with suppress(RuntimeError):  # who asked has left
+                    deadline.reschedule(loop.time() + SECONDS)
+
+            search.begun = lambda: loop.call_soon_threadsafe(begin)
             shown = await in_a_thread(
                 _grep, {"context": context, "search": search, "path": path, "limit": limit}
             )

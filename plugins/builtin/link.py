@@ -7,7 +7,7 @@ from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.wording import clip, format_turns, literal
 
-BEFORE = "before"
+BEFORE, YES, NO = "before", "yes", "no"
 SHOWN, LONGEST = 10, 300
 """Turns of the chat's own conversation that are shown, and characters of a message."""
 ALL = "all"
@@ -15,24 +15,31 @@ ALL = "all"
 
 @command(
     "link",
-    "Go on in one conversation on several channels: a code here, typed there",
-    "[CODE|before]",
-    ((BEFORE, "what was said in this chat while it was linked to no other"),),
+    "Go on in one conversation on several channels: a code here, typed there, a yes here",
+    "[CODE|yes|no|before]",
+    (
+        (YES, "let the chat that asks for it go on in this conversation"),
+        (NO, "don't let it"),
+        (BEFORE, "what was said in this chat while it was linked to no other"),
+    ),
     leads=True,
 )
 async def link(ask: Ask) -> Reply:
-    """`/link`, `/link K7QM-2XRD`, `/link before`."""
+    """`/link`, `/link K7QM-2XRD`, `/link yes telegram/42`, `/link before`."""
     text = ask.text.strip()
+    word, _space, which = text.partition(" ")
     if text.lower() == BEFORE:
         return await _show_own(ask)
+    if word.lower() in (YES, NO):
+        return await _answer(ask, which.strip(), is_yes=word.lower() == YES)
     if text:
         return await _follow(ask, text)
     code = await ask.bot.links.give_code(ask.address)
     said = _(
         "Type this in a private chat with me on your other channel, within 10 minutes:\n\n`/link "
-        "{code}`\n\nThat chat goes on in this conversation from then on: one memory, one budget, "
-        "and whoever writes there reads all that is said here. Rights don't go along: I do there "
-        "what I do for you there.",
+        "{code}`\n\nI ask here then, and once you have said yes, that chat goes on in this "
+        "conversation: one memory, one budget, and whoever writes there reads all that is said "
+        "here. Rights don't go along: I do there what I do for you there.",
         code=code,
     )
     parts = (said, _describe(ask))
@@ -41,16 +48,27 @@ async def link(ask: Ask) -> Reply:
 
 
 async def _follow(ask: Ask, code: str) -> Reply:
-    there = await ask.bot.links.follow(ask.address, code)
-    ask.bot.turns.stop(ask.conversation.key)  # nothing said here from now on would reach it
+    there = await ask.bot.links.ask(ask.address, code)
     text = _(
-        "From now on this chat goes on in the conversation of {chat}: it has that one's context, "
-        "memory and files, and whoever reads along there reads what you write here. Answers come "
-        "where the question came from. What was said here before stays as it is (/link before); "
-        "/unlink goes back to it.",
+        "I ask in the conversation of {chat} now, where the code was given. Once you say yes "
+        "there, within 10 minutes, this chat goes on in it, and I tell you here. Until then "
+        "nothing changes.",
         chat=literal(there),
     )
-    return Reply(text, {"target": there}, (Action(_("Unlink"), "/unlink"),))
+    return Reply(text, {"target": there})
+
+
+async def _answer(ask: Ask, which: str, is_yes: bool) -> Reply:
+    if not is_yes:
+        here = await ask.bot.links.decline(ask.address, which)
+        return Reply(_("{chat} was told no, and nothing changes.", chat=literal(here)))
+    here = await ask.bot.links.agree(ask.address, which)
+    text = _(
+        "{chat} goes on in this conversation now. Whoever writes there reads what is said here; "
+        "/unlink {chat} ends that.",
+        chat=literal(here),
+    )
+    return Reply(text, {"linked": here}, (Action(_("Unlink"), f"/unlink {here}"),))
 
 
 def _describe(ask: Ask) -> str:

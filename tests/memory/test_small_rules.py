@@ -87,8 +87,12 @@ def test_a_chat_goes_on_where_its_newest_code_leads() -> None:
     for target in ("terminal/a", "terminal/b"):
         code = links.LinkCode(target, f"digest {target}", "ann", place, 1.0)
         links.put_code(database, code, 0.0)
-        assert links.redeem(database, code, "telegram/42", "ann", 2.0)
-        assert not links.redeem(database, code, "telegram/42", "ann", 3.0)
+        asked = links.LinkRequest("telegram/42", target, "ann", "ann", place, 2.0)
+        assert links.ask(database, code, asked, 0.0)
+        assert not links.ask(database, code, asked, 0.0)
+        assert links.list_requests(database, target, "ann", 0.0) == [asked]
+        assert links.settle(database, asked, 2.0)
+        assert not links.settle(database, asked, 3.0)
     assert [(one.target, one.is_over) for one in links.list_links(database)] == [
         ("terminal/a", True),
         ("terminal/b", False),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.web import throttle
+from channels import guessing
+from channels.web import guard
 from tests.fakes.openai_server import Say
 from tests.web.site import serving
 
@@ -29,7 +30,8 @@ async def test_nothing_that_fits_the_document_or_does_not_breaks_the_bot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # It tries a wrong token for each operation, and would be locked out (test_guard.py).
-    monkeypatch.setattr(throttle, "TRIES", 10_000)
+    monkeypatch.setattr(guessing, "TRIES", 10_000)
+    monkeypatch.setattr(guard, "MOST_UNREAD", 10_000)
     async with serving(tmp_path, lambda _: Say("Well."), token="a long random text") as site:
         asking = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{site.url}/openapi.json"),

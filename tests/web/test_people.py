@@ -12,8 +12,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bot import logins
 from bot.logins import INVITED, KEPT
-from channels.web.throttle import TRIES
+from channels.guessing import TRIES
 from main import main
 from tests.fakes.openai_server import Received, Say
 from tests.web.site import Site, client_session, events_of, serving
@@ -124,9 +125,9 @@ async def test_a_link_expires_and_a_new_one_ends_the_one_before(tmp_path: Path) 
         first = await invitation(site)
         second = await invitation(site)
         assert (await ann.post("/api/join", {"code": first}))[0] == 401
-        logins = site.app.bot.logins
-        now = logins._clock()
-        logins._clock = lambda: now + INVITED + 1
+        kept = site.app.bot.logins
+        now = kept._clock()
+        kept._clock = lambda: now + INVITED + 1
         assert (await ann.post("/api/join", {"code": second}))[0] == 401
 
 
@@ -147,15 +148,54 @@ async def test_a_password_signs_in_elsewhere_and_a_wrong_one_does_not(tmp_path: 
         assert PASSWORD.encode() not in kept
 
 
-async def test_guesses_at_a_password_are_throttled_at_the_name_too(tmp_path: Path) -> None:
-    async with page(tmp_path, web={"trusted_proxies": []}) as site, browser(site) as eve:
+@pytest.mark.parametrize("is_one", [True, False])
+async def test_guesses_at_a_password_lock_out_who_makes_them_and_nobody_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_one: bool
+) -> None:
+    proxied = serving(tmp_path, echo, token=TOKEN, trusted_proxies=("127.0.0.1",))
+    async with proxied as site, browser(site) as ann, browser(site) as eve:
+        await joins(site, ann, password=PASSWORD)
+        here = {"X-Forwarded-For": "203.0.113.7"}
+        right = {"name": "ann", "password": PASSWORD}
         statuses = []
         for number in range(TRIES + 1):
-            guess = {"name": "ann", "password": f"guess number {number}"}
-            statuses.append((await eve.post("/api/login", guess))[0])
+            guess = {"name": "ann", "password": "a guess" if is_one else f"guess number {number}"}
+            statuses.append((await eve.post("/api/login", guess, headers=here))[0])
         assert statuses == [401] * (TRIES - 1) + [429, 429]
-        right = {"name": "ann", "password": PASSWORD}
-        assert (await eve.post("/api/login", right))[0] == 429
+        assert (await eve.post("/api/login", right, headers=here))[0] == 429
+        elsewhere = {"X-Forwarded-For": "198.51.100.1"}
+        assert (await eve.post("/api/login", right, headers=elsewhere))[0] == 200
+        assert len([line for line in caplog.messages if "203.0.113.7" in line]) == 1
+
+
+async def test_guesses_that_come_at_once_are_counted_before_they_are_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed = []
+
+    def verify(kept: str, password: str) -> bool:
+        hashed.append(kept)
+        return not password
+
+    monkeypatch.setattr(logins, "_verify", verify)
+    async with page(tmp_path) as site, browser(site) as eve:
+        guess = {"name": "ann", "password": "the same guess"}
+        answers = [eve.post("/api/login", guess) for _ in range(100)]
+        statuses = [status for status, _ in await asyncio.gather(*answers)]
+        assert set(statuses) <= {401, 429}
+        assert len(hashed) <= TRIES
+
+
+async def test_invitations_are_looked_up_before_a_password_is_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+    monkeypatch.setattr(logins, "_hash", hashed.append)
+    async with page(tmp_path) as site, browser(site) as eve:
+        guess = {"code": "the same code", "password": PASSWORD}
+        statuses = [(await eve.post("/api/join", guess))[0] for _ in range(TRIES + 1)]
+        assert statuses == [401] * (TRIES - 1) + [429, 429]
+        assert not hashed
 
 
 async def test_signing_out_makes_the_cookie_worthless(tmp_path: Path) -> None:
@@ -179,9 +219,9 @@ async def test_an_owners_browser_is_out_when_the_token_changes(tmp_path: Path) -
 async def test_a_browser_that_was_not_used_for_a_month_is_out(tmp_path: Path) -> None:
     async with page(tmp_path) as site, browser(site) as ann:
         await joins(site, ann)
-        logins = site.app.bot.logins
-        now = logins._clock()
-        logins._clock = lambda: now + KEPT + 1
+        kept = site.app.bot.logins
+        now = kept._clock()
+        kept._clock = lambda: now + KEPT + 1
         assert (await ann.get("/api/sessions"))[0] == 401
 
 
@@ -256,9 +296,12 @@ async def test_who_has_no_password_chooses_one_and_the_owner_by_the_token_has_no
 async def test_guesses_at_the_password_of_now_are_throttled(tmp_path: Path) -> None:
     async with page(tmp_path) as site, browser(site) as ann:
         await joins(site, ann, password=PASSWORD)
-        guesses = [{"current": f"guess {n}", "password": PASSWORD} for n in range(TRIES)]
-        statuses = [(await ann.post("/api/password", guess))[0] for guess in guesses]
+        guess = {"current": "the same guess", "password": PASSWORD}
+        statuses = [(await ann.post("/api/password", guess))[0] for _ in range(TRIES)]
         assert statuses == [403] * (TRIES - 1) + [429]
+        await joins(site, ann, password=PASSWORD)  # another login of the same address
+        right = {"current": PASSWORD, "password": f"another {PASSWORD}"}
+        assert (await ann.post("/api/password", right))[0] == 200
 
 
 async def test_another_website_can_use_no_cookie(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from bot.access import (
     CROWDED,
     HOUR,
     MOST_PENDING,
-    MOST_TRIES,
     TOO_FAST,
     Access,
     MessageRate,
@@ -29,6 +28,7 @@ from bot.access import (
 )
 from bot.ports import WELCOME
 from bot.received import key_of
+from channels.guessing import TRIES
 from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError
@@ -145,14 +145,13 @@ async def test_most_strangers_of_a_channel_wait_without_a_code(tmp_path: Path) -
         ]
 
 
-async def test_wrong_codes_lock_those_that_were_given_out(tmp_path: Path) -> None:
-    async with afar(tmp_path) as bot:
+async def test_wrong_codes_count_against_who_tries_them(tmp_path: Path) -> None:
+    async with afar(tmp_path, owners=[f"afar/{OWNER}", "afar/other"]) as bot:
         code = await code_of(bot, "ann")
-        for _ in range(MOST_TRIES):
-            assert "was told" not in (await bot.says("/pair AAAA-AAAA", OWNER, OWNER)).text
-        assert "wrong codes were tried" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
-        bot.app.access._strangers._since -= 60
-        assert CODE.search((await bot.says("Now?", "ann", "ann")).text)
+        told = [(await bot.says("/pair AAAA-AAAA", OWNER, OWNER)).text for _ in range(TRIES)]
+        assert ["Nobody is waiting" in one for one in told] == [True] * (TRIES - 1) + [False]
+        assert "too many wrong codes" in (await bot.says(f"/pair {code}", OWNER, OWNER)).text
+        assert "is let in" in (await bot.says(f"/pair {code}", "other", "other")).text
 
 
 async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) -> None:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bot.access import MOST_TRIES
+import pytest
+
 from bot.assembly import assemble
-from bot.links import LEADS, LINKED, PRIVATE, SAME, WRONG
+from bot.links import LEADS, LINKED, NOBODY, PRIVATE, SAME, WRONG
 from bot.settings import load_layers
 from channels.base import Activity, BranchChanged, Delta, Done, TurnStarted
+from channels.guessing import TRIES
 from channels.message import Address
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, InboxRow
@@ -46,8 +48,9 @@ class TwoChannels:
         assert found is not None
         return found[1]
 
-    async def links(self) -> None:
-        await self.from_afar(f"/link {await self.code()}")
+    async def links(self, user: str = "ann") -> None:
+        await self.from_afar(f"/link {await self.code()}", user)
+        await self.here.says(f"/link yes afar/{user}")
 
     async def from_afar(self, text: str, user: str = "ann", chat: str = "") -> str:
         return (await self.afar.says(text, chat or user, user)).text
@@ -104,20 +107,49 @@ async def test_a_code_works_once_for_ten_minutes_and_until_the_next_one(tmp_path
     async with two_channels(tmp_path) as bot:
         first, code = await bot.code(), await bot.code()
         assert await bot.from_afar(f"/link {first}") == WRONG
-        await bot.from_afar(f"/link {code}")
-        await bot.from_afar("/unlink")
+        assert "nothing changes" in await bot.from_afar(f"/link {code}")
         assert await bot.from_afar(f"/link {code}") == WRONG
         code, now = await bot.code(), bot.app.links._clock()
         bot.app.links._clock = lambda: now + 601
         assert await bot.from_afar(f"/link {code}") == WRONG
 
 
-async def test_guesses_are_limited(tmp_path: Path) -> None:
+async def test_nothing_is_linked_before_whoever_gave_the_code_says_yes(tmp_path: Path) -> None:
     async with two_channels(tmp_path) as bot:
+        await bot.here.says("the secret word is plum")
+        assert "nothing changes" in await bot.from_afar(f"/link {await bot.code()}")
+        assert await bot.from_afar("what is it?") == "1: what is it?"
+        assert "plum" not in await bot.from_afar("/context turns")
+        (asked,) = (out.reply for out in bot.here.sent if "wants to go on" in out.reply.text)
+        yes, no = (action.command for action in asked.actions)
+        assert (yes, no) == ("/link yes afar/ann", "/link no afar/ann")
+        for user in ("ann", "bob"):
+            assert await bot.from_afar(yes, user) != "", "only where the code was given"
+        assert bot.app.links.followers("pipe/main") == ()
+        assert (await bot.here.says("/link yes afar/eve")).text == NOBODY
+        assert "was told no" in (await bot.here.says(no)).text
+        assert (await bot.here.says(yes)).text == NOBODY
+        assert "said no" in "".join(out.reply.text for out in bot.afar.sent)
+        await bot.from_afar(f"/link {await bot.code()}")
+        now = bot.app.links._clock()
+        bot.app.links._clock = lambda: now + 601
+        assert (await bot.here.says(yes)).text == NOBODY
+        bot.app.links._clock = lambda: now
+        assert "goes on" in (await bot.here.says(yes)).text
+        assert await bot.from_afar("and now?") == "2: and now?"
+
+
+async def test_guesses_count_against_who_makes_them_and_nobody_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with two_channels(tmp_path, owners=["afar/ann", "afar/eve"]) as bot:
         code = await bot.code()
-        for number in range(MOST_TRIES):
-            assert await bot.from_afar(f"/link AAAA-AAA{'BCDEFGH'[number]}") == WRONG
-        assert await bot.from_afar(f"/link {code}") == WRONG
+        told = [await bot.from_afar("/link AAAA-AAAA", "eve") for _ in range(TRIES + 1)]
+        assert told[: TRIES - 1] == [WRONG] * (TRIES - 1)
+        assert all("too many wrong codes" in one for one in told[TRIES - 1 :])
+        assert "too many wrong codes" in await bot.from_afar(f"/link {code}", "eve")
+        assert len([line for line in caplog.messages if "afar/eve" in line]) == 1
+        assert "nothing changes" in await bot.from_afar(f"/link {code}")
 
 
 async def test_no_group_is_ever_linked(tmp_path: Path) -> None:
@@ -125,7 +157,7 @@ async def test_no_group_is_ever_linked(tmp_path: Path) -> None:
         assert await bot.from_afar("/link", chat="group") == PRIVATE
         code = await bot.code()
         assert await bot.from_afar(f"/link {code}", chat="group") == PRIVATE
-        assert "goes on" in await bot.from_afar(f"/link {code}")
+        assert "nothing changes" in await bot.from_afar(f"/link {code}")
 
 
 async def test_rights_are_not_inherited_and_who_is_shut_out_is_linked_no_more(
@@ -140,6 +172,7 @@ async def test_rights_are_not_inherited_and_who_is_shut_out_is_linked_no_more(
         assert bot.app.links.followers("pipe/main") == ()
         await bot.here.says(f"/pair {pairing[1]}")
         await bot.from_afar(f"/link {code}", "bob")
+        await bot.here.says("/link yes afar/bob")
         assert "Only an owner" in await bot.from_afar("/config model gpt-4o", "bob")
         assert "afar/bob" in await bot.from_afar("/whoami", "bob")
         assert bot.app.links.followers("pipe/main") == ("afar/bob",)
@@ -147,12 +180,11 @@ async def test_rights_are_not_inherited_and_who_is_shut_out_is_linked_no_more(
         assert bot.app.links.followers("pipe/main") == ()
 
 
-async def test_whoever_gave_the_code_is_told_and_can_end_the_link(tmp_path: Path) -> None:
+async def test_whoever_gave_the_code_can_end_the_link(tmp_path: Path) -> None:
     async with two_channels(tmp_path) as bot:
-        await bot.links()
-        await bot.here.says("/status")
-        told = [out.reply for out in bot.here.sent if "by the code that you" in out.reply.text]
-        assert [action.command for action in told[0].actions] == ["/unlink afar/ann"]
+        await bot.from_afar(f"/link {await bot.code()}")
+        linked = await bot.here.says("/link yes")
+        assert [action.command for action in linked.actions] == ["/unlink afar/ann"]
         assert "afar/ann" in (await bot.here.says("/unlink afar/ann")).text
         assert await bot.from_afar("alone") == "1: alone"
 
@@ -168,17 +200,6 @@ async def test_a_chat_that_others_go_on_in_is_not_linked_itself(tmp_path: Path) 
             assert await bot.from_afar(f"/link {found[1]}") == LINKED.format(chat="pipe/main")
             await bot.here.says(f"/unlink {which}")
             assert (await bot.here.says(f"/link {found[1]}")).text == SAME
-
-
-async def test_what_is_said_right_behind_the_code_is_said_in_the_other_conversation(
-    tmp_path: Path,
-) -> None:
-    async with two_channels(tmp_path) as bot:
-        await bot.here.says("one")
-        code = await bot.code()
-        await bot.afar.writes(f"/link {code}", "ann", "ann", "a1")
-        await bot.afar.writes("two", "ann", "ann", "a2")
-        assert (await bot.afar.reply_to("a2")).reply.text == "2: two"
 
 
 async def test_messages_of_both_chats_are_answered_one_at_a_time_in_their_order(
@@ -312,6 +333,8 @@ async def test_a_question_of_a_tool_is_asked_where_the_message_came_from_and_ans
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
     async with two_channels(tmp_path, [call, Say("done")], **settings) as bot:
         await bot.links()
+        await bot.app.idle()
+        bot.afar.sent.clear()  # that it is linked
         await bot.afar.writes("run it", "ann", "ann", "run")
         asked = await bot.afar.reply_to("")
         assert "echo hi" in asked.reply.text

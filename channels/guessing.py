@@ -1,0 +1,175 @@
+"""How often secrets may be guessed: tokens, keys, passwords, invitations, and the codes of `/link`
+and `/pair`. Who offers too many wrong ones is locked out for a while.
+
+Wrong guesses count against whoever makes them, by their address or their name, and never against
+the secret or its holder: nobody is locked out by what others do. Only what proves to be right for
+the first time is held up by a lock; whoever was let in before goes on. A right guess in between
+clears nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from channels.listening import origin_of
+
+log = logging.getLogger(__name__)
+
+TRIES = 10
+"""Wrong guesses of one guesser, the last of which locks them out."""
+WINDOW = 15 * 60.0
+"""Seconds after the last wrong guess from which on none is counted any more."""
+FIRST_LOCK, LONGEST_LOCK = 60.0, 3600.0
+"""Seconds; each lock of a guesser is twice as long as the one before."""
+REMEMBERED = 24 * 3600.0
+"""Seconds for which it is known how often a guesser was locked out."""
+MOST = 10_000
+"""Guessers, and those let in, that are kept; beyond, the oldest are forgotten."""
+OF_ONE, IN_ALL = 2, 10
+"""Guesses that may wait at a time to be looked at, where that costs something."""
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Guesses(Struct, frozen=True):
+    """What one guesser did. Times are seconds of any clock; `seen` are digests of wrong secrets
+    that would not count again."""
+
+    wrong: int = 0
+    seen: frozenset[bytes] = frozenset()
+    last: float = 0.0
+    locks: int = 0
+    until: float = 0.0
+
+    def wait(self, now: float) -> float:
+        """The seconds for which they are locked out."""
+        return max(0.0, self.until - now)
+
+    def is_calm(self, now: float) -> bool:
+        """Whether they have guessed nothing wrong lately."""
+        return not (self.wrong or self.locks) or now - self.last > WINDOW
+
+
+def count_wrong(before: Guesses, now: float, digest: bytes | None = None) -> Guesses:
+    """What is known of a guesser after one more wrong guess. With a digest, the same secret counts
+    once: programs send an old one again and again, and guess nothing."""
+    is_new = now - before.last > WINDOW
+    wrong, seen = (0, frozenset[bytes]()) if is_new else (before.wrong, before.seen)
+    locks = 0 if now - before.last > REMEMBERED else before.locks
+    if digest is None or digest not in seen:
+        wrong += 1
+        seen = seen if digest is None else seen | {digest}
+    if wrong < TRIES:
+        return replace(before, wrong=wrong, seen=seen, last=now, locks=locks)
+    seconds = min(FIRST_LOCK * 2.0**locks, LONGEST_LOCK)
+    return Guesses(last=now, locks=min(locks + 1, 20), until=now + seconds)
+
+
+class Throttle:
+    """Counts the guesses at one kind of secret (`what`, in the plural); `clock` counts seconds from
+    anywhere."""
+
+    def __init__(
+        self, what: str = "tokens or passwords", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._what, self._clock = what, clock
+        self._key = secrets.token_bytes(32)  # so that what is kept tells nothing of a guess
+        self._guesses: OrderedDict[str, Guesses] = OrderedDict()
+        self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+
+    def wait(self, guesser: str, secret: str = "") -> float:
+        """The seconds for which a guesser is locked out; 0.0 for a secret that has let them in
+        before. Asked before anything is looked up."""
+        origin = origin_of(guesser)
+        if secret and (origin, self._digest(secret)) in self._known:
+            return 0.0
+        return self._of(origin).wait(self._clock())
+
+    def is_calm(self, guesser: str) -> bool:
+        """Whether a guesser has guessed nothing wrong lately."""
+        return self._of(origin_of(guesser)).is_calm(self._clock())
+
+    def check(
+        self, guesser: str, secret: str, is_right: bool, *, may_repeat: bool = False
+    ) -> float:
+        """Take notice of what a guesser offered; returns the seconds for which they are locked out,
+        0.0 where they are not. `may_repeat`: the same wrong one counts once."""
+        origin, digest = origin_of(guesser), self._digest(secret)
+        if is_right and (origin, digest) in self._known:
+            self._known.move_to_end((origin, digest))
+            return 0.0
+        before, now = self._of(origin), self._clock()
+        if left := before.wait(now):
+            return left
+        if is_right:
+            _keep(self._known, (origin, digest), None)
+            return 0.0
+        after = count_wrong(before, now, digest if may_repeat else None)
+        _keep(self._guesses, origin, after)
+        if seconds := after.wait(now):
+            log.warning(
+                "%d wrong %s came from %r, the last of which locks it out for %g s",
+                TRIES,
+                self._what,
+                origin,
+                seconds,
+            )
+        return seconds
+
+    def _digest(self, secret: str) -> bytes:
+        return hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256)[:16]
+
+    def _of(self, origin: str) -> Guesses:
+        return self._guesses.get(origin) or Guesses()
+
+
+class CrowdedError(Exception):
+    """Too many guesses wait to be looked at."""
+
+
+class Lanes:
+    """Where guesses wait that cost something to look at: one is looked at a time of those who have
+    guessed nothing wrong lately, and one of all others, who keep nobody else waiting."""
+
+    def __init__(self, throttle: Throttle) -> None:
+        self._throttle = throttle
+        self._locks = {True: asyncio.Lock(), False: asyncio.Lock()}
+        self._waiting = Counter[tuple[bool, str]]()
+
+    @asynccontextmanager
+    async def enter(self, guesser: str) -> AsyncIterator[None]:
+        """Wait for one's turn. Raises CrowdedError at once where too many wait, of this guesser or
+        in all."""
+        is_calm = self._throttle.is_calm(guesser)
+        place = (is_calm, origin_of(guesser))
+        waiting = sum(count for (lane, _), count in self._waiting.items() if lane is is_calm)
+        of_one = sum(self._waiting[lane, place[1]] for lane in self._locks)
+        if of_one >= OF_ONE or waiting >= IN_ALL:
+            raise CrowdedError
+        self._waiting[place] += 1
+        try:
+            async with self._locks[is_calm]:
+                yield
+        finally:
+            self._waiting[place] -= 1
+            self._waiting += Counter()  # forgets those of whom none waits
+
+
+def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > MOST:
+        kept.popitem(last=False)
