@@ -18,6 +18,7 @@ from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
 from memory.context.plan import Plan
 from memory.context.replay import list_effective
+from memory.context.stuck import Stuck, explain_stuck, find_stuck, is_over
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -66,6 +67,7 @@ class Compactor:
             lambda: state.replayed.taken_away,
             self._show_cut,
             state.as_sent,
+            state.count_frame,
         )
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
@@ -73,6 +75,7 @@ class Compactor:
         self._between = BetweenTurns(services, state, self.forecaster, self.summaries)
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
+        self._stuck: tuple[Stuck, int] = ("", 0)  # of which the person knows since that turn
         self._told = 0  # the restart of which the person knows
 
     def load(
@@ -128,7 +131,7 @@ class Compactor:
                 and self.summaries.find_prepared(self.forecaster.spec(plan, actor)) is None
             ):
                 return Compacted(None, summary, is_overtaken=True)
-            return Compacted(await self.carry_out(plan, actor, actor == "person"), summary)
+            return Compacted(await self.carry_out(plan, actor), summary)
 
     async def settle_proposal(self) -> Compacted | None:
         """Make the cut that waits for a person, if it waits no longer. None: it does, or there is
@@ -191,7 +194,7 @@ class Compactor:
 
     def _plan(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
         limits = self._state.limits
-        return planner(self._state.view(prefix, limits), limits)
+        return compaction.plan_by(planner, self._state.view(prefix, limits), limits)
 
     async def compact_for_person(self, focus: str = "") -> Compacted | None:
         """Summarise all complete turns but the newest, now, and what stands in the activity log.
@@ -255,12 +258,20 @@ class Compactor:
         is_told, self._told = move.id == self._told, move.id
         return "" if is_told else compaction.describe_restart(move, self._state.view(), turn)
 
-    async def carry_out(
-        self, plan: Plan, actor: Actor, must_shrink: bool = False
-    ) -> ViewEvent | None:
+    def tell_stuck(self, turn: int) -> str:
+        """What cannot leave and is over a limit, as the turn of this number is answered, in a
+        sentence that is said once until it is another one; "" if nothing is."""
+        view, limits = self._state.view(), self._state.limits
+        stuck = find_stuck(view, limits)
+        if not stuck or (stuck != self._stuck[0] and is_over(view, limits)):
+            self._stuck = stuck, turn
+        return explain_stuck(view, limits) if stuck and self._stuck == (stuck, turn) else ""
+
+    async def carry_out(self, plan: Plan, actor: Actor) -> ViewEvent | None:
         """Carry a plan out: what leaves by it is on its way to the daily memory; a summary that was
         prepared for exactly this, or needs no model, stands in the very next request. None, and
-        nothing is recorded, where the model would see the same as before."""
+        nothing is recorded, where the model would see the same as before, or that summary is no
+        shorter than what it stands for."""
         state = self._state
         view = state.view()
         change = await compaction.measure(plan.change, view, self._services.meter)
@@ -280,7 +291,7 @@ class Compactor:
             view.log,
             view.stand_ins,
         )
-        if is_same or (must_shrink and ready and after.raw_tokens >= view.raw_tokens):
+        if is_same or (ready and after.raw_tokens >= view.raw_tokens):
             return None
         plan = replace(plan, change=change, tokens_after=after.tokens)
         event = replace(self.event(plan, view, actor), snapshot=snapshot)

@@ -176,6 +176,13 @@ class ContextState:
         places = await self._services.store.read(lambda db: transcript.places(db, self.row))
         return {turn: seq for seq, turn in reversed(places)}
 
+    async def count_frame(self) -> int:
+        """Raw tokens that come into the context with a summary besides its own: the marks around
+        it, and where none stands in front yet, what else would stand there."""
+        is_first = self._preface is None and self.strategy.preface == "system"
+        told = note(await self.snapshot(self.view())) if is_first else ""
+        return self._preface_with(told, "").tokens
+
     async def snapshot(self, view: View) -> Snapshot:
         """What the model has at hand now."""
         days = await asyncio.to_thread(daily.days, self._services.data, self.key.audience)

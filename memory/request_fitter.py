@@ -14,7 +14,7 @@ from memory.context import compaction, emergency
 from memory.context.change import Change, ViewEvent
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
-from memory.context.plan import Plan
+from memory.context.plan import Plan, frees_enough
 from memory.context.replay import undoable
 from memory.context.strategies import slim
 from memory.context.view import View
@@ -98,7 +98,9 @@ class RequestFitter:
     async def _take_step(self, view: View, limits: Limits, step: int) -> bool:
         """One step of the ladder; False where it changes nothing."""
         plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
-        if plan.change.is_empty or await self._compactor.carry_out(plan, "emergency") is None:
+        if plan.change.is_empty or not frees_enough(view, plan, limits):
+            return False
+        if await self._compactor.carry_out(plan, "emergency") is None:
             return False
         self._emergency_in = self._state.current
         return True

@@ -496,7 +496,8 @@ class OpenTurn:
 
     async def list_notices(self) -> list[str]:
         """What the person should know besides the reply: it stands beside it, and in no request."""
-        return [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
+        said = [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
+        return [*said, self.log.compactor.tell_stuck(self.number)]
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""

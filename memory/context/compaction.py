@@ -14,7 +14,7 @@ from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan, cut_of, turns_of_leaving_stand_ins
+from memory.context.plan import Plan, cut_of, frees_enough, turns_of_leaving_stand_ins
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
@@ -56,6 +56,12 @@ def holds_off(view: View, limits: Limits, move: ViewEvent | None) -> bool:
         return False
     left = move.turn + HELD_TURNS - view.turns[-1].number
     return forecast(view, limits, left) is not None
+
+
+def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
+    """What a planner wants done, where that frees enough."""
+    plan = planner(view, limits)
+    return plan if plan is not None and frees_enough(view, plan, limits) else None
 
 
 def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory.context import emergency
 from memory.context.limits import Limits
-from memory.context.plan import Plan
+from memory.context.plan import Plan, frees_enough
 from memory.context.strategies import next_cut, next_plan, stubs
 from memory.context.view import LogLine, Preface, View
 from memory.messages import Message
@@ -244,6 +244,6 @@ def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]
         if step and preview.then.tokens <= limits.ceiling:
             break
         plan = emergency.plan(preview.then, limits, step)
-        if not plan.change.is_empty:
+        if not plan.change.is_empty and frees_enough(preview.then, plan, limits):
             preview = preview.after(plan)
     return preview

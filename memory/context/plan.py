@@ -35,11 +35,62 @@ class Plan(Struct, frozen=True):
     once: tuple[tuple[str, Any], ...] = ()
 
 
+LEAST_FREED = 1 / 20
+"""The share of what stands in the context besides the system prompt and the tools that a plan frees
+at least, or it is not carried out. A cut has the provider read all behind it anew, and its summary
+is paid: less than this is full again after a message or two, and then both are paid once more."""
+_SUMMARY = 1 / 4  # of what leaves is how long its summary is taken to be until it is written
+
+
+def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
+    """Whether a plan is worth carrying out, whoever made it, before anything is paid for it.
+
+    Turns that a person names are compared with themselves: they know how much there is besides. A
+    request that would be too long may be freed of less where it fits then. What `slim` folds and
+    rolls up is bounded by settings of its own, and shortening, by which no turn leaves, is done
+    once and asks no model."""
+    change = plan.change
+    if change.folded or change.rolled:
+        return True
+    after = view.apply(change)
+    gone = view.raw_tokens - after.raw_tokens
+    if not plan.leaving or view.tokens > limits.ceiling >= after.tokens:
+        return gone > 0
+    size = gone if change.stand_in else view.raw_tokens - view.prefix.system - view.prefix.tools
+    return gone - _count_growth(view, plan, limits, gone) >= max(1, LEAST_FREED * size)
+
+
+def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:
+    """Raw tokens that what stands for turns that left is longer by, once these do."""
+    is_in_place = plan.change.stand_in is not None or view.preface is None
+    there = 0 if is_in_place or view.preface is None else view.preface.tokens
+    return min(max(0, limits.summary_tokens - there), round(_SUMMARY * gone))
+
+
+def count_staying(view: View) -> int:
+    """The tokens of a request from which all has left that may: those of the system prompt, the
+    tools, pinned turns and the running one."""
+    movable = {turn.number for turn in view.movable}
+    turns = (turn for turn in view.turns if turn.number not in movable)
+    written = (s.summary for s in view.stand_ins if s not in view.loose)
+    summed = sum(view.summaries[one].tokens for one in written if one in view.summaries)
+    raw = view.prefix.system + view.prefix.tools + sum(turn.tokens for turn in turns) + summed
+    return view.scale.tokens(raw)
+
+
 def can_help(view: View, limits: Limits, threshold: int) -> bool:
-    """Whether it can bring the request below so many tokens that turns leave: not where the system
-    prompt, the tools and a summary have them by themselves."""
+    """Whether it can bring the request below so many tokens that turns leave: not where what stays
+    has them by itself, or the system prompt, the tools and a summary do."""
     fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
-    return fixed + min(limits.summary_tokens, threshold // 8) < threshold
+    room = min(limits.summary_tokens, threshold // 8)
+    return fixed + room < threshold and count_staying(view) < threshold
+
+
+def is_filled_by_pins(view: View, limits: Limits) -> bool:
+    """Whether pinned turns and the running one are as many as the limit of turns allows, so that
+    the newest of the others would leave as soon as it is over."""
+    pinned = sum(turn.number in view.boundaries.pinned for turn in view.complete)
+    return pinned > 0 and pinned + 1 >= limits.max_turns
 
 
 def cut_of(view: View, leaving: tuple[Turn, ...], floor: int = 0) -> Change:

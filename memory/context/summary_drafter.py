@@ -22,6 +22,9 @@ from memory.services import MemoryServices
 _TELLING = 4  # facts of which a summary that keeps none is no summary
 
 
+_SHORTER = 0.75  # of what it stands for, with all around it, is what an extract fills at most
+
+
 class SummaryDraft(Struct, frozen=True):
     """The text of a summary, and what is to be known of it: by which model, what of it is new to
     the daily memory, turns that no model would take, and what it kept."""
@@ -54,15 +57,18 @@ class SummaryDrafter:
         source: SummarySource,
         limits: Limits,
         beginning: Beginning | None = None,
+        frame: int = 0,
     ) -> SummaryDraft:
         """The better of two attempts, where the first has kept too little; an extract without a
         model where its answer is no summary, is longer than what it replaces, or keeps nothing. The
-        first may be asked for behind the `beginning` of the conversation."""
+        first may be asked for behind the `beginning` of the conversation. `frame` tokens come with
+        it, and an extract is as much shorter."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
-        longest = min(limits.summary_tokens, max(1, replaced - 1))
+        free = min(replaced, self._count(source)) - frame
+        longest = min(limits.summary_tokens, max(1, int(free * _SHORTER)))
         extract = SummaryDraft(self._services.meter.clip(plain, longest))
         first = await self._attempt(spec, parts, source, limits, replaced, beginning)
         if first is None:
@@ -104,6 +110,11 @@ class SummaryDrafter:
 
     async def _with_receipt(self, draft: SummaryDraft, source: SummarySource) -> SummaryDraft:
         return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))
+
+    def _count(self, source: SummarySource) -> int:
+        """Tokens of what leaves, and of the summaries that stand for some of it."""
+        summed = [*([source.prior] if source.prior else []), *source.stood]
+        return sum(turn.tokens for turn in source.turns) + sum(one.tokens for one in summed)
 
     def _measure(
         self, source: SummarySource, style: words.Style, limits: Limits

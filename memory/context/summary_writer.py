@@ -50,7 +50,8 @@ class SummaryWriter:
     person took away, which is in no summary and in no file; `written_ahead` is the summary that was
     prepared for a cut, if there is one; `reference` is the newest one to what left, where the
     offloader has told none in the prompt; `on_written` hears that the summary of a job is there;
-    `as_sent` is what the model was last sent, where its provider keeps what it reads."""
+    `as_sent` is what the model was last sent, where its provider keeps what it reads; `frame` is
+    how many tokens come into the context with a summary besides its own."""
 
     def __init__(
         self,
@@ -59,11 +60,12 @@ class SummaryWriter:
         on_spent: Callable[[Spent], None],
         taken_away: Callable[[], TakenAway],
         on_written: Callable[[Job, Summary], Awaitable[None]],
-        as_sent: Callable[[], AsSent | None] = lambda: None,
+        as_sent: Callable[[], AsSent | None],
+        frame: Callable[[], Awaitable[int]],
     ) -> None:
         self._services, self._key, self._on_spent = services, key, on_spent
         self._taken_away, self._on_written = taken_away, on_written
-        self._as_sent = as_sent
+        self._as_sent, self._frame = as_sent, frame
         self._drafter = SummaryDrafter(services, key, self._book)
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
@@ -380,7 +382,8 @@ class SummaryWriter:
         """Have a summary written, and store it."""
         source = await self._source(spec)
         limits = self._services.limits_for(self._key).but(**dict(spec.once))
-        draft = await self._drafter.draft(spec, source, limits, self._find_beginning(spec, source))
+        beginning, frame = self._find_beginning(spec, source), await self._frame()
+        draft = await self._drafter.draft(spec, source, limits, beginning, frame)
         return await self._store(
             Summary(
                 turns=tuple(number for number in spec.turns if number not in draft.left_out),

@@ -325,6 +325,17 @@ async def test_pins_that_fill_the_budget_are_warned_of(tmp_path: Path) -> None:
         assert "of the budget" in (await bot.says("/context pin t1")).text
 
 
+async def test_pins_that_fill_the_limit_of_turns_are_said_at_once_and_below_one_answer(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo, {"agent_max_context_turns": 3}) as bot:
+        await talk(bot, 2)
+        filled = "fill the limit of 3 turns"
+        assert filled in (await bot.says("/context pin t1-t2")).text
+        told = [filled in (await bot.says(f"And {n}?")).text for n in range(4)]
+    assert told == [False, True, False, False], "once it is over the limit"
+
+
 async def test_an_undo_restores_the_request_byte_for_byte(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, 5)

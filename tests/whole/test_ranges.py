@@ -570,7 +570,9 @@ async def test_a_turn_in_log_and_summary_is_not_dropped_from_one_alone(tmp_path:
     """Under slim, what is freed stands in the log, too; its words would stay in the summary."""
     settings = strategy("slim", full_turns=3, fold_turns=1)
     async with run_bot(tmp_path, echo, settings) as bot:
-        await say(bot, 1, 2, 3, 4, 5, 6, 7, 8)
+        await say(bot, 1, 2, 3, 4)
+        await talk(bot, f"A long {'word ' * 200} question mark5")
+        await say(bot, 6, 7, 8)
         assert "t5 left the context" in (await bot.says("/context free")).text
         refused = (await bot.says("/context drop t3-t5")).text
         assert "not in play: the summary in front tells of it" in refused, refused

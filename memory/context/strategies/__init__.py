@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from memory.context.limits import Limits
-from memory.context.plan import Plan
+from memory.context.plan import Plan, frees_enough
 from memory.context.strategies import slim, split, stubs, trim
 from memory.context.summary import Style
 from memory.context.view import Rendering, View
@@ -40,12 +40,13 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def next_plan(view: View, limits: Limits) -> Plan | None:
-    """What the strategy in force wants done. With `stub_tools` old tool results become stubs first,
-    and only what is due after that is done besides, as a plan of its own."""
-    plan = STRATEGIES[limits.strategy].plan(view, limits)
+    """What the strategy in force wants done, where that frees enough. With `stub_tools` old tool
+    results become stubs first, and only what is due after that is done besides, as a plan of its
+    own."""
+    plan = _worthwhile(STRATEGIES[limits.strategy].plan, view, limits)
     if plan is None or not limits.context.stub_tools:
         return plan
-    return stubs.plan(view, limits) or plan
+    return _worthwhile(stubs.plan, view, limits) or plan
 
 
 def next_cut(view: View, limits: Limits) -> Plan | None:
@@ -53,4 +54,11 @@ def next_cut(view: View, limits: Limits) -> Plan | None:
     plan = next_plan(view, limits)
     if plan is None or plan.kind != "stub":
         return plan
-    return STRATEGIES[limits.strategy].plan(view.apply(plan.change), limits)
+    return _worthwhile(STRATEGIES[limits.strategy].plan, view.apply(plan.change), limits)
+
+
+def _worthwhile(
+    planner: Callable[[View, Limits], Plan | None], view: View, limits: Limits
+) -> Plan | None:
+    plan = planner(view, limits)
+    return plan if plan is not None and frees_enough(view, plan, limits) else None

@@ -5,7 +5,8 @@
 3. Tokens over the budget: fewer than 5 complete turns are squeezed to question and reply; of 5 or
    more the first half leaves again. Repeated until it fits, and left alone where it never can.
 
-The running turn counts towards both limits and is never touched; pinned turns stay. Half rounds
+The running turn counts towards both limits and is never touched; pinned turns stay, and a limit
+that these two fill by themselves lets nothing leave. Half rounds
 down: of 21 turns with t21 running, t1 to t10 leave.
 """
 
@@ -15,7 +16,13 @@ from msgspec import Struct, field
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help, cut_of, turns_of_leaving_stand_ins
+from memory.context.plan import (
+    Plan,
+    can_help,
+    cut_of,
+    is_filled_by_pins,
+    turns_of_leaving_stand_ins,
+)
 from memory.context.view import View
 
 LONG_RESULT = 20_000
@@ -64,6 +71,8 @@ def _clip(draft: _Draft) -> _Draft:
 
 
 def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:
+    if is_filled_by_pins(draft.view, limits):
+        return draft
     turns = len(draft.view.turns)
     why = f"{turns} turns were over the limit of {limits.max_turns}"
     while len(draft.view.turns) > limits.max_turns and draft.view.movable:

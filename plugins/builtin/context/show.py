@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from channels.language import _, explain, figure, number_of
 from memory.context.change import Kind, ViewEvent
 from memory.context.limits import Limits
-from memory.context.plan import can_help
 from memory.context.strategies.stubs import may_come
+from memory.context.stuck import THRESHOLDS, explain_stuck, find_stuck
 from memory.context.view import View
 from memory.turn_log import describe_cut_prompt
 from plugins.api import Action, Ask, Reply
@@ -201,11 +201,12 @@ def in_force(overview: Overview) -> str:
 
 
 def too_small(view: View, limits: Limits) -> str:
-    """What to say where the system prompt and the tools leave no room below the threshold, so that
-    no cut could help; "" where they do, and where turns leave by no threshold."""
-    setting = _threshold_setting(limits)
-    if not setting or can_help(view, limits, limits.threshold):
-        return ""
+    """What to say where the system prompt and the tools leave no room below the threshold, or pins
+    fill a limit, so that no cut could help; "" where one could."""
+    stuck = find_stuck(view, limits)
+    if stuck != "prompt":
+        return explain(explain_stuck(view, limits))
+    setting = THRESHOLDS[limits.strategy]
     system, tools = view.scale.part(view.prefix.system), view.scale.part(view.prefix.tools)
     wanted = enough(view, limits)
     do = (
@@ -229,15 +230,6 @@ def too_long(overview: Overview) -> str:
     """That the model does not handle so long a context well; "" where it does."""
     complaint = overview.soft.complaint(overview.view.tokens)
     return complaint and f"{complaint} {_('`/context advise` says what to do.')}"
-
-
-def _threshold_setting(limits: Limits) -> str:
-    return {
-        "trim": "agent_max_context_tokens",
-        "truncate": "context.compression_trigger",
-        "summarize": "context.compression_trigger",
-        "structured": "context.trigger_ratio",
-    }.get(limits.strategy, "")
 
 
 def enough(view: View, limits: Limits) -> int:

@@ -8,11 +8,13 @@ import re
 from datetime import tzinfo
 from typing import Any
 
-from channels.language import _
+from channels.language import _, explain
 from memory.compactor import Compacted
 from memory.context.change import Change, ViewEvent
+from memory.context.emergency import LEAST_KEPT
 from memory.context.limits import Limits
 from memory.context.replay import redoable
+from memory.context.stuck import explain_stuck, find_stuck
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.record.summaries import Summary
@@ -128,7 +130,7 @@ def _below(view: View, limits: Limits) -> str:
             window=amount(limits.window),
         )
         return _("There is nothing to compress: {sizes} ({share}).", sizes=sizes, share=share)
-    if not view.movable:
+    if not view.movable or find_stuck(view, limits) != "prompt":
         return _explain_unmovable(view)
     return _(
         "Compressing would not help: {sizes}, which the system prompt and the tools alone fill.",
@@ -146,14 +148,22 @@ def to_reply(compacted: Compacted, view: View) -> Reply:
 
 
 def _explain_unmovable(view: View) -> str:
+    if view.movable:
+        return _(
+            "Nothing was changed: what could leave is too little to make the context noticeably "
+            "smaller."
+        )
     why = _("all turns are pinned") if view.complete else _("no finished turn is in play")
     return _("There is nothing to compact: {why}.", why=why)
 
 
-def _explain_unfreeable(view: View) -> str:
+def _explain_unfreeable(view: View, keep_recent: int) -> str:
     if not view.movable:
         return _explain_unmovable(view)
     messages = count(len(view.messages), "message")
+    staying = max(LEAST_KEPT, keep_recent // 2)
+    if len(view.messages) > staying:
+        return _explain_unmovable(view)
     return _(
         "There is nothing to compact: the {messages} in play would stay anyway.", messages=messages
     )
@@ -191,7 +201,8 @@ async def free(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.context.view()
     event = await ask.conversation.compactor.free()
     if event is None:
-        return Reply(_explain_unfreeable(view), {"turns": [], "freed": 0})
+        keep_recent = ask.conversation.context.limits.context.keep_recent
+        return Reply(_explain_unfreeable(view, keep_recent), {"turns": [], "freed": 0})
     before, after = event.tokens_before, event.tokens_after
     sizes = f"({amount(before)} → {amount(after)})"
     squeezed = say_of(
@@ -500,8 +511,13 @@ def _fullness(ask: Ask) -> str:
     pinned = (s.summary for s in view.stand_ins if s not in view.loose)
     raw += sum(view.summaries[one].tokens for one in pinned if one in view.summaries)
     share = view.scale.part(raw) / budget
-    return (
-        _(" All pins together take up {share:.0%} of the budget.", share=share)
-        if share >= 0.5
-        else ""
+    limits = conversation.context.limits
+    stuck = find_stuck(view, limits) in ("turns", "pins")
+    return "".join(
+        (
+            _(" All pins together take up {share:.0%} of the budget.", share=share)
+            if share >= 0.5
+            else "",
+            f" {explain(explain_stuck(view, limits))}" if stuck else "",
+        )
     )

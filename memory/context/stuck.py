@@ -1,0 +1,70 @@
+"""What cannot leave and is over a limit by itself, so that nothing leaves by that limit."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from memory.context.limits import Limits
+from memory.context.plan import can_help, count_staying, is_filled_by_pins
+from memory.context.view import View
+from memory.turns import format_turns
+
+Stuck = Literal["", "turns", "pins", "prompt"]
+THRESHOLDS = {
+    "trim": "agent_max_context_tokens",
+    "truncate": "context.compression_trigger",
+    "summarize": "context.compression_trigger",
+    "structured": "context.trigger_ratio",
+}
+"""The setting by which turns leave, of those strategies that go by tokens."""
+
+
+def find_stuck(view: View, limits: Limits) -> Stuck:
+    """Whether pins are over a limit, by their number or their size, or the system prompt and the
+    tools are. A running turn is soon over."""
+    if limits.strategy == "trim" and is_filled_by_pins(view, limits):
+        return "turns"
+    over = _when_over(view)
+    if limits.strategy not in THRESHOLDS or can_help(over, limits, limits.threshold):
+        return ""
+    free = replace(over, boundaries=replace(view.boundaries, pinned=frozenset()))
+    return "pins" if can_help(free, limits, limits.threshold) else "prompt"
+
+
+def is_over(view: View, limits: Limits) -> bool:
+    """Whether turns would leave by a limit, if they could."""
+    by_turns = limits.strategy == "trim" and len(view.turns) > limits.max_turns
+    return by_turns or view.tokens >= limits.threshold
+
+
+def explain_stuck(view: View, limits: Limits) -> str:
+    """What is over a limit, and what to do, in a sentence for the person; "" where nothing is."""
+    stuck = find_stuck(view, limits)
+    if not stuck:
+        return ""
+    if stuck == "turns":
+        return (
+            f"The pinned turns fill the limit of {limits.max_turns} turns, so no turn leaves by it "
+            "any more. Unpin some with `/context unpin`, or raise `agent_max_context_turns`."
+        )
+    setting, threshold = THRESHOLDS[limits.strategy], limits.threshold
+    size = count_staying(_when_over(view))
+    if stuck == "pins":
+        turns = format_turns(sorted({t.number for t in view.turns} & view.boundaries.pinned))
+        return (
+            f"Turns leave at {threshold:,} tokens (`{setting}`), but what cannot leave has "
+            f"{size:,} already, with the pinned {turns}. So nothing else is cut either: unpin some "
+            "with `/context unpin`, or raise the limit."
+        )
+    return (
+        f"Turns leave at {threshold:,} tokens (`{setting}`), but the system prompt and the tools "
+        "leave no room below that. So nothing is cut before the model's window is full; "
+        "`/context` says what to change."
+    )
+
+
+def _when_over(view: View) -> View:
+    """The view without the running turn."""
+    return replace(view, turns=view.complete)

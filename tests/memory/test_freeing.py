@@ -1,0 +1,201 @@
+"""A plan that frees next to nothing is not carried out, recorded or paid for, whoever made it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from memory.context.change import Change
+from memory.context.emergency import NoRoom
+from memory.context.plan import LEAST_FREED
+from memory.context.strategies import STRATEGIES
+from memory.context.summary import LEFT_OUT
+from memory.context.view import View
+from memory.conversation import Conversation
+from tests.memory.rooms import Lodge
+
+LIMITS = st.fixed_dictionaries(
+    {
+        "strategy": st.sampled_from(sorted(STRATEGIES)),
+        "window": st.sampled_from([3_000, 8_000, 32_000]),
+        "max_tokens": st.sampled_from([1_000, 2_000, 50_000]),
+        "max_turns": st.sampled_from([3, 6, 20]),
+        "keep_recent": st.sampled_from([1, 4, 10]),
+        "compression_trigger": st.sampled_from([0.0, 0.3, 0.75]),
+        "trigger_ratio": st.sampled_from([0.3, 0.8]),
+        "stub_tools": st.booleans(),
+    }
+)
+SIZE = st.sampled_from([1, 10, 100, 600])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("say"), SIZE, SIZE, st.lists(SIZE, max_size=3)),
+        st.tuples(st.just("pin"), st.integers(1, 8)),
+        st.tuples(st.sampled_from(["compact", "free", "rule", "compress", "settle"])),
+        st.tuples(st.sampled_from(["range", "free range"]), st.integers(1, 8), st.integers(1, 3)),
+    ),
+    min_size=6,
+    max_size=14,
+)
+
+
+async def steer(conversation: Conversation, what: str, *turns: int) -> None:
+    compactor = conversation.compactor
+    if what == "pin":
+        await conversation.editor.change("pin", Change(pin=frozenset(turns)))
+    elif what == "compact":
+        await compactor.compact_for_person()
+    elif what == "free":
+        await compactor.free()
+    elif what == "rule":
+        await compactor.compact_by_rule()
+    elif what == "compress":
+        await compactor.compress_context(trigger_ratio=0.1, reserve_ratio=0.05)
+    else:
+        first, count = turns
+        named = range(first, first + count)
+        await (compactor.compact_range if what == "range" else compactor.free_range)(named)
+
+
+async def live(folder: Path, limits: dict[str, Any], steps: list[tuple[Any, ...]]) -> None:
+    lodge = Lodge(folder)
+    lodge.limit(**limits)
+    await lodge.open()
+    try:
+        known = 0
+        for what, *rest in [*steps, ("say", 1, 1, [])]:
+            before = (await lodge.conversation()).context.view()
+            if what == "settle":
+                await lodge.settle()
+            elif what == "say":
+                asked, replied, results = rest
+                texts = ["word " * size for size in results]
+                try:
+                    await lodge.says("ask " * asked, texts, "tell " * replied)
+                except NoRoom:
+                    return  # the person is told
+            else:
+                await steer(await lodge.conversation(), what, *rest)
+            known = await check(lodge, before, known, is_alone=what not in ("say", "settle"))
+        await lodge.settle()
+        asked_for = Counter(
+            (request.parts, request.prior)
+            for request in lodge.summarizer.requests
+            if LEFT_OUT not in request.task
+        )
+        assert set(asked_for.values()) <= {1}, "nothing is paid twice"
+    finally:
+        await lodge.close()
+
+
+async def check(lodge: Lodge, before: View, known: int, *, is_alone: bool) -> int:
+    """Every event frees enough; returns how many there are."""
+    conversation = await lodge.conversation()
+    events = await conversation.context.history()
+    ceiling = conversation.context.limits.ceiling
+    fixed = before.prefix.system + before.prefix.tools
+    for event in events[known:]:
+        if not event.leaving or event.change.folded or event.change.rolled:
+            continue
+        freed = event.tokens_before - event.tokens_after
+        assert freed > 0
+        is_needed = event.tokens_before > ceiling
+        if not is_needed and event.change.stand_in is None and not event.change.preface:
+            assert freed >= LEAST_FREED * (event.tokens_before - fixed), event
+    if is_alone and len(events) > known and events[-1].leaving:
+        view = conversation.context.view()
+        is_shorter = view.tokens < before.tokens
+        assert is_shorter or events[-1].change.folded or events[-1].change.rolled
+    return len(events)
+
+
+@settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+@example({"strategy": "trim", "window": 32_000, "max_tokens": 1_000}, [("say", 600, 600, [])])
+@given(LIMITS, STEPS)
+def test_no_plan_is_carried_out_that_frees_too_little_and_nothing_is_paid_twice(
+    limits: dict[str, Any], steps: list[tuple[Any, ...]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder), limits, steps))
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> Any:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def pin(lodge: Lodge, *turns: int) -> Conversation:
+    conversation = await lodge.conversation()
+    await lodge.settle()  # a summary may have been written ahead
+    lodge.summarizer.requests.clear()
+    await conversation.editor.change("pin", Change(pin=frozenset(turns)))
+    return conversation
+
+
+async def talk_on(lodge: Lodge, times: int = 8) -> list[View]:
+    views = []
+    for number in range(times):
+        views += await lodge.says(f"And {number}?")
+        await lodge.settle()
+    return views
+
+
+@pytest.mark.parametrize("strategy", ["trim", "summarize", "structured"])
+async def test_one_pinned_turn_over_the_budget_lets_no_other_turn_be_paid_for(
+    lodge: Lodge, strategy: str
+) -> None:
+    lodge.limit(strategy=strategy, max_tokens=8_000, window=14_000, keep_recent=2)
+    lodge.limit(trigger_ratio=0.6)
+    await lodge.says("word " * 8_900)
+    conversation = await pin(lodge, 1)
+    views = await talk_on(lodge)
+    assert not lodge.summarizer.requests
+    assert [event.kind for event in await conversation.context.history()] == ["pin"]
+    assert [turn.number for turn in views[-1].turns] == list(range(1, 10)), "the newest is there"
+    told = [conversation.compactor.tell_stuck(turn) for turn in (9, 9, 10, 11)]
+    assert "unpin" in told[0]
+    assert told == [told[0], told[0], "", ""], "once, however often that answer is composed"
+
+
+@pytest.mark.parametrize("pins", [5, 6])
+async def test_pins_that_fill_the_limit_of_turns_let_no_new_turn_leave_at_once(
+    lodge: Lodge, pins: int
+) -> None:
+    lodge.limit(max_turns=6)
+    for number in range(pins):
+        await lodge.says(f"Keep {number}.")
+    conversation = await pin(lodge, *range(1, pins + 1))
+    for view in (await talk_on(lodge))[1:]:
+        assert view.current - 1 in {turn.number for turn in view.turns}
+    assert not lodge.summarizer.requests
+    assert "limit of 6 turns" in conversation.compactor.tell_stuck(conversation.context.newest)
+
+
+async def test_a_running_turn_over_the_trigger_pays_for_nothing_at_each_step(lodge: Lodge) -> None:
+    lodge.limit(strategy="structured", window=12_000)
+    await lodge.says("Hello.")
+    await lodge.says("Read it all.", ["word " * 4_800, "word " * 4_700, "word ", "word "])
+    await lodge.settle()
+    assert not lodge.summarizer.requests
+
+
+async def test_what_a_person_asks_for_never_makes_the_context_longer(lodge: Lodge) -> None:
+    for strategy in sorted(STRATEGIES):
+        lodge.limit(strategy=strategy, keep_recent=2)
+        for number in range(4):
+            await lodge.says(f"{number}")
+        conversation = await lodge.conversation()
+        before = conversation.context.view().tokens
+        event = await conversation.compactor.free()
+        assert event is None or event.tokens_before > event.tokens_after
+        assert conversation.context.view().tokens <= before
