@@ -10,9 +10,12 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import Field
 
+from channels.web.bounds import AtMost
 from channels.web.chat_shapes import (
     MODEL,
     MOST_MESSAGES,
+    MOST_PARTS,
+    MOST_TOOLS,
     Call,
     ChatMessage,
     ChatRequest,
@@ -66,7 +69,7 @@ class ItemPart(Lenient):
     file_id: str | None = None
 
 
-Content = str | tuple[ItemPart, ...]
+Content = str | Annotated[tuple[ItemPart, ...], AtMost(MOST_PARTS)]
 
 
 class Item(Lenient):
@@ -115,12 +118,12 @@ class Reasoning(Lenient):
 class ResponseRequest(Lenient):
     """A request for a response, as OpenAI has it, as far as Parley minds it."""
 
-    input: str | Annotated[tuple[Item, ...], Field(max_length=MOST_MESSAGES)]
+    input: str | Annotated[tuple[Item, ...], AtMost(MOST_MESSAGES)]
     model: str = MODEL
     instructions: str | None = None
     stream: bool | None = None
     store: bool | None = None
-    tools: tuple[ResponseTool, ...] | None = None
+    tools: Annotated[tuple[ResponseTool, ...], AtMost(MOST_TOOLS)] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
     text: TextConfig | None = None
