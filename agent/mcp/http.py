@@ -101,21 +101,21 @@ async def _watched(transport: Transport, health: Health) -> AsyncGenerator[Trans
     says nothing any more."""
     into, out = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     rate = Rate()
-    async with transport as (read, write), anyio.create_task_group() as tasks:
+    with into, out:
+        async with transport as (read, write), anyio.create_task_group() as tasks:
 
-        async def pass_on() -> None:
-            with into, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                async for message in read:
-                    await rate.wait(0)
-                    await into.send(message)
-            health.end("")
+            async def pass_on() -> None:
+                with into, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    async for message in read:
+                        await rate.wait(0)
+                        await into.send(message)
+                health.end("")
 
-        tasks.start_soon(pass_on)
-        try:
-            yield out, write
-        finally:
-            tasks.cancel_scope.cancel()
-            out.close()
+            tasks.start_soon(pass_on)
+            try:
+                yield out, write
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 # --- what comes -----------------------------------------------------------------------------------

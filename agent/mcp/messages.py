@@ -162,6 +162,7 @@ class StreamLines:
 # --- values ---------------------------------------------------------------------------------------
 
 _DECODER = json.JSONDecoder(strict=False)
+_SPACE = re.compile(r"\s*")
 
 
 def _is_list(value: object) -> bool:
@@ -177,11 +178,15 @@ def _read_small(data: bytes) -> list[Any]:
         try:
             value, at = _DECODER.raw_decode(text, at)
         except ValueError:
-            if not found or not isinstance(found[-1], dict | list):
+            if not found:
                 raise
             break
+        if not isinstance(value, dict | list):  # a word or a number at the begin of a line
+            if not found:
+                raise ValueError("no message")
+            break
         found.append(value)
-        at += len(text[at:]) - len(text[at:].lstrip())
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     if "\\ud" in text.lower():  # halves of a character, which can't be written again
         found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
     return found

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -40,8 +41,11 @@ _IDLE = frozenset(
 """Fields that change nothing of what a server does here."""
 _HERE = frozenset(("workspaceFolder", "workspaceRoot", "workspace", "cwd", "projectRoot"))
 _DEEPEST, _MOST_STARTS = 4, 50
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])|[^"/,]+|.', re.DOTALL)
-_COMMA = re.compile(r",(?=\s*[}\]])")
+# A text or a comment that does not end goes up to the end, so that nothing is looked at twice.
+_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\Z)'
+_TOKENS = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)|[^\"/]+|.", re.DOTALL)
+_PARTS = re.compile(rf"({_STRING})", re.DOTALL)
+_COMMA = re.compile(r",(?=\s*+[}\]])")
 _KEY_BEFORE = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*$')
 _VARIABLE = re.compile(
     r"\$\{(?:env:|input:|env\.)?([A-Za-z_][\w.-]*)(?::-[^}]*)?\}|\$([A-Z][A-Z0-9_]+)\b"
@@ -61,9 +65,11 @@ class PastedServer(Struct, frozen=True):
 
 def read_pasted(text: str) -> list[PastedServer]:
     """The servers in a text, as they are written there; none where there are none."""
-    for key, value in _objects(text.translate(_STRAIGHT)):
-        if found := _find_servers(value, key):
-            return [_read_server(name, one) for name, one in found]
+    straight = text.translate(_STRAIGHT)
+    for strip in (str, _strip_comments):
+        for key, value in _objects(strip(straight)):
+            if found := _find_servers(value, key):
+                return [_read_server(name, one) for name, one in found]
     return []
 
 
@@ -78,14 +84,13 @@ def make_name(written: str) -> str:
 
 def _objects(text: str) -> Iterator[tuple[str, Any]]:
     """What may be JSON in a text, each with the key that stands before it, from the first on."""
-    clean = _strip_comments(text)
-    starts = [found.start() for found in re.finditer(r"\{", clean)][:_MOST_STARTS]
+    starts = [found.start() for found in islice(re.finditer(r"\{", text), _MOST_STARTS)]
     for start in starts:
         try:
-            value, _end = _DECODER.raw_decode(clean, start)
+            value, _end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        before = _KEY_BEFORE.search(clean[:start][-300:])
+        before = _KEY_BEFORE.search(text[max(0, start - 300) : start])
         yield before[1] if before else "", value
 
 
@@ -95,7 +100,7 @@ def _strip_comments(text: str) -> str:
         "" if one.startswith(("//", "/*")) else one
         for one in (found[0] for found in _TOKENS.finditer(text))
     )
-    parts = re.split(r'("(?:[^"\\]|\\.)*")', "".join(kept))
+    parts = _PARTS.split("".join(kept))
     return "".join(one if one.startswith('"') else _COMMA.sub("", one) for one in parts)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agent.mcp.layers import UnreadableAnswerError
+from agent.mcp.messages import encode, read_messages
+from agent.mcp.pasted import read_pasted
+from agent.mcp.words import find_reason
 from agent.models.overflow import parse_window
 from agent.tools.page import text_of
 from bot.attachments import safe_name
@@ -113,6 +118,14 @@ def _read_mail(raw: str) -> None:
         read_mail(raw.encode(), "<1@imap>", "bot@example.org")
 
 
+def _mcp_message(text: str) -> None:
+    """A line of an MCP server, an answer with the text in it, and a part of one."""
+    told = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": [text, {"text": text}]}})
+    for line in (text, told, f'{{"jsonrpc":"2.0","id":1,"result":{text}', f'{{"a":{text}}}'):
+        with suppress(UnreadableAnswerError):
+            encode(read_messages(line.encode()))
+
+
 _mask = make_masker(["a" * 8, "sk-secret", "1" * 6])
 
 PARSERS: dict[str, Callable[[str], object]] = {
@@ -137,6 +150,9 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "a voice": to_spoken,
     "a mail's head": _mail_head,
     "a mail's body": _mail_body,
+    "an MCP server's message": _mcp_message,
+    "an MCP server's last words": lambda text: find_reason(text.encode()[-8_000:]),
+    "pasted MCP servers": lambda text: (read_pasted(text), read_pasted(f'{{"a":"{text}')),
     "wording": lambda text: (literal(text), clip(text)),
 }
 DRAWN: dict[str, Callable[[str], object]] = {
