@@ -186,6 +186,8 @@ class Agent(Struct, frozen=True):
         """Ask, with what fits; when the provider says that it did not fit, make room and ask
         again, as often as the emergency ladder has steps. A refusal that nobody understands may
         mean that, too, where no request was as long before: it is worth one try with less."""
+        if self.model.is_up:
+            await turn.bring_back()
         while True:
             view = await turn.fit(self.prefix)
             try:

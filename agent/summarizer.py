@@ -25,6 +25,7 @@ from agent.models.base import (
 )
 from agent.models.catalogue import input_price, price_reply
 from agent.models.patience import reply_in_time
+from memory.context.acceptance import is_summary
 from memory.context.continued import Beginning, pays
 from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
 from memory.context.terse import extract
@@ -211,6 +212,8 @@ class _Work(Struct):
                 so_far = await self._with_less(so_far, piece, error)
             if parts:
                 (before,) = await self.by.tokens((so_far,), self.model)
+                if not is_summary(so_far, before, "", 0):  # the whole would be one of the rest
+                    raise ModelAnswerBroken(f"What {self.model_name} wrote is no summary.")
         return so_far
 
     async def _with_less(self, so_far: str, piece: Sequence[Part], error: ContextOverflow) -> str:

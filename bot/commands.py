@@ -134,13 +134,18 @@ class CommandRunner:
             with speaking(self._languages.of(received.address)):
                 told = _(said) if said else _(INTERRUPTED, name=line.name)
             reply = Reply(told, problem="failed")
-            await self._forms.cancel(received.address)  # nobody was told that text is waited for
+            waiting = self._forms.find(received.address)
+            if waiting is not None and waiting.command.split()[0] == f"/{line.name}":
+                await self._forms.cancel(received.address)  # nobody may have been told of it
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
             files = tuple(file.path for file in received.files)
             reply = await self._run_unless_gone(received, line, files)
+            is_asking = reply.form is not None
             reply = await self._ask_for_form(received.address, reply)
+            if not is_asking and not received.run:
+                reply = self._remind_of_form(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])
         if received.run:
@@ -154,6 +159,11 @@ class CommandRunner:
         if received.run and (refusal := await self.runs.refusal(received)):
             return Reply(refusal, problem="refused")
         return await self.run(received.address, line, received.speaker, files)
+
+    def _remind_of_form(self, address: Address, reply: Reply) -> Reply:
+        with speaking(self._languages.of(address)):
+            said = self._forms.remind(address)
+        return replace(reply, text=f"{reply.text}\n\n{said}") if said else reply
 
     async def _ask_for_form(self, address: Address, reply: Reply) -> Reply:
         try:

@@ -1,8 +1,8 @@
 """Input that follows: a command asks for text, and the person's next message is it.
 
 A channel that has fields of its own (`WithFields`) shows the form and sends the whole command. For
-all others the bot waits: for ten minutes, for this person in this conversation alone, and over a
-restart. What is written goes to the command, and never to the model.
+all others the bot waits: for ten minutes, for this person in this conversation alone, over other
+commands and over a restart. What is written goes to the command, and never to the model.
 """
 
 from __future__ import annotations
@@ -103,18 +103,31 @@ class Forms:
         self._waiting[address] = one
         return replace(reply, text=_with_question(reply.text, reply.form, address))
 
-    def is_waiting(self, address: Address) -> bool:
-        """Whether the next message there is the argument of a command."""
+    def find(self, address: Address) -> AwaitedText | None:
+        """What the next message there is the argument of."""
         one = self._waiting.get(address)
-        return one is not None and one.until > self._clock()
+        return one if one is not None and one.until > self._clock() else None
 
     def claim(self, inbound: Inbound, line: CommandLine | None) -> AwaitedText | None:
-        """What this message ends, and is no longer waited for; `put_back` takes that back. The word
-        to give it up is for its command to take."""
-        if not self._waiting or (line is not None and line.name == CANCEL):
+        """What this message ends, and is no longer waited for; `put_back` takes that back. Of the
+        commands only the one that asked does, sent with its text; another one changes nothing."""
+        one = self.find(inbound.address)
+        if one is None or (line is not None and not inbound.text.startswith(f"{one.command} ")):
             return None
-        one = self._waiting.pop(inbound.address, None)
-        return one if one is not None and one.until > self._clock() else None
+        return self._waiting.pop(inbound.address)
+
+    def remind(self, address: Address) -> str:
+        """That text is still waited for, in a sentence that stands below another command's answer;
+        "" where it is not."""
+        one = self.find(address)
+        if one is None:
+            return ""
+        return _(
+            "I still wait for the text for `{command}`: your next message is taken for it. "
+            "/{cancel} gives it up.",
+            command=one.command,
+            cancel=CANCEL,
+        )
 
     def put_back(self, one: AwaitedText) -> None:
         self._waiting.setdefault(one.address, one)

@@ -62,7 +62,7 @@ class Intake:
     async def _take(
         self, inbound: Inbound, line: CommandLine | None, form: AwaitedText | None
     ) -> tuple[Received, bool] | None:
-        """Take a message in that ends a form: as its text, or as a command that gives it up."""
+        """Take a message in, which may end a form: as its text, or as its command with a text."""
         key, is_text = self._turns.lead(inbound.address), form is not None and line is None
         if form is not None and is_text:
             line = fill(form, inbound.text)
@@ -83,7 +83,7 @@ class Intake:
         """Whether this message's line is full; the wait itself is in `take`."""
         if inbound.address.channel not in LOCAL or command_line(clean_text(inbound.text)):
             return False
-        if self._forms.is_waiting(inbound.address):
+        if self._forms.find(inbound.address) is not None:
             return False
         return self._turns.is_busy(self._turns.lead(inbound.address))
 

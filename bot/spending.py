@@ -355,6 +355,10 @@ class BudgetedModel(Struct):
         return self.model.is_free
 
     @property
+    def is_up(self) -> bool:
+        return self.model.is_up
+
+    @property
     def caches_by_itself(self) -> bool:
         return self.model.caches_by_itself
 

@@ -168,6 +168,21 @@ class Message(Struct, frozen=True):
     thoughts: str = ""
 
     @property
+    def id(self) -> str:
+        """The call that a tool result answers, as AgentScope's `ToolResultBlock` has it."""
+        return self.call_id
+
+    @property
+    def name(self) -> str:
+        """The tool, by the same shape."""
+        return self.tool
+
+    @property
+    def output(self) -> str:
+        """The whole result, by the same shape."""
+        return self.text
+
+    @property
     def told(self) -> str:
         """The text as the person is told it: with what the bot says about it."""
         return "\n\n".join(filter(None, (self.text, self.notice and f"({self.notice})")))

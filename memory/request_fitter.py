@@ -45,6 +45,8 @@ class RequestFitter:
         self._services, self._state, self._calibration = services, state, calibration
         self._compactor, self._forecaster = compactor, compactor.forecaster
         self._emergency_in = 0  # the newest turn that took a step of the ladder
+        self._refused = (0, 0)  # the newest turn in which a refusal named a window, and that
+        self._looked_in = 0  # the turn in which it was seen to that nothing is out for a stand-in
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """Do what the strategy in force wants done now, see to it that the request is below the
@@ -95,9 +97,12 @@ class RequestFitter:
                 raise emergency.no_room(view, limits)
             return view
 
-    async def _take_step(self, view: View, limits: Limits, step: int) -> bool:
+    async def _take_step(
+        self, view: View, limits: Limits, step: int, why: str = emergency.REASON
+    ) -> bool:
         """One step of the ladder; False where it changes nothing."""
         plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
+        plan = replace(plan, why=why)
         if plan.change.is_empty or not frees_enough(view, plan, limits):
             return False
         if await self._compactor.carry_out(plan, "emergency") is None:
@@ -113,7 +118,9 @@ class RequestFitter:
         if self._emergency_in != turn and not is_newest:
             return ""
         events = [event for event in await self._state.history() if event.turn == turn]
-        return emergency.describe(events, self._state.view(), self._state.limits, turn)
+        refused = self._refused[1] if self._refused[0] == turn else 0
+        view, limits = self._state.view(), self._state.limits
+        return emergency.describe(events, view, limits, turn, refused)
 
     async def make_room(self, view: View, prefix: PromptPrefix, refusal: Refusal) -> bool:
         """After the provider refused the request made from `view`: believe it, and take the next
@@ -126,10 +133,26 @@ class RequestFitter:
             limits = self._state.limits
             if not refusal.is_own:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
+            if window:
+                self._refused = self._state.current, window
+            why = emergency.REASON if refusal.is_own else emergency.OF_STAND_IN
             for step in emergency.STEPS[min(refusal.attempt, 3) - 1 :]:
-                if await self._take_step(self._state.view(prefix, limits), limits, step):
+                if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True
             return False
+
+    async def bring_back(self) -> None:
+        """The first model is asked again: what left in earlier turns for one that stood in comes
+        back before this turn's first request."""
+        state = self._state
+        if self._looked_in == state.current:
+            return
+        async with state.changing:
+            events = await state.history()
+            out = [e for e in undoable(events) if e.reason == emergency.OF_STAND_IN]
+            for event in reversed([e for e in out if e.turn < state.current]):
+                await self._undo(event)
+            self._looked_in = state.current
 
     async def take_back(self) -> None:
         """Bring back what the ladder removed in this turn, since the provider meant something
@@ -137,25 +160,30 @@ class RequestFitter:
         state = self._state
         async with state.changing:
             events = await state.history()
-            mine = [e for e in undoable(events) if e.reason == emergency.REASON]
+            mine = [e for e in undoable(events) if e.reason in emergency.REASONS]
             if not mine or mine[-1].turn != state.current:
                 return
-            before = state.view()
-            move = ViewEvent(
-                at=datetime.now(UTC),
-                kind="undo",
-                actor="emergency",
-                reason=emergency.REASON,
-                change=Change(target=mine[-1].id),
-                turn=state.current,
-                tokens_before=before.tokens,
-            )
-            await state.replay([*events, move])
-            move = state.count_broken(replace(move, tokens_after=state.view().tokens), before)
-            try:
-                await state.store(move)
-            except StoreError:
-                await state.replay(events)  # what is not on disk does not hold
-                raise
+            await self._undo(mine[-1])
             self._emergency_in = 0
-            state.notify()
+
+    async def _undo(self, event: ViewEvent) -> None:
+        """Take back what a step of the ladder did."""
+        state = self._state
+        before, events = state.view(), await state.history()
+        move = ViewEvent(
+            at=datetime.now(UTC),
+            kind="undo",
+            actor="emergency",
+            reason=event.reason,
+            change=Change(target=event.id),
+            turn=state.current,
+            tokens_before=before.tokens,
+        )
+        await state.replay([*events, move])
+        move = state.count_broken(replace(move, tokens_after=state.view().tokens), before)
+        try:
+            await state.store(move)
+        except StoreError:
+            await state.replay(events)  # what is not on disk does not hold
+            raise
+        state.notify()

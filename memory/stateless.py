@@ -136,6 +136,9 @@ class StatelessTurn(OpenTurn):
         """What such a client sends is not kept."""
         return False
 
+    async def bring_back(self) -> None:
+        """Nothing leaves here for long."""
+
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """Nothing is cut of what a client sent."""
         return False
@@ -207,6 +210,9 @@ class SubagentTurn(OpenTurn):
     def keeps_requests(self) -> bool:
         """It is in no transcript from which they could be made again."""
         return False
+
+    async def bring_back(self) -> None:
+        """Nothing leaves here for long."""
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """The provider refused what was made from `view`: believe it, and clip what is long."""
@@ -307,6 +313,9 @@ class SideTurn(OpenTurn):
     def keeps_requests(self) -> bool:
         """It is in no transcript from which they could be made again."""
         return False
+
+    async def bring_back(self) -> None:
+        """Nothing leaves here for long."""
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """The provider refused what was made from `view`: believe it, and take the next step."""

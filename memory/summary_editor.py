@@ -168,11 +168,16 @@ class SummaryEditor:
         return await self.change(lambda before: text.strip(), number)
 
     async def keep(self, text: str, number: int = 0) -> EditedSummary:
-        """Add a fact to the summary in force, or to that of a waiting cut which has this number or
-        had it: in the sentence in which it stood, where there is one. Raises EditRefused."""
+        """Add a fact to the summary in force, or to that of a waiting cut, which is to follow it,
+        unless a `number` names the other: in the sentence in which it stood, where there is one.
+        Raises EditRefused."""
         fact = " ".join(text.split())
         async with self._state.changing:
-            waiting = await self.find_waiting(number, is_newest=False)
+            proposal = self._compactor.approval.current
+            read = self._compactor.summaries.read
+            next_one = await read(proposal.summary) if proposal and proposal.summary else None
+            wanted = number or (next_one.number if next_one else 0)
+            waiting = await self.find_waiting(wanted, is_newest=False)
             here = await self.find_in_place(number, is_newest=False)
             before = waiting[1] if waiting else (here or await self.find_editable()).summary
             line, is_outside = await self._find_sentence(before, fact)

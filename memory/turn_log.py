@@ -452,6 +452,10 @@ class OpenTurn:
         refusal = Refusal(overflow.window, self._overflows, is_own)
         return await self.log.fitter.make_room(view, prefix, refusal)
 
+    async def bring_back(self) -> None:
+        """The first model is asked again: what left for another one's smaller window comes back."""
+        await self.log.fitter.bring_back()
+
     async def _believes(self, view: View) -> bool:
         """Whether a refusal that nobody understands is taken to mean that the request was too long:
         it held several turns, no request as long was accepted lately, and none was refused so since

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
+import orjson
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
@@ -22,6 +24,52 @@ class Entry(Struct, frozen=True):
     message: Message
     tokens: int
     at: datetime
+
+    @property
+    def id(self) -> str:
+        """By which the model's tools find it: t3.12."""
+        return f"t{self.turn}.{self.seq}"
+
+    @property
+    def role(self) -> str:
+        return self.message.role
+
+    @property
+    def name(self) -> str:
+        """Who said it: a person's name, or the tool's, or the role."""
+        return self.message.speaker or self.message.tool or self.message.role
+
+    @property
+    def content(self) -> str:
+        """The text, as far as it is not in a file of its own."""
+        return self.message.shown_text if self.message.offloaded else self.message.text
+
+    def get_text_content(self) -> str:
+        """The same, as AgentScope's `Msg` has it."""
+        return self.content
+
+    def model_dump(self) -> dict[str, Any]:
+        """Plain values: what a line of `context.jsonl` holds."""
+        message = self.message
+        fields = {
+            "turn": f"t{self.turn}",
+            "seq": self.seq,
+            "at": self.at.isoformat(timespec="seconds"),
+            "role": message.role,
+            "speaker": message.speaker,
+            "content": self.content,
+            "images": [image.file for image in message.images],
+            "files": list(message.files),
+            "tool": message.tool,
+            "tool_call_id": message.call_id,
+            "untrusted": message.has_outside,
+            "tool_calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],
+        }
+        return {name: value for name, value in fields.items() if value or name == "content"}
+
+    def model_dump_json(self) -> str:
+        """The same as one line of JSON, as AgentScope's `Msg` is dumped."""
+        return orjson.dumps(self.model_dump()).decode()
 
 
 class Turn(Struct, frozen=True, dict=True):

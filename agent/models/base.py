@@ -191,6 +191,11 @@ class Model(Protocol):
         return None  # noqa: RET501 - a method that only has a docstring would be abstract
 
     @property
+    def is_up(self) -> bool:
+        """Whether the model itself is asked next, and none that stands in."""
+        return True
+
+    @property
     def caches_by_itself(self) -> bool:
         """Whether a provider that caches has the beginning of any request at hand that it has read
         lately, up to wherever another one begins with the same."""

@@ -131,6 +131,10 @@ class FallbackModel(Model):
         return self.models[0].caches_by_itself and self._rests.of(self.models[0]) is None
 
     @property
+    def is_up(self) -> bool:
+        return self._rests.of(self.models[0]) is None
+
+    @property
     def counts(self) -> bool:
         return self.models[0].counts and self._rests.of(self.models[0]) is None
 

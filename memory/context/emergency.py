@@ -41,6 +41,10 @@ LEAST_SHOWN = 200
 _NOTICE = 90  # characters that may stand around what is left of a text
 REASON = "context_overflow"
 """Why the events of the ladder came (Digitorn)."""
+OF_STAND_IN = "context_overflow_of_a_stand_in"
+"""The same for the window of a model that stood in: what it did is taken back once the first
+model is asked again."""
+REASONS = (REASON, OF_STAND_IN)
 
 
 class NoRoom(Exception):
@@ -92,11 +96,14 @@ def no_room(view: View, limits: Limits) -> NoRoom:
     )
 
 
-def describe(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> str:
+def describe(
+    events: Sequence[ViewEvent], view: View, limits: Limits, turn: int, refused: int = 0
+) -> str:
     """What the ladder did in the turn of this number, by the events of that turn, in a sentence for
-    the person; "" where nothing of it holds."""
+    the person; "" where nothing of it holds. `refused` is the window that a refusal named (0: none
+    did): without one, the model's is known to be the cause only where the meter says so."""
     standing = undoable(events)
-    steps = [event for event in standing if event.reason == REASON]
+    steps = [event for event in standing if event.reason in REASONS]
     if not steps:
         return ""
     there = {one.number for one in view.turns}
@@ -120,9 +127,22 @@ def describe(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int)
     ]
     since = len(standing) - standing.index(steps[0])
     times = f" ({since} times)" if since > 1 else ""
+    done = ", and ".join(filter(None, parts))
+    if all(event.reason == OF_STAND_IN for event in steps):
+        return (
+            f"(This request was too long for the model that stood in: {done}. Nothing is deleted, "
+            "and it comes back with your first message that the usual model can answer.)"
+        )
+    fitted = 0 < steps[0].tokens_before <= limits.ceiling
+    window = refused or (0 if fitted else limits.window)
+    if not window:
+        return (
+            f"(The model refused this request as too long: {done}. Nothing is deleted. With "
+            f"another model, `/context undo`{times} brings it back.)"
+        )
     return (
-        f"(This request was too long for the model's window of {limits.window:,} tokens: "
-        f"{', and '.join(filter(None, parts))}. Nothing is deleted. Once there is room for it, "
+        f"(This request was too long for the model's window of {window:,} tokens: "
+        f"{done}. Nothing is deleted. Once there is room for it, "
         f"with a larger window (`context.max_tokens`) or another model, `/context undo`{times} "
         "brings it back.)"
     )

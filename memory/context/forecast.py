@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory.context import emergency
 from memory.context.limits import Limits
 from memory.context.plan import Plan, frees_enough
-from memory.context.strategies import next_cut, next_plan, stubs
+from memory.context.strategies import STRATEGIES, next_cut, next_plan, stubs
 from memory.context.view import LogLine, Preface, View
 from memory.messages import Message
 from memory.turns import Entry, Turn
@@ -57,10 +57,15 @@ def is_far(view: View, limits: Limits, within: int) -> bool:
 
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
     """The plan of the next cut, where it is the same whether the turns to come are as the shortest
-    in play or twice as long as the longest: what is prepared for another is paid for nothing."""
+    in play or twice as long as the longest: what is prepared for another is paid for nothing. So
+    is one for a cut that only comes as a turn begins, where the turn before may fill the window."""
     latest = _find_next(view, limits, within, _as(view, min), next_cut)
     soonest = latest and _find_next(view, limits, within, _as(view, max, times=2), next_cut)
     if latest is None or soonest is None or soonest[0].current != latest[0].current:
+        return None
+    is_far_off = latest[0].current > view.newest + 1 and STRATEGIES[limits.strategy].by_rule
+    longest = max((turn.tokens for turn in view.turns), default=0)
+    if is_far_off and view.scale.tokens(view.raw_tokens + 2 * longest) > limits.ceiling:
         return None
     return latest[1] if soonest[1].leaving == latest[1].leaving else None
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from memory.context import summary_fields
+from memory.context.acceptance import is_call
 from memory.context.continued import Beginning
 from memory.context.limits import Limits
 from memory.context.lines import as_text, brief_logs, lines_of
@@ -223,34 +224,13 @@ def parts(
 
 
 def check_answer(style: Style, answer: str, limits: Limits) -> str:
-    """A model's answer as it will stand in the context; "" where it says nothing, or is no summary:
-    a refusal, or a call of a tool as text."""
-    if _REFUSAL.match(answer) or _CALL.search(answer):
+    """A model's answer as it will stand in the context; "" where it says nothing, or is a call of a
+    tool as text. Whether it is a summary is judged once it is known what it kept."""
+    if is_call(answer):
         return ""
     if style != "structured":
         return answer.strip()
     return summary_fields.render(answer, limits.context.summary_template)
-
-
-_REFUSAL = re.compile(
-    r"[\s\"'*#>-]*(?:I['’]?m (?:very |so )?sorry|I am (?:very |so )?sorry|Sorry|I apologi[sz]e"
-    r"|Es tut mir leid|Tut mir leid|Entschuldigung|抱歉|很抱歉|对不起|不好意思)[\s,，.:;!-]*"
-    r"(?:but |aber |，|,)?\s*(?:.{0,40}?)(?:can['’]?t|cannot|can not|unable|not able|won['’]?t"
-    r"|kann (?:ich )?(?:das|dir|Ihnen|dabei|diese|nicht)|nicht möglich|无法|不能|没办法)"
-    r"|[\s\"'*#>-]*(?:I (?:can['’]?t|cannot|can not|won['’]?t|am unable to|am not able to)"
-    r" (?:assist|help|summari[sz]e|comply|do that|fulfil|provide|process|continue|engage)"
-    r"|As an AI\b|Ich kann (?:dabei |damit |Ihnen |dir )?nicht (?:helfen|zusammenfassen)"
-    r"|我(?:无法|不能)(?:协助|帮助|总结|提供|完成))",
-    re.IGNORECASE,
-)
-_CALL = re.compile(
-    r"</?(?:tool_call|function_call|function_calls|invoke|tool_use)\b|<\|[^|<>]{0,40}tool[^|<>]{0,40}\|>"
-    r"|\A\s*(?:```(?:json)?\s*)?\{\s*\"(?:name|tool|function)\"\s*:\s*\"[\w.-]{1,64}\"\s*,"
-    r"\s*\"(?:arguments|parameters|input)\"",
-    re.IGNORECASE,
-)
-"""What summarising models have written instead of a summary (openclaw#127987, pi#7048,
-hermes-agent#96779, open-webui#29308)."""
 
 
 def material(parts: Sequence[str], prior: str) -> str:

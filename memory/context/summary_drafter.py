@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context import summary as words
+from memory.context.acceptance import is_summary
 from memory.context.compaction import SummarySpec
 from memory.context.continued import Beginning
 from memory.context.limits import Limits
@@ -18,9 +19,6 @@ from memory.context.summary_source import SummarySource
 from memory.keys import ConversationKey
 from memory.record.ledger import Spent
 from memory.services import MemoryServices
-
-_TELLING = 4  # facts of which a summary that keeps none is no summary
-
 
 _SHORTER = 0.75  # of what it stands for, with all around it, is what an extract fills at most
 
@@ -60,7 +58,7 @@ class SummaryDrafter:
         frame: int = 0,
     ) -> SummaryDraft:
         """The better of two attempts, where the first has kept too little; an extract without a
-        model where its answer is no summary, is longer than what it replaces, or keeps nothing. The
+        model where its answer is no summary (`acceptance`), or longer than what it replaces. The
         first may be asked for behind the `beginning` of the conversation. `frame` tokens come with
         it, and an extract is as much shorter."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
@@ -69,21 +67,17 @@ class SummaryDrafter:
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         free = min(replaced, self._count(source)) - frame
         longest = min(limits.summary_tokens, max(1, int(free * _SHORTER)))
-        extract = SummaryDraft(self._services.meter.clip(plain, longest))
-        first = await self._attempt(spec, parts, source, limits, replaced, beginning)
-        if first is None:
-            return await self._with_receipt(extract, source)
-        first = await self._with_receipt(first, source)
-        if first.share >= limits.context.summary_min_kept or first.receipt is None:
-            return first
-        wanted = words.list_left_out(first.receipt.missing)
-        again = await self._attempt(spec, (*parts, wanted), source, limits, replaced)
-        if again is not None:
-            again = await self._with_receipt(again, source)
-            first = again if again.share > first.share else first
-        if first.share == 0 and first.receipt is not None and first.receipt.total >= _TELLING:
-            return await self._with_receipt(extract, source)
-        return first
+        best = await self._attempt(spec, parts, source, limits, replaced, beginning)
+        if best is not None and best.receipt and best.share < limits.context.summary_min_kept:
+            wanted = words.list_left_out(best.receipt.missing)
+            again = await self._attempt(spec, (*parts, wanted), source, limits, replaced)
+            best = again if again is not None and again.share > best.share else best
+        said = source.material(parts)
+        if best is not None and self._is_summary(best.text, said, replaced, best.receipt):
+            return await self._with_section(best, source)
+        return await self._with_receipt(
+            SummaryDraft(self._services.meter.clip(plain, longest)), source
+        )
 
     async def _attempt(
         self,
@@ -101,12 +95,26 @@ class SummaryDrafter:
         said = words.check_answer(spec.style, result.text, limits)
         if not said or meter.count(said) >= replaced:
             return None
-        return SummaryDraft(
+        draft = SummaryDraft(
             meter.clip(said, min(limits.summary_tokens, max(1, replaced - 1))),
             result.model,
             source.pick_new(said, result.diary),
             frozenset(turn for index in result.left_out for turn in parts[index].turns),
         )
+        return await self._with_receipt(draft, source)
+
+    async def _with_section(self, draft: SummaryDraft, source: SummarySource) -> SummaryDraft:
+        """The draft without what is new of it, where that does not tell of what is new: the daily
+        memory gets excerpts instead."""
+        new = source.without_told
+        receipt = await asyncio.to_thread(new.receipt, draft.section)
+        of_tokens = sum(turn.tokens for turn in new.turns)
+        said = new.material(new.parts("notes", ()))
+        is_good = self._is_summary(draft.section, said, of_tokens, receipt)
+        return draft if is_good else replace(draft, section="")
+
+    def _is_summary(self, text: str, source: str, of_tokens: int, receipt: Receipt | None) -> bool:
+        return is_summary(text, self._services.meter.count(text), source, of_tokens, receipt)
 
     async def _with_receipt(self, draft: SummaryDraft, source: SummarySource) -> SummaryDraft:
         return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))

@@ -38,6 +38,12 @@ class SummarySource(Struct, frozen=True):
         return tuple(sorted({turn for one in self.stood if one.section for turn in one.turns}))
 
     @property
+    def without_told(self) -> SummarySource:
+        """What of it is new to the daily memory."""
+        told = set(self.told)
+        return SummarySource(tuple(turn for turn in self.turns if turn.number not in told))
+
+    @property
     def is_untrusted(self) -> bool:
         made = (*([self.prior] if self.prior else []), *self.stood)
         is_doubted = any(one.is_untrusted for one in made)

@@ -49,7 +49,9 @@ _ONE_WRITER = threading.Lock()  # what two conversations of an audience write at
 class Offloader(Protocol):
     """Keeps what leaves the context outside of it. A reference is what the model is told, so that
     it finds the content again: a path, an address, of one line and at most 500 characters; "" for
-    none. Either may be asked twice for the same.
+    none. Either may be asked twice for the same. What is handed over has the names of AgentScope's
+    `Msg` (`id`, `role`, `name`, `content`, `model_dump_json()`) and `ToolResultBlock` (`id`,
+    `name`, `output`) besides its own.
 
     Two things it may have besides. `offers: str` is what the system prompt says of where all of it
     is found; without it each reference to messages is told beside their summary. And `async def
@@ -308,23 +310,7 @@ def _read_whole(file: BinaryIO) -> _Held:
 
 
 def _line(entry: Entry) -> bytes:
-    message = entry.message
-    fields = {
-        "turn": f"t{entry.turn}",
-        "seq": entry.seq,
-        "at": entry.at.isoformat(timespec="seconds"),
-        "role": message.role,
-        "speaker": message.speaker,
-        "content": message.shown_text if message.offloaded else message.text,
-        "images": [image.file for image in message.images],
-        "files": message.files,
-        "tool": message.tool,
-        "tool_call_id": message.call_id,
-        "untrusted": message.has_outside,
-        "tool_calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],
-    }
-    said = {name: value for name, value in fields.items() if value or name == "content"}
-    return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(entry.model_dump(), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _read(line: bytes) -> dict[str, Any]:

@@ -199,3 +199,19 @@ async def test_what_a_person_asks_for_never_makes_the_context_longer(lodge: Lodg
         event = await conversation.compactor.free()
         assert event is None or event.tokens_before > event.tokens_after
         assert conversation.context.view().tokens <= before
+
+
+@pytest.mark.parametrize("strategy", ["trim", "summarize", "structured"])
+@pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
+async def test_in_a_small_window_with_tools_each_cut_is_paid_once(
+    lodge: Lodge, strategy: str, window: int
+) -> None:
+    lodge.limit(strategy=strategy, window=window)
+    for number in range(12):
+        results = ["word " * (window // 12)] * 2
+        await lodge.says(f"Question {number} {'ask ' * 20}", results, "tell " * 60)
+        await lodge.settle()
+    events = await (await lodge.conversation()).context.history()
+    cuts = sum(bool(event.leaving) for event in events)
+    assert cuts
+    assert len(lodge.summarizer.requests) <= cuts + 1, "one may be ready for the next"

@@ -280,6 +280,7 @@ async def test_new_summarises_what_stands_in_the_log_too(lodge: Lodge) -> None:
 
 
 async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
+    lodge.summarizer.answer = lambda request: "They talked, up to question 18."
     await talk(lodge, range(1, 20))
     conversation = await lodge.conversation()
     made = await conversation.compactor.compact_for_person()
@@ -290,8 +291,8 @@ async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
     assert conversation.context.view().log == ()
     wire = sent(await talk(lodge, range(20, 21)))
     assert (
-        wire[1]["content"]
-        == "<summary-of-earlier-turns>\nThey talked.\n</summary-of-earlier-turns>"
+        wire[1]["content"] == "<summary-of-earlier-turns>\nThey talked, up to question 18.\n"
+        "</summary-of-earlier-turns>"
     )
 
 

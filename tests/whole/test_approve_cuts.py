@@ -331,3 +331,13 @@ async def answered(bot: TelegramTestBot, turns: int) -> None:
         lambda: sum(text.startswith("reply") for text in bot.telegram.texts) == turns
     )
     await bot.is_idle()
+
+
+async def test_keep_adds_to_the_summary_of_the_cut_that_waits(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, echo, ASK) as bot:
+        await questioned(bot)
+        said = (await bot.says("/context keep 4711")).text
+        assert "4711" in said
+        await bot.says("/context approve s2")
+        await bot.says("question 8")
+        assert "4711" in asked(bot)

@@ -254,7 +254,7 @@ async def test_a_summary_that_overflows_leaves_the_oldest_turn_out(tmp_path: Pat
     def summary(request: Received) -> Answer:
         if fact(1) in str(request.body["messages"]):
             return openai_overflow(10_500, 10_000)
-        return Say('{"task_overview": "Count the lockers."}')
+        return Say(f'{{"task_overview": "Count the lockers. {fact(2)}"}}')
 
     context = {"strategy": "structured", "max_tokens": 10_000, "output_reserved": 500}
     script = answering(lambda _: Say("Fine."), summary)

@@ -122,3 +122,62 @@ async def test_what_is_too_long_for_a_stand_in_is_cut_for_it_and_nothing_is_lear
             assert (await bot.says("And now?")).text.startswith("Spare here.")
             assert bot.app.conversations.models.windows == {}
             assert bot.app.config.limits(HERE).window == before
+
+
+class SmallSpare:
+    """The first model is down at first; the second one takes little."""
+
+    is_down = False
+
+    def __init__(self) -> None:
+        self.small = 2_500
+
+    def __call__(self, request: Received) -> Answer:
+        if "tools" not in request.body:
+            return Say("They talked of questions and their answers.")
+        if request.body["model"] == "first":
+            return OVERLOADED if self.is_down else Say("First.")
+        size = len(str(request.body["messages"])) // 5
+        return openai_overflow(size, self.small) if size > self.small else Say("Second.")
+
+
+async def test_what_left_for_a_stand_in_comes_back_with_the_first_model(tmp_path: Path) -> None:
+    script = SmallSpare()
+    settings = {"model": "first", "fallback_models": ["second"]}
+    async with run_bot(tmp_path, script, settings) as bot:
+        for number in range(6):
+            await bot.says(f"question {number} " + "word " * 400)
+        script.is_down = True
+        said = (await bot.says("Anyone?")).text
+        assert said.startswith("Second.")
+        assert "too long for the model that stood in" in said
+        assert "128,000" not in said
+        assert "question 0" not in str(bot.sent_to_model())
+        script.is_down = False
+        in_an_hour(bot)
+        assert (await bot.says("And now?")).text == "First."
+        assert "question 0" in str(bot.sent_to_model())
+        assert "question 0" not in (await bot.says("/context history")).text
+
+
+async def test_a_refusal_of_a_short_request_names_no_window_that_had_nothing_to_do_with_it(
+    tmp_path: Path,
+) -> None:
+    def script(request: Received) -> Answer:
+        if "tools" not in request.body:
+            return Say("They talked.")
+        messages = request.body["messages"]
+        is_refused = "Anyone?" in str(messages[-1]) and "question 0" in str(messages)
+        error = {"message": "This model's maximum context length is exceeded.", "code": LONG}
+        return Fail(400, error) if is_refused else Say("Yes.")
+
+    async with run_bot(tmp_path, script, {"model": "first"}) as bot:
+        for number in range(4):
+            await bot.says(f"question {number} " + "word " * 60)
+        said = (await bot.says("Anyone?")).text
+    assert said.startswith("Yes.")
+    assert "refused this request as too long" in said
+    assert "128,000" not in said
+
+
+LONG = "context_length_exceeded"

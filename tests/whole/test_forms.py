@@ -60,14 +60,32 @@ async def test_the_next_message_is_the_text_and_the_model_does_not_get_it(tmp_pa
         assert "````\n```\ncode\n```\n````" in (await bot.says("/note")).text, "it is in its block"
 
 
-async def test_another_command_or_a_refusal_of_it_ends_the_form(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "others", [["/whoami"], ["/context", "/help"], ["/nosuch"], ["/context drop t9"], ["/note me"]]
+)
+async def test_a_form_stays_open_over_other_commands_which_say_so(
+    tmp_path: Path, others: list[str]
+) -> None:
     async with run_bot(tmp_path, lambda request: Say("Hello!")) as bot:
-        for line in ("/cancel", "/whoami"):
-            await bot.says("/note")
-            said = await bot.says(line)
-            assert (said.text == "Given up; nothing was changed by `/note`.") == (line == "/cancel")
-            assert (await bot.says("Hi")).text == "Hello!"
-            assert "not waiting for any text" in (await bot.says("/cancel")).text
+        await bot.says("/note")
+        for line in others:
+            said = (await bot.says(line)).text
+            assert ("still wait for the text for `/note`" in said) == (line != "/note me")
+        if others == ["/note me"]:
+            assert said == "Kept: me", "it had its text"
+            assert (await bot.says("secret")).text == "Hello!"
+        else:
+            assert (await bot.says("secret")).text == "Kept: secret"
+            assert not bot.server.requests, "the model got nothing"
+        assert "still wait" not in (await bot.says("/whoami")).text
+
+
+async def test_the_word_for_it_or_a_refusal_ends_the_form(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, lambda request: Say("Hello!")) as bot:
+        await bot.says("/note")
+        assert (await bot.says("/cancel")).text == "Given up; nothing was changed by `/note`."
+        assert (await bot.says("Hi")).text == "Hello!"
+        assert "not waiting for any text" in (await bot.says("/cancel")).text
         await bot.says("/note")
         assert (await bot.says("refuse this")).text == "That is no note."
         assert (await bot.says("Hi")).text == "Hello!"

@@ -65,6 +65,50 @@ def parley_tools():
 def parley_offloader():
     return Shelf()
 """
+AGENTSCOPE = """
+import json
+from pathlib import Path
+
+from plugins.api import hookimpl, tool
+
+HEARD = Path(__file__).with_name("heard.jsonl")
+
+
+class S3Offloader:  # the example of AgentScope's documentation, but for the upload
+    def __init__(self, bucket, prefix):
+        self.bucket, self.prefix = bucket, prefix
+
+    async def _upload(self, bucket, key, content):
+        with HEARD.open("a") as file:
+            file.write(json.dumps([key, content]) + "\\n")
+
+    async def offload_context(self, session_id, msgs, **kwargs):
+        key = f"{self.prefix}/sessions/{session_id}/context.jsonl"
+        content = "\\n".join(m.model_dump_json() for m in msgs)
+        await self._upload(self.bucket, key, content)
+        return f"s3://{self.bucket}/{key}"
+
+    async def offload_tool_result(self, session_id, tool_result, **kwargs):
+        key = f"{self.prefix}/sessions/{session_id}/tool_result-{tool_result.id}.txt"
+        await self._upload(self.bucket, key, tool_result.output)
+        return f"s3://{self.bucket}/{key}"
+
+
+@tool
+def words(number: int) -> str:
+    '''Say a number of words.'''
+    return " word" * number
+
+
+@hookimpl
+def parley_tools():
+    return [words]
+
+
+@hookimpl
+def parley_offloader():
+    return S3Offloader("bucket", "here")
+"""
 CONTEXT = 'return f"shelf://context/{session_id}"'
 RESULT = 'return "shelf://results/1"'
 FORGET = """async def forget(self, session_id, turns, references, **kwargs):
@@ -286,3 +330,17 @@ async def test_files_are_stored_once_by_their_hash_which_names_a_picture_that_is
         assert copies == [root / "data" / f"{hashlib.sha256(content).hexdigest()}.{ending}"]
     assert "image_url" not in str(first)
     assert f"data/{hashlib.sha256(KINDS['png'][0]).hexdigest()}.png" in str(first)
+
+
+async def test_the_example_of_agentscopes_documentation_runs_as_it_is(tmp_path: Path) -> None:
+    with_plugin(tmp_path, AGENTSCOPE)
+    async with run_bot(tmp_path, script, SETTINGS) as bot:
+        await bot.says("Say it.")
+        assert "s3://bucket/here/sessions/" in json.dumps(results(answered(bot)[-1]))
+        await talk(bot, 6)
+        await bot.says("And now?")
+        assert "context.jsonl" in sent(bot)
+    kept = {key.rsplit("/", 1)[1]: content for key, content in heard(tmp_path)}
+    assert kept["tool_result-a.txt"] == " word" * 900
+    said = [json.loads(line) for line in kept["context.jsonl"].splitlines()]
+    assert all(line["role"] and "content" in line for line in said)

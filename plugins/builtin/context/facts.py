@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
+from memory.context.emergency import REASONS
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import count_freeable
 from memory.messages import SEARCHES, Message
@@ -126,6 +127,7 @@ async def gather(ask: Ask) -> Facts:
     events = tuple(e for e in await conversation.context.history() if e.turn >= first)
     turns = await conversation.context.turns(range(first, newest + 1))
     overflowed = {event.turn for event in events if _is_overflow(event)}
+    there = {turn.number for turn in view.turns}  # what is gone can't be the matter any more
     return Facts(
         limits=conversation.context.limits,
         turns=newest,
@@ -135,7 +137,9 @@ async def gather(ask: Ask) -> Facts:
         answers=await conversation.bill_for("answer"),
         summaries=await conversation.bill_for("summary"),
         results=results_in(view.turns, view.scale.part),
-        overflowing=results_in([t for t in turns if t.number in overflowed], view.scale.part),
+        overflowing=results_in(
+            [t for t in turns if t.number in overflowed & there], view.scale.part
+        ),
         searches=sum(_is_search(entry.message) for turn in turns for entry in turn.entries),
         hooks=tuple(settings.describe("hooks", scope).value),
         too_small=too_small(view, conversation.context.limits),
@@ -163,7 +167,7 @@ def results_in(turns: Sequence[Turn], part: Callable[[int], int]) -> Results:
 
 
 def _is_overflow(event: ViewEvent) -> bool:
-    return event.reason == "context_overflow"
+    return event.reason in REASONS
 
 
 def _is_search(message: Message) -> bool:

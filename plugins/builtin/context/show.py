@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from channels.language import _, explain, figure, number_of
 from memory.context.change import Kind, ViewEvent
+from memory.context.emergency import REASONS
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import may_come
 from memory.context.stuck import THRESHOLDS, explain_stuck, find_stuck
@@ -429,9 +430,7 @@ def by(event: ViewEvent) -> str:
 
 def reason(why: str) -> str:
     """A reason in a person's words."""
-    return (
-        _("the request was too long for the model") if why == "context_overflow" else explain(why)
-    )
+    return _("the request was too long for the model") if why in REASONS else explain(why)
 
 
 def moment(at: datetime, zone: tzinfo) -> str:

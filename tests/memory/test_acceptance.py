@@ -1,0 +1,124 @@
+"""What is no summary never becomes all that is left of what was said."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from memory.context.acceptance import is_summary
+from memory.context.receipt import make_receipt
+from tests.memory.rooms import Lodge
+
+FACTS = (
+    "Please book a table for Anna Schmidt at the Yeatman in Lisbon on March 14th at 7pm; number "
+    "4711-XZ, at most $1,200."
+)
+REFUSALS = [
+    "I'm sorry, but I can't assist with that.",
+    "I’m really sorry, but I’m unable to help with this request.",
+    "Unfortunately, I cannot process this conversation.",
+    "**I cannot summarize this content.**",
+    "# Task overview\nI'm sorry, but I can't assist with that.",
+    "Es tut mir leid, aber ich kann dabei nicht helfen.",
+    "Leider kann ich diese Anfrage nicht bearbeiten.",
+    "Lo siento, pero no puedo ayudar con eso.",
+    "Je suis désolé, mais je ne peux pas vous aider.",
+    "Mi dispiace, ma non posso aiutarti.",
+    "Desculpe, mas não posso ajudar com isso.",
+    "Het spijt me, maar ik kan daar niet bij helpen.",
+    "Извините, но я не могу помочь с этим.",
+    "抱歉，我无法协助完成这个请求。",
+    "申し訳ありませんが、そのリクエストにはお応えできません。",
+    "죄송하지만 그 요청은 도와드릴 수 없습니다.",
+    "<tool_call>look</tool_call>",
+]
+GOOD = [
+    "Table for Anna Schmidt, Yeatman.",
+    "Sorry, Ann wrote, she can't come on March 14th: the Yeatman, Lisbon, 7pm, 4711-XZ, $1,200 "
+    "for Anna Schmidt stays.",
+    "Tisch im Yeatman (Lissabon) am 14. März, 19:00 Uhr, Nr. 4711-XZ, höchstens 1.200 $.",
+    "为 Anna Schmidt 预订 Yeatman 餐厅，3月14日，4711-XZ。",
+    "Reserva en el Yeatman, 14/03/2026, 19:00.",
+]
+
+
+def judge(text: str, of_tokens: int = 400, said: str = FACTS) -> bool:
+    tokens = 1 + len(text.encode()) // 4
+    source = " ".join(f"{said} {word}." for word in map(spell, range(100)))
+    return is_summary(text, tokens, source, of_tokens, make_receipt([said], [], [], text))
+
+
+def spell(number: int) -> str:
+    """A word of its own for each number."""
+    return "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+@pytest.mark.parametrize("said", [FACTS, "Hello there."])
+@pytest.mark.parametrize("text", REFUSALS)
+def test_a_refusal_is_no_summary_of_anything(text: str, said: str) -> None:
+    assert not judge(text, said=said)
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_a_short_summary_that_tells_of_what_was_said_is_one(text: str) -> None:
+    assert judge(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("They greeted each other.", "Hello there."),
+        ("Ann likes tea.", "I am Ann, and I like tea at noon."),  # one fact of two, in few words
+        ("Der Nutzer heißt Jan.", "Ich heiße Jan."),
+        ("用户喜欢茶。", "我喜欢喝茶。"),
+        ("The user will meet at noon.", "Let us meet at 12:00."),
+        ("Unfortunately the build failed; it is to be fixed.", "The build failed. Fix it."),
+    ],
+)
+def test_a_good_short_summary_of_a_short_chat_is_accepted(text: str, said: str) -> None:
+    assert judge(text, of_tokens=40, said=said)
+
+
+@pytest.mark.parametrize(
+    "text", ["The user asked for help.", "# Recap\nThey talked.", "用户寻求帮助。", "好的。", "OK"]
+)
+def test_one_line_is_no_summary_of_thousands_of_tokens(text: str) -> None:
+    assert judge(text, of_tokens=300, said="Hello there.")
+    assert not judge(text, of_tokens=5_000, said="Hello there.")
+
+
+def test_a_text_of_some_lines_is_one_whatever_it_was_made_of() -> None:
+    assert judge("- The login was rewritten.\n- All tests pass.", of_tokens=9_000, said="Go on.")
+    line = "The person is moving to another town, wants a flat near the river, and asks for a list."
+    assert judge(" ".join([line] * 4), of_tokens=9_000, said="Go on.")
+    assert is_summary("word, often", 3, "word " * 5_000, 5_000), "nothing else was said"
+
+
+def read_days(folder: Path) -> str:
+    return "".join(path.read_text("utf-8") for path in folder.rglob("memory/*.md"))
+
+
+@pytest.mark.parametrize("text", [*REFUSALS[:1], REFUSALS[8]])
+@pytest.mark.parametrize("is_continued", [False, True])
+async def test_what_left_for_it_is_told_by_an_extract_and_by_excerpts(
+    tmp_path: Path, text: str, is_continued: bool
+) -> None:
+    lodge = Lodge(tmp_path)
+    lodge.limit(max_turns=3)
+    lodge.summarizer.answer = lambda request: (
+        "They greeted each other." if is_continued and not request.prior else text
+    )
+    await lodge.open()
+    for said in ("Hello there, you.", "How are you?", FACTS, *["And now, my friend?"] * 5):
+        await lodge.says(f"{said} {'and so on ' * 60}")
+        await lodge.settle()
+    view = (await lodge.conversation()).context.view()
+    days = await asyncio.to_thread(read_days, tmp_path)
+    await lodge.close()
+    assert view.preface is not None
+    assert "4711-XZ" in view.preface.text
+    assert text not in view.preface.text
+    assert "4711-XZ" in days
+    assert text not in days
