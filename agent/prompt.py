@@ -2,7 +2,7 @@
 it.
 
 Nothing here changes with time: no clock, no counter, no unsorted set. The provider's prompt cache
-holds as long as the prefix stays byte for byte the same (DESIGN.md, rule 4).
+holds as long as the prefix stays byte for byte the same.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken
 
 def find_error(event: Mapping[str, Any]) -> object:
     """Return the error that came in the place of a part of an answer; None where it is a part. Each
-    shape is what some server sends with status 200 (FIELD-NOTES: vLLM, DashScope, MiniMax)."""
+    shape is what some server sends with status 200 (vLLM, DashScope, MiniMax)."""
     if error := event.get("error"):
         return error if isinstance(error, str | dict | list) else {**event, "error": None}
     if choices := event.get("choices"):

@@ -10,7 +10,7 @@ filtered: the provider's filter did; refused: the model would not answer; interr
 failed, or the answer broke off; unknown: a reason that nobody here knows."""
 
 # OpenAI's words first, then Anthropic's, Gemini's, and those of servers that users have met
-# (FIELD-NOTES of round three: openclaw, litellm and others).
+# (reports of openclaw, litellm and others).
 _WORDS: dict[Finish, str] = {
     "complete": "stop end_turn stop_sequence eos eos_token stop_token completed complete "
     "finish finished normal done",

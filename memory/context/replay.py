@@ -71,7 +71,7 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
 class TakenAway(Struct, frozen=True):
     """What a person took away: what stands before the seq `cleared`, and the turns `dropped` (by
     `/undo`, `/retry` and `/context drop`). It is out of the model's reach everywhere, and in no
-    summary, until the person brings it back, who goes on finding it (DESIGN.md, section 8)."""
+    summary, until the person brings it back, who goes on finding it."""
 
     cleared: int = 0
     dropped: frozenset[int] = frozenset()

@@ -35,7 +35,7 @@ BODY = {
     "response_format": {"type": "json_schema"},
 }
 TAUGHT = {
-    # vllm#12349, Qwen-Agent#344, and the servers of FIELD-NOTES
+    # vllm#12349, Qwen-Agent#344
     '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser': "tools",
     "registry.ollama.ai/library/gemma3:4b does not support tools": "tools",
     "No endpoints found that support tool use. To learn more about routing, visit": "tools",

@@ -144,7 +144,7 @@ def spans(text: str) -> list[set[int]]:
 async def test_what_an_emergency_wrote_down_goes_when_a_summary_tells_of_it(
     tmp_path: Path,
 ) -> None:
-    """DESIGN.md 8: the summary, and excerpts of the turns that none covers; not both."""
+    """The summary, and excerpts of the turns that none covers; not both."""
     script = answering(refused_once, with_diary)
     async with run_bot(tmp_path, script, {"context": SMALL | {"strategy": "trim"}}) as bot:
         await talk(bot, *(told(number) for number in range(1, 9)), "the last word")

@@ -2,7 +2,7 @@
 
 `fold_turns: 1` is the documented shape: the log leaves out the last `full_turns` complete turns,
 and holds the newest `max_terse_entries` lines. Otherwise several turns fold at a time, because
-every fold rewrites the prompt behind the log (DESIGN.md, rule 4): so many, or with `fold_turns: 0`
+every fold rewrites the prompt behind the log: so many, or with `fold_turns: 0`
 when that pays. The log tells the time once an hour then, and only grows until it is too long; all
 but its newest quarter rolls up into one block.
 

@@ -3,7 +3,7 @@
 The line names the tool, its arguments and the size, and how the model reads the result again. The
 newest `stub_keep` results stay whole, as do those of pinned turns, short ones, and always the
 running turn's. They are put away in batches of at least `stub_batch` tokens, because each batch
-rewrites the prompt from its first result on (DESIGN.md, rule 4).
+rewrites the prompt from its first result on.
 
 With `stub_tools` the same comes before the cuts of the other strategies: a cut that is due is made
 only where it still is once old results are stubs.
