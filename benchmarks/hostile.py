@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import random
 import resource
 import shutil
@@ -29,7 +30,14 @@ from pathlib import Path
 from agent.tools import ToolError
 from agent.tools.page import decode
 from agent.tools.search import SECONDS, Search
-from benchmarks import damaged_files, half_open, hostile_endpoint, hostile_parsing, loop_held
+from benchmarks import (
+    damaged_files,
+    half_open,
+    hostile_endpoint,
+    hostile_parsing,
+    hostile_requests,
+    loop_held,
+)
 from tests.hostile.parsers import PARSERS
 from tests.hostile.texts import TEXTS
 from tests.whole.process import MAIN
@@ -146,6 +154,16 @@ async def loop(is_short: bool) -> AsyncIterator[Row]:
     yield Row("loop", f"{len(found)} hostile answers", said, wanted, worst.seconds < LONGEST_HELD)
 
 
+async def parsers(is_short: bool) -> AsyncIterator[Row]:
+    """What reads requests and calls in the event loop: 100 KB of the worst in 100 ms."""
+    logging.getLogger().addHandler(logging.NullHandler())  # what is logged costs as it does
+    for cost in hostile_requests.measured(hostile_requests.SIZES[: 2 if is_short else 3]):
+        what = f"{cost.reader}, {cost.size / 1e3:g} KB"
+        said = f"{cost.seconds * 1e3:.0f} ms ({cost.what[:60]})"
+        wanted = f"{hostile_requests.MOST * 1e3:g} ms for each 100 KB"
+        yield Row("parsers", what, said, wanted, cost.is_well)
+
+
 async def encodings(is_short: bool) -> AsyncIterator[Row]:
     """What a page may call its encoding."""
     content = b"xn--" + b"abcdefgh-" * (20_000 if is_short else 220_000)
@@ -248,6 +266,7 @@ def _resident() -> int:
 FAMILIES: dict[str, Family] = {
     "patterns": patterns,
     "texts": texts,
+    "parsers": parsers,
     "encodings": encodings,
     "clocks": clocks,
     "files": files,

@@ -24,7 +24,7 @@ from agent.tools.documents import is_document
 from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile
 from channels.language import _, explain
-from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
+from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment, Problem
 from memory.messages import ENDINGS, PICTURE, Image, Message
 from memory.record.offload import LocalWorkspace, data_file, is_saved
 
@@ -34,7 +34,11 @@ _LONGEST_NAME = 100  # characters of a document's name that are kept
 
 
 class AttachmentRefused(Exception):
-    """A message's files can't be taken. The text says why, and what to do."""
+    """A message's files can't be taken. The text says why, and what to do; `problem` in a word."""
+
+    def __init__(self, sentence: str, problem: Problem = "invalid") -> None:
+        super().__init__(sentence)
+        self.problem = problem
 
 
 class Stored(Struct, frozen=True):
@@ -77,7 +81,8 @@ async def store(
                 "Your message was not taken: its files can't be saved ({reason}). Tell the bot's "
                 "owner, and send it again later.",
                 reason=reason,
-            )
+            ),
+            "full" if full else "failed",
         ) from error
 
 

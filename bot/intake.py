@@ -52,7 +52,7 @@ class Intake:
         except StoreError as error:
             self._refuse(inbound, Reply(explain(str(error)), problem="failed"))
         except AttachmentRefused as error:
-            self._refuse(inbound, Reply(str(error), problem="invalid"))
+            self._refuse(inbound, Reply(str(error), problem=error.problem))
         finally:
             is_new = taken is not None and taken[1]
             if form is not None and not is_new:

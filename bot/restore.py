@@ -291,7 +291,8 @@ class _Room:
 
 def _is_inside(name: str, folder: Path) -> bool:
     path = Path(name)
-    is_plain = path.name != "" and ".." not in path.parts and path.as_posix() == name
+    is_plain = path.name != "" and ".." not in path.parts and "\0" not in name
+    is_plain = is_plain and path.as_posix() == name
     is_inside = is_plain and (folder / path).is_relative_to(folder)  # an absolute one would not be
     return is_inside and path.parts[0] not in _NEVER_SAVED
 

@@ -526,6 +526,11 @@ class WithWebhook(Protocol):
 
     name: str
 
+    def expects(self, headers: Mapping[str, str]) -> bool:
+        """Whether a call with these headers, whose names are in lower case, may come from the
+        platform: the body of any other is not read."""
+        ...
+
     async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
         """Answer once what it brings is on disk."""
         ...

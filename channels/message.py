@@ -100,6 +100,7 @@ Problem = Literal[
     "upstream",
     "timeout",
     "failed",
+    "full",
 ]
 """Why there is no answer ("": there is one): the request is wrong, or longer than the window; one
 person asks too much, has spent too much, or has too much waiting; they are not let in; a command is

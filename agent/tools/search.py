@@ -85,8 +85,6 @@ class Search:
             cwd="/",
             start_new_session=True,
         )
-        if self.is_ended:  # just now
-            self._process.kill()
         self.begun()
 
     def end(self) -> None:

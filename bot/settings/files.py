@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ LARGEST_FILE = 1_000_000  # bytes
 def read_text(path: Path, what: str) -> str:
     """A file's text; a SettingError says why it can't be had."""
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):  # to open it would wait for whoever writes
+            raise SettingError(f"{path} ({what}) is a pipe; name a file.")
         with path.open("rb") as stream:
             content = stream.read(LARGEST_FILE + 1)
     except FileNotFoundError:

@@ -19,3 +19,16 @@ def load_frame(text: str, platform: str) -> dict[str, Any]:
         log.warning("%s: a frame can't be read and is left out", platform)
         return {}
     return frame
+
+
+ODD_SHAPE = (
+    *(AttributeError, KeyError, IndexError, TypeError, ValueError),
+    *(OverflowError, RecursionError),
+)
+"""What reading raises where something has not the shape that its platform describes."""
+
+
+def list_objects(holder: Any, name: str) -> list[dict[str, Any]]:
+    """The objects in a list that an object should have by this name; all else is left out."""
+    found = holder.get(name) if isinstance(holder, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 import orjson
@@ -21,6 +22,7 @@ from channels.base import (
 )
 from channels.kit.delivery import Courier, pieces
 from channels.kit.drafts import Drafts
+from channels.kit.frames import ODD_SHAPE
 from channels.kit.health import HealthRecord
 from channels.kit.pace import Pace
 from channels.kit.platform import Place, Platform
@@ -157,13 +159,23 @@ class Messenger:
         place = self.platform.place_of(address, message)
         return replace(place, thread=unquote(found[2])) if found[2] else place
 
+    def expects(self, headers: Mapping[str, str]) -> bool:
+        is_expected = self.platform.expects(headers)
+        if not is_expected:
+            self._health.count_forged()
+        return is_expected
+
     async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
         """What the platform calls by its webhook, on any gateway."""
         await self._open()
         if self._caller is None or self._caller.bot is not bot:
             drafts = self._drafts if self._is_listening else None  # else another process answers
             self._caller = Reception(bot, self._courier, drafts, self._health)
-        answer = await self.platform.call(self._caller, call)
+        try:
+            answer = await self.platform.call(self._caller, call)
+        except ODD_SHAPE:
+            log.exception("a call of %s can't be read and is left out", self.name)
+            return WebhookAnswer()  # confirmed, or it would come again for ever
         if answer.status in (401, 403):
             self._health.count_forged()
         return answer

@@ -280,6 +280,11 @@ class Platform:
         """Let the platform show the commands while a person types: by language ("en", "de", "zh"),
         its descriptions in that language."""
 
+    def expects(self, headers: Mapping[str, str]) -> bool:
+        """Whether a call may come from the platform, as far as its headers tell: the body of any
+        other is not read."""
+        return True
+
     async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:
         """Take what the platform sends to its webhook, `/webhooks/NAME` of the web channel's
         server; 401 where its signature is wrong. On any gateway of a cluster."""

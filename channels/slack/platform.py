@@ -19,6 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from channels.base import ChannelError, WebhookAnswer, WebhookCall
+from channels.kit.frames import ODD_SHAPE
 from channels.kit.platform import (
     Author,
     Desk,
@@ -124,8 +125,12 @@ class Slack(Platform):
             return str(opened["url"])
 
         async def take(body: Json) -> Json | None:
-            request = AsyncBoltRequest(body=body, context={"desk": desk}, mode="socket_mode")
-            answer = await self._dispatch(request)
+            try:
+                request = AsyncBoltRequest(body=body, context={"desk": desk}, mode="socket_mode")
+                answer = await self._dispatch(request)
+            except ODD_SHAPE:
+                log.exception("what Slack sent can't be read and is left out")
+                return {}  # or it would come again
             return {} if answer.status == 200 else None
 
         await Socket(self._session, open_url, take).run(desk.connected)
@@ -143,13 +148,9 @@ class Slack(Platform):
         if not is_signed(secret, call):
             return WebhookAnswer(401)
         kind = call.headers.get("content-type", "")
-        try:
-            request = AsyncBoltRequest(
-                body=call.body.decode(), headers={"content-type": kind}, context={"desk": desk}
-            )
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("what Slack sent can't be read: %s", error)
-            return WebhookAnswer(400)
+        request = AsyncBoltRequest(
+            body=call.body.decode(), headers={"content-type": kind}, context={"desk": desk}
+        )
         return await self._dispatch(request)
 
     async def close(self) -> None:
@@ -172,6 +173,7 @@ class Slack(Platform):
             request_verification_enabled=False,  # `call` has done it
             process_before_response=True,
         )
+        app.error(_raise)
         app.event("message")(self._on_message)
         app.event("app_mention")(self._on_message)
         app.event("reaction_added")(self._on_reaction)
@@ -378,3 +380,8 @@ def _remember(known: dict[Any, Any], name: Any, value: Any) -> None:
     if len(known) >= _MOST_KNOWN:
         del known[next(iter(known))]
     known[name] = value
+
+
+async def _raise(error: Exception) -> None:
+    """Let whoever had Bolt take something hear why it was not taken."""
+    raise error

@@ -35,6 +35,7 @@ STATUS: Mapping[str, int] = {
     "spent": 429,
     "busy": 429,
     "failed": 500,
+    "full": 507,
     "upstream": 502,
     "unavailable": 503,
     "timeout": 504,
@@ -173,8 +174,8 @@ async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
     hint = "the setting web.upload_limit says how large files may be"
     content = await read_body(request, limit, hint)
     if len(content) > LARGE:
-        return await asyncio.to_thread(_parse, content, shape)
-    return _parse(content, shape)
+        return await asyncio.to_thread(parse_body, content, shape)
+    return parse_body(content, shape)
 
 
 async def read_body(request: Request, limit: int, hint: str) -> bytes:
@@ -189,7 +190,8 @@ async def read_body(request: Request, limit: int, hint: str) -> bytes:
     return bytes(content)
 
 
-def _parse(content: bytes, shape: type[_Shape]) -> _Shape:
+def parse_body(content: bytes, shape: type[_Shape]) -> _Shape:
+    """A body in this shape. Raises Problem."""
     try:
         return shape.model_validate_json(content or b"{}")
     except ValidationError as error:

@@ -24,12 +24,14 @@ def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -
         channel = channels().get(name)
         if channel is None:
             raise Problem(404, "No channel of this name is called here.")
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        if not channel.expects(headers):
+            return Response(status_code=401)
         body, is_too_large = b"", False
         try:
             body = await read_body(request, LARGEST, "the platform sends no more than that")
         except Problem:
             is_too_large = True
-        headers = {key.lower(): value for key, value in request.headers.items()}
         came = WebhookCall(request.method, headers, dict(request.query_params), body, is_too_large)
         answer = await channel.call(bot, came)
         return Response(answer.body, answer.status, media_type=answer.media_type)

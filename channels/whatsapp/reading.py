@@ -8,15 +8,18 @@ from __future__ import annotations
 import logging
 import mimetypes
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from channels.kit.frames import ODD_SHAPE, list_objects
 from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
@@ -34,7 +37,7 @@ _NOT_TAKEN = {
     "order": "messages of this kind",
     "unsupported": "messages of this kind",
 }
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+_UNREADABLE = (*ODD_SHAPE, OSError)  # of a time that the system knows not
 _NAMES = {"image": "picture", "audio": "voice", "document": "document"}
 
 
@@ -57,35 +60,42 @@ class Undelivered(Struct, frozen=True):
 
 def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | Undelivered]:
     """All that a call brings for this phone number. `number` is how people see it, in digits."""
-    for entry in body.get("entry") or ():
-        for change in entry.get("changes") or ():
-            value = change.get("value") or {}
-            if (value.get("metadata") or {}).get("phone_number_id") != phone_id:
+    for entry in list_objects(body, "entry"):
+        for change in list_objects(entry, "changes"):
+            value = change.get("value")
+            if not isinstance(value, dict):
+                continue
+            metadata = value.get("metadata")
+            if not isinstance(metadata, dict) or metadata.get("phone_number_id") != phone_id:
                 continue  # an app may have several numbers
-            for message in value.get("messages") or ():
-                try:
-                    yield _arrived(message, value, number)
-                except _UNREADABLE:
-                    log.exception("a message of WhatsApp can't be read and is left out")
-            yield from _failures(value)
+            yield from _each("messages", value, partial(_arrived, value, number))
+            yield from _each("statuses", value, _failure)
 
 
-def _failures(value: Json) -> Iterator[Undelivered]:
-    for status in value.get("statuses") or ():
-        if isinstance(status, dict) and status.get("status") == "failed":
-            try:
-                yield _failure(status)
-            except _UNREADABLE:
-                log.exception("a failure that WhatsApp tells of can't be read and is left out")
+def _each(name: str, value: Json, read_one: Callable[[Json], T | None]) -> Iterator[T]:
+    """What is read of each object in a list; one traceback is logged of those that can't be."""
+    odd = 0
+    for one in list_objects(value, name):
+        try:
+            if (found := read_one(one)) is not None:
+                yield found
+        except _UNREADABLE:
+            odd += 1
+            if odd == 1:
+                log.exception("something in a call of WhatsApp can't be read and is left out")
+    if odd > 1:
+        log.error("%d more of these %s of WhatsApp can't be read either", odd - 1, name)
 
 
-def _failure(status: Json) -> Undelivered:
+def _failure(status: Json) -> Undelivered | None:
+    if status.get("status") != "failed":
+        return None
     error: Json = next(iter(status.get("errors") or ()), {})
     said = (error.get("error_data") or {}).get("details") or error.get("title", "")
     return Undelivered(str(status["id"]), int(error.get("code") or 0), str(said))
 
 
-def _arrived(message: Json, value: Json, number: str) -> WhatsAppArrival:
+def _arrived(value: Json, number: str, message: Json) -> WhatsAppArrival:
     sender = _sender(message, value)
     at = datetime.fromtimestamp(int(message["timestamp"]), UTC)
     chat = message.get("group_id", sender.id)
@@ -97,7 +107,7 @@ def _sender(message: Json, value: Json) -> Author:
     """Who wrote. Their id within this business stays when they hide their number; a number does
     not, and may be another person's one day."""
     phone, scoped = message.get("from", ""), message.get("from_user_id", "")
-    contacts = value.get("contacts") or ()
+    contacts = list_objects(value, "contacts")
     same = (one for one in contacts if scoped and one.get("user_id") == scoped)
     own = (one for one in contacts if phone and one.get("wa_id") == phone)
     hidden = (one for one in contacts if not phone and len(contacts) == 1)

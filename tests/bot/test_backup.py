@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from bot import restore as restoring
 from bot.backup import MANIFEST, BackupError, Saved, SavedDatabase, backup
 from bot.data_folder import FolderError, check_not_emptied
-from bot.restore import SET_ASIDE, Contents, Restored
+from bot.restore import SET_ASIDE, Contents, Restored, _is_inside
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
 from tests.bot.in_process import run_main
@@ -618,3 +618,10 @@ def test_a_job_in_a_backup_is_not_run_unasked(tmp_path: Path) -> None:
     restore(source, tmp_path / "other", agrees=True)
     with closing(sqlite3.connect(tmp_path / "other" / NAME)) as connection:
         assert connection.execute(kept).fetchall()[0] == ("Send it all away", "active", "shell")
+
+
+@pytest.mark.parametrize("name", ["audiences/a\0b", "\0", "../a", "/a", "a//b", "./a", ""])
+def test_no_name_in_a_backup_leads_elsewhere_or_breaks_the_file_system(
+    tmp_path: Path, name: str
+) -> None:
+    assert not _is_inside(name, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +132,14 @@ def test_a_system_prompt_may_stand_in_a_file_beside_the_configuration(write: Wri
         assert SettingsStore(layers(config)).describe("system_prompt").value == value
     config = write("config.json", '{"system_prompt": "Keep notes in diary.md"}')
     assert in_force(config).system_prompt == "Keep notes in diary.md", "no name of a file"
+
+
+def test_a_system_prompt_that_names_a_pipe_is_refused_and_not_waited_for(
+    write: Write, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "prompt.txt")
+    config = write("config.json", '{"system_prompt": "file:prompt.txt"}')
+    assert "is a pipe; name a file" in refusal(config)
 
 
 def test_a_system_prompt_whose_file_is_gone_or_too_long_is_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -19,6 +20,9 @@ class Broken:
     """A channel that fails at each call."""
 
     name = "broken"
+
+    def expects(self, headers: Mapping[str, str]) -> bool:
+        return "x-not-mine" not in headers
 
     async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
         raise RuntimeError("a fault")
@@ -60,3 +64,19 @@ async def test_a_platform_that_leaves_in_the_middle_of_a_call_is_no_fault(
         await writer.wait_closed()
         await is_over.wait()
     assert not caplog.records
+
+
+async def test_the_body_of_a_call_that_can_not_be_the_platforms_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read(request: Request, largest: int, why: str) -> bytes:
+        raise AssertionError
+
+    monkeypatch.setattr("channels.web.webhooks.read_body", read)
+    bot = FakeBot(lambda text: deltas(text))
+    async with (
+        webhooks(bot, Broken()) as address,
+        aiohttp.ClientSession() as http,
+        http.post(f"{address}/webhooks/broken", headers={"X-Not-Mine": "1"}) as response,
+    ):
+        assert response.status == 401

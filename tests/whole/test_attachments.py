@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bot import attachments
 from bot.attachments import store
 from bot.received import key_of
 from channels.message import Address, Attachment, Inbound
+from channels.web.operations import STATUS
 from tests.fakes.documents import pdf
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import run_bot
@@ -143,6 +146,18 @@ async def test_a_folder_that_cannot_be_written_is_told_and_the_bot_goes_on(tmp_p
         reply = await bot.says("Look!", files=(PHOTO,))
         assert reply.text.startswith("Your message was not taken: its files can't be saved (")
         assert (await bot.says("Still there?")).text == "I see."
+
+
+async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with run_bot(tmp_path, echo) as bot:
+        monkeypatch.setattr(attachments, "_store_one", fail)
+        reply = await bot.says("Look!", files=(PHOTO,))
+        assert reply.problem == "full"
+        assert "the disk is full" in reply.text
+    assert STATUS["full"] == 507
 
 
 async def test_the_same_message_twice_is_handled_once(tmp_path: Path) -> None:
