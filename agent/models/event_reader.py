@@ -55,7 +55,7 @@ class EventReader:
         while data.startswith(b"data:"):
             data = data[5:].removeprefix(b" ")
         before = None
-        if self._data and is_whole(b"\n".join(self._data)):
+        if len(self._data) == 1 and is_whole(self._data[0]):  # more lines are not parsed again
             before = self._end()
         self._data.append(data)
         self.held += len(data)
