@@ -22,6 +22,7 @@ INTERRUPTED = "(Interrupted by a message.)"
 """An assistant's message between the result of a tool and a message of a person's."""
 NO_RESULT = "(There is no result: the call was interrupted.)"
 NOTHING = "(nothing was said)"
+NO_OUTPUT = "(nothing was returned)"
 _NOTE = "<system-reminder>"
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SPOKEN = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -176,8 +177,12 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
             if not has_begun:
                 made.append(({"role": "user", "content": NOTHING}, []))
             message = message if message.get("tool_calls") else _filled(message)
+        elif _is_empty(message):
+            message = {**message, "content": NO_OUTPUT}
         has_begun |= role not in ("system", "developer")
         made.append((message, []))
+    if not has_begun:
+        made.append(({"role": "user", "content": NOTHING}, []))
     return [_with_joined(message, joined) for message, joined in made]
 
 
@@ -318,7 +323,7 @@ _BEFORE = {
 
 def _contents(messages: Messages) -> Iterator[str]:
     for number, message in enumerate(messages):
-        if _is_empty(message) and not message.get("tool_calls") and message["role"] != "tool":
+        if _is_empty(message) and not message.get("tool_calls"):
             yield f"message {number} is empty"
 
 
