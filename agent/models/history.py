@@ -177,12 +177,11 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
             if not has_begun:
                 made.append(({"role": "user", "content": NOTHING}, []))
             message = message if message.get("tool_calls") else _filled(message)
-        elif _is_empty(message):
-            message = {**message, "content": NO_OUTPUT}
+        else:
+            message = _filled(message, NO_OUTPUT)
         has_begun |= role not in ("system", "developer")
         made.append((message, []))
-    if not has_begun:
-        made.append(({"role": "user", "content": NOTHING}, []))
+    made += () if has_begun else (({"role": "user", "content": NOTHING}, []),)
     return [_with_joined(message, joined) for message, joined in made]
 
 
@@ -198,8 +197,8 @@ def _is_empty(message: Mapping[str, Any]) -> bool:
     return not content.strip() if isinstance(content, str) else not content
 
 
-def _filled(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**message, "content": NOTHING} if _is_empty(message) else message
+def _filled(message: Mapping[str, Any], words: str = NOTHING) -> Mapping[str, Any]:
+    return {**message, "content": words} if _is_empty(message) else message
 
 
 def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
