@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.loop import Agent
-from agent.models.partial_calls import MOST_CALLS
 from agent.models.base import Model, Wishes
+from agent.models.partial_calls import MOST_CALLS
 from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone

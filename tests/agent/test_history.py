@@ -416,7 +416,10 @@ def test_a_request_that_breaks_a_rule_is_an_error_in_tests() -> None:
 
 def test_a_result_of_nothing_and_a_request_of_nobody_are_filled() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    asked = [{"role": "user", "content": "Look!"}, {"role": "assistant", "tool_calls": [call]}]
+    asked: list[dict[str, Any]] = [
+        {"role": "user", "content": "Look!"},
+        {"role": "assistant", "tool_calls": [call]},
+    ]
     result = {"role": "tool", "tool_call_id": "c", "content": " "}
     assert alternate([*asked, result])[-1]["content"] == NO_OUTPUT
     alone = alternate([{"role": "system", "content": "Be."}])
