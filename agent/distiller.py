@@ -57,7 +57,9 @@ class ModelDistiller(Struct, frozen=True):
             raise NotAskedError(str(error)) from error
         finally:
             for reply in paid:
-                usage = reply.usage or await self._estimate(model, request, reply)
+                usage = reply.usage or Usage(0, 0)
+                if not reply.is_counted:
+                    usage = usage.filled(await self._estimate(model, request, reply))
                 request.on_spent(price_reply("memory", model, reply, usage))
 
     async def _estimate(self, model: Model, request: DistillRequest, reply: ModelReply) -> Usage:

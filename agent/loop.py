@@ -296,11 +296,11 @@ class Agent(Struct, frozen=True):
     async def _to_spent(self, turn: OpenTurn, view: View, reply: ModelReply) -> Spent:
         """The ledger's row for this reply. What the provider counted corrects the meter; where it
         counted nothing, the meter's own figures stand."""
-        usage = reply.usage
-        if usage is None:
-            usage = Usage(view.tokens, await turn.count_tokens(reply.written))
-        elif usage.prompt and reply.by is None:
+        usage = reply.usage or Usage(0, 0)
+        if usage.prompt and reply.by is None:
             await turn.calibrate(view, usage.prompt, self.model.name, usage.cached)
+        if not reply.is_counted:
+            usage = usage.filled(Usage(view.tokens, await turn.count_tokens(reply.written)))
         return price_reply("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:

@@ -132,7 +132,9 @@ class ModelSummarizer(Struct, frozen=True):
             return paid[-1]
         finally:
             for reply in paid:
-                usage = reply.usage or await self._estimate(model, asked, reply, beginning)
+                usage = reply.usage or Usage(0, 0)
+                if not reply.is_counted:
+                    usage = usage.filled(await self._estimate(model, asked, reply, beginning))
                 request.on_spent(price_reply("summary", model, reply, usage))
 
     async def _estimate(

@@ -23,6 +23,12 @@ class Usage(Struct, frozen=True):
     written: int = 0
     reasoning: int = 0
 
+    def filled(self, counted: Usage) -> Usage:
+        """Return the same with what was counted here in the place of what was not reported."""
+        has_prompt = self.prompt or self.cached or self.written
+        prompt = self.prompt if has_prompt else counted.prompt
+        return replace(self, prompt=prompt, completion=self.completion or counted.completion)
+
 
 OnLost = Callable[["ModelReply"], None]
 """Called with as much of an answer as there was when it came to nothing."""
@@ -123,6 +129,14 @@ class ModelReply(Struct, frozen=True):
     is_bounded: bool = False
     notices: tuple[str, ...] = ()
     is_thought: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the provider reported what was used: of zeros, nobody has counted anything."""
+        used = self.usage
+        if used is None or not (used.prompt or used.cached or used.written):
+            return False
+        return bool(used.completion) or not self.written
 
     @property
     def written(self) -> str:

@@ -10,6 +10,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from agent.models.base import Model, ModelReply, Usage
 from memory.context.cut_cost import InputPrice
 from memory.record.ledger import Spent
@@ -67,7 +69,9 @@ class _Rates(NamedTuple):
 
 def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
     """What a call cost in US dollars where this provider serves the model; None where the price is
-    unknown."""
+    unknown. More that was cached than there is of a prompt was counted besides it."""
+    if usage.cached > usage.prompt:
+        usage = replace(usage, prompt=usage.prompt + usage.cached)
     if (rates := _flat_rates(model, provider)) is None:
         return _bill(model, usage, provider)
     cached = min(usage.cached, usage.prompt)
@@ -158,7 +162,7 @@ def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> 
         usage.cached,
         usage.completion,
         cost=0.0 if model.is_free else cost_of(reply.model, usage, model.provider),
-        is_reported=reply.usage is not None,
+        is_reported=reply.is_counted,
         written=usage.written,
         reasoning=usage.reasoning,
     )

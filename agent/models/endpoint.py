@@ -17,6 +17,7 @@ RESPONSES: Protocol = "openai_responses"
 ANTHROPIC: Protocol = "anthropic"
 Quirks = tuple[tuple[str, Any], ...]
 """What the configuration says of an endpoint's provider, by the names of `providers.toml`."""
+_SHORTEST_KEY = 8
 INSTALL_ANTHROPIC = ".venv/bin/python -m pip install -r agent/models/requirements-anthropic.txt"
 """The one line that installs the SDK of that protocol, which is an extra."""
 
@@ -80,4 +81,5 @@ class Endpoint(Struct, frozen=True):
 
     def without_key(self, text: str) -> str:
         """The text with the key blotted out, for providers that repeat it in their errors."""
-        return text.replace(self.api_key, "…") if self.api_key else text
+        is_secret = len(self.api_key) >= _SHORTEST_KEY  # a word such as "ollama" is none
+        return text.replace(self.api_key, "…") if is_secret else text

@@ -15,6 +15,7 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_WORDS = 4_096  # bytes of what is neither
 _MOST_DOCUMENTS = 10_000
 _END = b"[DONE]"
+_FIELD = len(b"data: ")
 _FIELDS = (b":", b"id:", b"retry:", b"event:")
 
 
@@ -55,10 +56,10 @@ class EventReader:
         while data.startswith(b"data:"):
             data = data[5:].removeprefix(b" ")
         before = None
-        if self._data and is_whole(b"\n".join(self._data)):
+        if len(self._data) == 1 and is_whole(self._data[0]):  # more lines are not parsed again
             before = self._end()
         self._data.append(data)
-        self.held += len(data)
+        self.held += len(data) + _FIELD
         return before
 
     def _end(self) -> bytes | None:

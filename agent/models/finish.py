@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 Finish = Literal["complete", "tools", "length", "filtered", "refused", "interrupted", "unknown"]
@@ -24,15 +25,40 @@ _WORDS: dict[Finish, str] = {
     "canceled interrupted timeout server_error failed pause_turn malformed_function_call "
     "unexpected_tool_call malformed_response",
 }
+_LONGEST = 100  # characters of a word
 _MEANINGS: dict[str, Finish] = {
     word: meaning for meaning, words in _WORDS.items() for word in words.split()
 }
 
 
+_STEMS: tuple[tuple[Finish, str], ...] = (
+    ("interrupted", r"time_?(?:out|limit)|unexpected|malformed|too_many_tool"),
+    ("filtered", r"filter|safety|moderat|polic|block|sensitive|flag|toxic|prohibit|inspect|risk"),
+    ("refused", r"refus|declin"),
+    ("length", r"token|length|limit|truncat|context|too_long|budget"),
+    (
+        "interrupted",
+        "error|fail|abort|cancel|interrupt|overload|disconnect|preempt|shutdown|resource|evict",
+    ),
+    ("tools", r"tool|function"),
+    ("complete", r"stop|\Aeos|\Aend|finish|complet|done"),
+)
+"""What words of other servers have in common with these, the first that fits."""
+_PREFIX = re.compile(r"finish_?reason[._]")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|[-\s]")
+
+
 def read_finish(reason: str, *, has_calls: bool = False) -> Finish:
     """Return what a provider's word means; "" is an end of which nothing was said. Where calls
     came, an answer that ended well waits for their results, whatever the word."""
-    meaning = _MEANINGS.get(reason.strip().lower(), "unknown") if reason.strip() else "complete"
+    meaning = _read_word(reason.strip()) if reason.strip() else "complete"
     if has_calls:
         return "tools" if meaning in ("complete", "unknown") else meaning
     return "complete" if meaning == "tools" else meaning
+
+
+def _read_word(reason: str) -> Finish:
+    word = _PREFIX.sub("", _HUMP.sub("_", reason[:_LONGEST]).lower())
+    if meaning := _MEANINGS.get(word) or _MEANINGS.get(reason.lower()):
+        return meaning
+    return next((fits for fits, stems in _STEMS if re.search(stems, word)), "unknown")

@@ -22,6 +22,7 @@ INTERRUPTED = "(Interrupted by a message.)"
 """An assistant's message between the result of a tool and a message of a person's."""
 NO_RESULT = "(There is no result: the call was interrupted.)"
 NOTHING = "(nothing was said)"
+NO_OUTPUT = "(nothing was returned)"
 _NOTE = "<system-reminder>"
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SPOKEN = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -176,8 +177,11 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
             if not has_begun:
                 made.append(({"role": "user", "content": NOTHING}, []))
             message = message if message.get("tool_calls") else _filled(message)
+        else:
+            message = _filled(message, NO_OUTPUT)
         has_begun |= role not in ("system", "developer")
         made.append((message, []))
+    made += () if has_begun else (({"role": "user", "content": NOTHING}, []),)
     return [_with_joined(message, joined) for message, joined in made]
 
 
@@ -193,8 +197,8 @@ def _is_empty(message: Mapping[str, Any]) -> bool:
     return not content.strip() if isinstance(content, str) else not content
 
 
-def _filled(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**message, "content": NOTHING} if _is_empty(message) else message
+def _filled(message: Mapping[str, Any], words: str = NOTHING) -> Mapping[str, Any]:
+    return {**message, "content": words} if _is_empty(message) else message
 
 
 def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
@@ -318,7 +322,7 @@ _BEFORE = {
 
 def _contents(messages: Messages) -> Iterator[str]:
     for number, message in enumerate(messages):
-        if _is_empty(message) and not message.get("tool_calls") and message["role"] != "tool":
+        if _is_empty(message) and not message.get("tool_calls"):
             yield f"message {number} is empty"
 
 

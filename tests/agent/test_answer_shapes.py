@@ -609,6 +609,22 @@ def test_usage_is_read_in_any_shape(reports: list[dict[str, Any]], usage: Usage)
     assert answer.reply("m").usage == usage
 
 
+@pytest.mark.parametrize(
+    ("usage", "filled"),
+    [
+        (Usage(0, 0), Usage(90, 9)),
+        (Usage(70, 0), Usage(70, 9)),
+        (Usage(0, 5), Usage(90, 5)),
+        (Usage(0, 5, cached=64), Usage(0, 5, cached=64)),
+        (Usage(70, 5), Usage(70, 5)),
+    ],
+)
+def test_of_zeros_nobody_has_counted_anything(usage: Usage, filled: Usage) -> None:
+    reply = ModelReply("So.", (), "complete", "m", usage)
+    assert usage.filled(Usage(90, 9)) == filled
+    assert reply.is_counted == (usage == filled)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(

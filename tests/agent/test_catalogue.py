@@ -87,6 +87,12 @@ def test_a_price_is_that_of_the_provider_and_nobodys_is_unknown() -> None:
 # --- windows, and how much of them is used ---
 
 
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "gemini-2.5-pro"])
+def test_what_is_cached_is_paid_where_it_is_counted_besides_the_prompt(model: str) -> None:
+    apart, within = Usage(6, 3, cached=64), Usage(70, 3, cached=64)
+    assert cost_of(model, apart) == cost_of(model, within)
+
+
 def test_a_window_is_that_of_the_provider_by_name_and_by_address() -> None:
     assert window_of("llama3.1-8b", "cerebras") == 32_768
     assert window_of("llama3.1-8b", "https://api.cerebras.ai/v1") == 32_768

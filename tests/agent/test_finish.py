@@ -17,11 +17,29 @@ WORDS: dict[Finish, tuple[str, ...]] = {
     "interrupted": ("error", "network_error", "insufficient_system_resource", "abort"),
     "unknown": ("of_tomorrow", "7"),
 }
+OTHERS: dict[Finish, str] = {
+    "complete": "FINISH_REASON_STOP FinishReason.STOP eos_reached stopped end_of_turn natural_stop",
+    "length": "FinishReason.MAX_TOKENS max_new_tokens length_capped truncated ERROR_LIMIT too_long "
+    "token_limit_reached context_length_exceeded budget_exceeded",
+    "filtered": "content-filter contentFilter moderation ERROR_TOXIC data_inspection_failed "
+    "content_policy_violation blocked flagged",
+    "refused": "model_refusal declined",
+    "interrupted": "preempted shutdown time_limit USER_CANCEL internal_error overloaded disconnect "
+    "MALFORMED_FUNCTION_CALL TOO_MANY_TOOL_CALLS",
+}
 
 
 @pytest.mark.parametrize("meaning", WORDS)
 def test_a_word_has_one_meaning(meaning: Finish) -> None:
     assert {read_finish(word) for word in WORDS[meaning]} == {meaning}
+
+
+def test_words_of_other_servers_are_known_by_what_they_have_in_common() -> None:
+    for meaning, words in OTHERS.items():
+        assert {word: read_finish(word) for word in words.split()} == dict.fromkeys(
+            words.split(), meaning
+        )
+    assert read_finish("tool-calls", has_calls=True) == read_finish("toolUse", has_calls=True)
 
 
 def test_calls_are_waited_for_whatever_word_ends_them_well() -> None:

@@ -17,6 +17,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.history import (
     CHAT,
     INTERRUPTED,
+    NO_OUTPUT,
     NO_RESULT,
     NOTHING,
     BodyRule,
@@ -411,3 +412,15 @@ def test_roles_take_turns() -> None:
 def test_a_request_that_breaks_a_rule_is_an_error_in_tests() -> None:
     with pytest.raises(AssertionError, match=r"order of roles: message 1 is of user"):
         check([said("user", "One."), said("user", "Two.")], CHAT)
+
+
+def test_a_result_of_nothing_and_a_request_of_nobody_are_filled() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked: list[dict[str, Any]] = [
+        {"role": "user", "content": "Look!"},
+        {"role": "assistant", "tool_calls": [call]},
+    ]
+    result = {"role": "tool", "tool_call_id": "c", "content": " "}
+    assert alternate([*asked, result])[-1]["content"] == NO_OUTPUT
+    alone = alternate([{"role": "system", "content": "Be."}])
+    assert [(one["role"], one["content"]) for one in alone][1:] == [("user", NOTHING)]

@@ -280,6 +280,13 @@ def test_the_reason_is_found_wherever_it_is(body: str) -> None:
     assert reason_of(body) == "on fire"
 
 
+def test_a_word_that_serves_as_a_key_is_not_blotted_out() -> None:
+    said = "registry.ollama.ai/gemma does not support tools"
+    for key, told in (("ollama", said), ("sk-0123456789", "…")):
+        endpoint = Endpoint("m", "http://127.0.0.1/v1", key)
+        assert endpoint.without_key(said if key == "ollama" else key) == told
+
+
 def test_markup_is_no_reason_and_all_else_is() -> None:
     assert reason_of("<!doctype html><p>502") == reason_of(" ") == "it gave no reason"
     assert reason_of('{"error": {"message": "<400> Range"}}') == "<400> Range"
