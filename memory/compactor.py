@@ -16,7 +16,7 @@ from memory.context.change import Actor, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix
-from memory.context.plan import Plan
+from memory.context.plan import Plan, keeps_turn_limit
 from memory.context.replay import list_effective
 from memory.context.stuck import Stuck, explain_stuck, find_stuck, is_over
 from memory.context.summary_writer import SummaryWriter
@@ -271,7 +271,7 @@ class Compactor:
         """Carry a plan out: what leaves by it is on its way to the daily memory; a summary that was
         prepared for exactly this, or needs no model, stands in the very next request. None, and
         nothing is recorded, where the model would see the same as before, or that summary is no
-        shorter than what it stands for."""
+        shorter than what it stands for and no limit of turns asks for it."""
         state = self._state
         view = state.view()
         change = await compaction.measure(plan.change, view, self._services.meter)
@@ -291,7 +291,8 @@ class Compactor:
             view.log,
             view.stand_ins,
         )
-        if is_same or (ready and after.raw_tokens >= view.raw_tokens):
+        is_vain = ready and after.raw_tokens >= view.raw_tokens
+        if is_same or (is_vain and not keeps_turn_limit(view, after, state.limits)):
             return None
         plan = replace(plan, change=change, tokens_after=after.tokens)
         event = replace(self.event(plan, view, actor), snapshot=snapshot)

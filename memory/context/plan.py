@@ -46,18 +46,26 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
     """Whether a plan is worth carrying out, whoever made it, before anything is paid for it.
 
     Turns that a person names are compared with themselves: they know how much there is besides. A
-    request that would be too long may be freed of less where it fits then. What `slim` folds and
-    rolls up is bounded by settings of its own, and shortening, by which no turn leaves, is done
-    once and asks no model."""
+    request that would be too long may be freed of less where it fits then, and a limit of turns is
+    about their number, whatever their size. What `slim` folds and rolls up is bounded by settings
+    of its own, and shortening, by which no turn leaves, is done once and asks no model."""
     change = plan.change
     if change.folded or change.rolled:
         return True
     after = view.apply(change)
     gone = view.raw_tokens - after.raw_tokens
+    if keeps_turn_limit(view, after, limits):
+        return True
     if not plan.leaving or view.tokens > limits.ceiling >= after.tokens:
         return gone > 0
     size = gone if change.stand_in else view.raw_tokens - view.prefix.system - view.prefix.tools
     return gone - _count_growth(view, plan, limits, gone) >= max(1, LEAST_FREED * size)
+
+
+def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
+    """Return whether a limit of turns that is exceeded holds after a change."""
+    is_limited = limits.strategy == "trim"
+    return is_limited and len(view.turns) > limits.max_turns >= len(after.turns)
 
 
 def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:

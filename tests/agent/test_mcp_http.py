@@ -17,6 +17,7 @@ from agent.mcp.session import ServerPatience, ServerSession
 from agent.mcp.settings import McpServer
 from agent.tools import ToolError
 from tests.fakes.mcp_http_server import REFUSALS, TOOL, McpHttpServer
+from tests.waiting import until
 
 NEVER = 60.0  # seconds that no test waits for
 
@@ -113,8 +114,7 @@ async def test_the_end_of_its_stream_tells_that_a_server_was_restarted(tmp_path:
     async with watching(server, tmp_path) as watched:
         assert await watched.call() == "Acted."
         await server.restart()
-        while watched.session.is_running:  # noqa: ASYNC110 - the SDK opens its stream again
-            await asyncio.sleep(0.01)
+        await until(lambda: not watched.session.is_running)  # the SDK opens its stream again
         assert await watched.call() == "Acted."
     assert watched.down == []
 

@@ -49,8 +49,8 @@ COMMANDS = (
 
 
 def plain(reply: Reply) -> str:
-    """All that a reply says, without the stars around words that were searched for."""
-    return f"{reply.text} {json.dumps(reply.data, default=str)}".replace("*", "")
+    """All that a reply says, without stars around words, and without backslashes."""
+    return f"{reply.text} {json.dumps(reply.data, default=str)}".replace("*", "").replace("\\", "")
 
 
 def hostile_calls() -> list[Call]:

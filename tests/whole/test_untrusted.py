@@ -38,7 +38,9 @@ def script(request: Received) -> Answer:
     """A model that looks when it is told to, delegates that when told so, and sums up."""
     messages = request.body["messages"]
     if str(messages[0]["content"]).startswith("Summarise"):
-        return Say(f"Summary: {'bitcoin' if 'bitcoin' in str(messages[1:]) else 'tea'}.")
+        return Say(
+            f"Summary: {'bitcoin' if 'bitcoin' in str(messages[1:]) else 'tea in files/notes.txt'}."
+        )
     last = messages[-1]
     if last["role"] == "tool":
         return Say("I have looked.")
@@ -160,7 +162,7 @@ async def test_what_the_model_wrote_itself_is_its_own(tmp_path: Path) -> None:
         await bot.says(WRITE)
         assert not await is_marked(bot, READ, "read_file")
         await compacted(bot, "Hello", "Hello")
-        assert "Summary: tea." in (await bot.says("/memory")).text
+        assert "Summary: tea in files/notes.txt." in (await bot.says("/memory")).text
 
 
 async def test_what_it_wrote_with_strangers_words_before_it_is_theirs(tmp_path: Path) -> None:
