@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import logging
 import random
 import resource
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ from benchmarks import (
     damaged_files,
     half_open,
     hostile_endpoint,
+    hostile_events,
+    hostile_files,
     hostile_parsing,
     hostile_requests,
     loop_held,
@@ -156,12 +159,33 @@ async def loop(is_short: bool) -> AsyncIterator[Row]:
 
 async def parsers(is_short: bool) -> AsyncIterator[Row]:
     """What reads requests and calls in the event loop: 100 KB of the worst in 100 ms."""
+    sizes = hostile_requests.SIZES[: 2 if is_short else 3]
+    for row in _read_costs("parsers", hostile_requests.measured(sizes)):
+        yield row
+
+
+async def events(is_short: bool) -> AsyncIterator[Row]:
+    """What makes events of the JSON of each messenger, as `parsers`."""
+    sizes = hostile_requests.SIZES[: 2 if is_short else 3]
+    for row in _read_costs("events", hostile_events.measured(sizes)):
+        yield row
+
+
+def _read_costs(family: str, costs: Iterable[hostile_requests.ReadCost]) -> Iterator[Row]:
     logging.getLogger().addHandler(logging.NullHandler())  # what is logged costs as it does
-    for cost in hostile_requests.measured(hostile_requests.SIZES[: 2 if is_short else 3]):
+    for cost in costs:
         what = f"{cost.reader}, {cost.size / 1e3:g} KB"
         said = f"{cost.seconds * 1e3:.0f} ms ({cost.what[:60]})"
-        wanted = f"{hostile_requests.MOST * 1e3:g} ms for each 100 KB"
-        yield Row("parsers", what, said, wanted, cost.is_well)
+        yield Row(family, what, said, f"{cost.most * 1e3:g} ms for each 100 KB", cost.is_well)
+
+
+async def imports(is_short: bool) -> AsyncIterator[Row]:
+    """Exports of other programs, and documents: of ten times the file 15 times the CPU."""
+    sizes = (10_000, 100_000) if is_short else hostile_files.SIZES
+    for cost in itertools.chain(hostile_files.imports(sizes), hostile_files.documents(sizes)):
+        said = f"{cost.small:.2f} s, {cost.large:.2f} s ({cost.what[:60]})"
+        wanted = f"at most x {hostile_files.MOST}"
+        yield Row("imports", cost.kind, said, wanted, cost.is_well)
 
 
 async def encodings(is_short: bool) -> AsyncIterator[Row]:
@@ -267,6 +291,8 @@ FAMILIES: dict[str, Family] = {
     "patterns": patterns,
     "texts": texts,
     "parsers": parsers,
+    "events": events,
+    "imports": imports,
     "encodings": encodings,
     "clocks": clocks,
     "files": files,

@@ -342,7 +342,11 @@ async def assemble(
     queues["commands"] = commands.queues
     recent.work_begun(work)
     bot = RunningBot(
-        Intake(access, delivery, turns, forms, workspaces, commands.takes_files),
+        Intake(
+            *(access, delivery, turns, forms, workspaces),
+            commands.takes_files,
+            commands.find_excess,
+        ),
         commands,
         turns,
         bus,

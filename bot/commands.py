@@ -7,16 +7,18 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
+from functools import partial
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from bot.access import CLOSED, Access
+from bot.access import CLOSED, Access, is_local, name_of
 from bot.delivery import Delivery, sendable
 from bot.forms import Forms
 from bot.job_runs import JobRuns, NoRuns
 from bot.languages import Languages
 from bot.links import Links
-from bot.queues import KeyedQueues
+from bot.queues import Job, KeyedQueues
 from bot.received import CommandLine, Received
 from channels.base import CommandEntry
 from channels.language import _, explain, speaking
@@ -33,6 +35,12 @@ INTERRUPTED = (
 )
 
 
+MOST_AT_ONCE = 30
+"""Commands of a person that wait or run, in all their chats."""
+TOO_MANY = (
+    "{most} of your commands wait or are being carried out, the most at once. Send this one again "
+    "when some are answered."
+)
 UNKNOWN = (
     "There is no command /{name}; /help lists all commands. To send it to the model, write "
     "//{name}."
@@ -61,6 +69,7 @@ class CommandRunner:
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
         self._leading = Counter[str]()
+        self._givers = WeakKeyDictionary[Job, str]()  # of what the queues hold, and no longer
         self.runs: JobRuns = NoRuns()
 
     @property
@@ -77,7 +86,18 @@ class CommandRunner:
         queue: Hashable = (received.key.id, "slow") if is_slow else chat
         if command is not None and command.leads:
             self._leading[chat] += 1
-        self.queues.put(queue, lambda: self._answer(received, line))
+        job = partial(self._answer, received, line)
+        self._givers[job] = name_of(received.address)
+        self.queues.put(queue, job)
+
+    def find_excess(self, address: Address) -> str:
+        """What a person is told who has too many commands under way to give another; "": it may be
+        given. A script on this machine waits by itself."""
+        if is_local(address):
+            return ""
+        who = name_of(address)
+        count = sum(giver == who for giver in self._givers.values())
+        return _(TOO_MANY, most=MOST_AT_ONCE) if count >= MOST_AT_ONCE else ""
 
     def answer(self, received: Received, reply: Reply) -> None:
         """Say this in the order of the commands."""

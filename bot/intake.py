@@ -15,7 +15,7 @@ from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from bot.workspaces import Workspaces
 from channels.language import _, explain
-from channels.message import Inbound, Outbound, Reply, clean_text
+from channels.message import Address, Inbound, Outbound, Reply, clean_text
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 
@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Takes messages in; `takes_files` says whether a command has a use for files."""
+    """Takes messages in; `takes_files` says whether a command has a use for files, `find_excess`
+    why a person may give no more commands now."""
 
     def __init__(
         self,
@@ -33,10 +34,12 @@ class Intake:
         forms: Forms,
         workspaces: Workspaces,
         takes_files: Callable[[CommandLine], bool],
+        find_excess: Callable[[Address], str],
     ) -> None:
         self._access, self._delivery, self._turns = access, delivery, turns
         self._forms = forms
         self._workspaces, self._takes_files = workspaces, takes_files
+        self._find_excess = find_excess
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
@@ -105,7 +108,8 @@ class Intake:
         if form is not None and (why := form.refusal(inbound)):
             return Reply(why, problem="invalid")
         if line is not None:  # which joins no line
-            return None
+            excess = self._find_excess(inbound.address)
+            return Reply(excess, problem="too_fast") if excess else None
         if inbound.address.channel in LOCAL:  # a script hands over as many as it has, and waits
             await self._turns.room(key)
         return Reply(_(BUSY), problem="busy") if self._turns.is_busy(key) else None

@@ -51,7 +51,7 @@ def main() -> int:
         return 3
     except MemoryError:
         if not text.is_begun:
-            return 1
+            return 4
         text.note(_TOO_LARGE)
     return 0
 

@@ -32,7 +32,7 @@ _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
 _LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
 _READER = Path(__file__).with_name("document_reader.py")
-_FAULT = 3  # the reader's exit code where it says what is wrong
+_FAULT, _MEMORY = 3, 4  # the reader's exit codes where it says what is wrong, and for memory
 
 
 def is_document(name: str, start: bytes) -> bool:
@@ -82,9 +82,16 @@ def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired:
         return -1, f"takes more than {SECONDS} seconds to read"
-    if done.returncode == _FAULT:
-        return _FAULT, done.stderr.decode("utf-8", "replace").strip()
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        return done.returncode, f"takes more than {SECONDS} seconds to read"
-    unread = "can't be read: it is damaged, or takes more than"
-    return done.returncode, f"{unread} {MEGABYTES} MB of memory"
+    return done.returncode, describe_end(done.returncode, done.stderr)
+
+
+def describe_end(code: int, said: bytes) -> str:
+    """What is wrong with a document, by how its reader ended: only a fault that the reader knows is
+    in its own words, and what a library says reaches nobody."""
+    if code == _FAULT:
+        return said.decode("utf-8", "replace").strip()
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"takes more than {SECONDS} seconds to read"
+    if code == _MEMORY:
+        return f"takes more than {MEGABYTES} MB of memory to read"
+    return f"can't be read: it is damaged, or takes more than {MEGABYTES} MB of memory"

@@ -109,16 +109,27 @@ class JobOrders:
         )
 
     async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:
-        most = self._runner.rules.settings(key).most
+        settings = self._runner.rules.settings(key)
+        most, most_a_person = settings.most, settings.most_a_person
 
         def work(db: Database) -> int | None:
-            is_taken = rows.find_hook(db, job.hook) is not None
-            return None if is_taken else rows.insert(db, job, most)
+            if rows.find_hook(db, job.hook) is not None:
+                return None
+            is_full = rows.count_of(db, job.place) >= most_a_person
+            return -1 if is_full else rows.insert(db, job, most)
 
         number = await self._runner.store.write(work)
         if number is None:
             raise CommandError(
                 _("There is a hook {hook} already; choose another name.", hook=job.hook)
+            )
+        if number < 0:
+            raise CommandError(
+                _(
+                    "Not made: you have {most} reminders and jobs in all your chats, the most that "
+                    "there may be (jobs.most_a_person). /jobs delete N in one of them makes room.",
+                    most=most_a_person,
+                )
             )
         if not number:
             raise CommandError(

@@ -75,7 +75,7 @@ class ChatGpt:
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
         for part in self._parts:
             for entry in self._archive.entries(part):
-                yield self._chat(entry)
+                yield entry if isinstance(entry, UnreadableChat) else self._chat(entry)
 
     def belongings(self) -> Belongings:
         for name, what in _OTHER_FILES.items():

@@ -17,6 +17,7 @@ from typing import Any
 
 from bot.moving.reading import Archive, load_json
 from bot.moving.source import (
+    TOO_LARGE,
     Belongings,
     ForeignChat,
     ForeignMessage,
@@ -31,7 +32,7 @@ from bot.moving.source import (
     as_time,
 )
 from memory.messages import ToolCall
-from memory.record.foreign import ForeignDatabase
+from memory.record.foreign import ForeignDatabase, TooLargeRow
 from memory.record.store import StoreError
 
 _DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")
@@ -86,7 +87,8 @@ class CowAgent:
             columns = ("agent_id", "session_id", "channel_type", "title", "created_at", "pinned")
             order = ("created_at", "session_id")
             for row in database.rows("sessions", columns, order=order):
-                yield self._chat(database, row)
+                is_whole = not isinstance(row, TooLargeRow)
+                yield self._chat(database, row) if is_whole else UnreadableChat(TOO_LARGE)
 
     def _chat(self, database: ForeignDatabase, row: Mapping[str, Any]) -> ForeignChat:
         agent, session = as_text(row["agent_id"]), as_text(row["session_id"])
@@ -121,7 +123,10 @@ class CowAgent:
         return None
 
     def _text(self, name: str) -> str:
-        return (self._archive.text(name) or "") if name in self._archive.names else ""
+        text = self._archive.text(name) if name in self._archive.names else ""
+        if text is None:
+            self.remains.add_unread_file()
+        return text or ""
 
     def _days(self) -> dict[date, str]:
         found = {}
@@ -192,6 +197,9 @@ _BLOCKS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result"}
 
 def _read(row: Mapping[str, Any], remains: Remains) -> list[ForeignMessage]:
     """What a row of `messages` says; what can't be read of it is counted."""
+    if isinstance(row, TooLargeRow):
+        remains.add_too_large("message", "messages")
+        return []
     at, kept, role = as_time(row["created_at"]), as_text(row["content"]), row["role"]
     content = load_json(kept)
     if not isinstance(content, str | list):

@@ -16,7 +16,7 @@ from bot.moving.reading import Archive
 from bot.moving.source import ForeignChat, ForeignSource, MovingError
 from memory.record.store import StoreError
 
-_OPENERS: Mapping[str, Callable[[Path], ForeignSource]] = {
+OPENERS: Mapping[str, Callable[[Path], ForeignSource]] = {
     "chatgpt": ChatGpt,
     "open-webui": OpenWebUi,
     "cowagent": CowAgent,
@@ -35,7 +35,7 @@ def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
             "--user is for open-webui alone, in whose database several people may have chats; "
             f"leave it out for {kind}."
         )
-    return CowAgent(path, data / "skills") if kind == "cowagent" else _OPENERS[kind](path)
+    return CowAgent(path, data / "skills") if kind == "cowagent" else OPENERS[kind](path)
 
 
 def suggest(kind: str, path: Path) -> str:
@@ -43,7 +43,7 @@ def suggest(kind: str, path: Path) -> str:
     does not."""
     if _is_readable(kind, path):
         return ""
-    other = next((one for one in _OPENERS if one != kind and _is_readable(one, path)), "")
+    other = next((one for one in OPENERS if one != kind and _is_readable(one, path)), "")
     if not other:
         return _name_stranger(path)
     command = f"python main.py import {other} {shlex.quote(str(path))}"
@@ -100,7 +100,7 @@ def _has_field(entries: list[Any], name: str) -> bool:
 def _is_readable(kind: str, path: Path) -> bool:
     """Whether something at the beginning can be read as what that program keeps."""
     try:
-        source = _OPENERS[kind](path)
+        source = OPENERS[kind](path)
         if isinstance(source, PlainExport):
             return bool(source.conversations()[0])
         if any(isinstance(one, ForeignChat) for one in islice(source.chats(), _LOOKED_AT)):

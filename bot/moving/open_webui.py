@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from bot.moving.reading import MOST_PICTURE, Archive, load_json
 from bot.moving.source import (
+    TOO_LARGE,
     Belongings,
     ForeignChat,
     ForeignMessage,
@@ -31,7 +32,7 @@ from bot.moving.source import (
     name_by_beginning,
 )
 from memory.messages import ToolCall
-from memory.record.foreign import ForeignDatabase
+from memory.record.foreign import ForeignDatabase, TooLargeRow
 
 DATABASE = "webui.db"
 _OPENING = '<details type="'
@@ -97,11 +98,14 @@ class OpenWebUi:
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
         if self._database:
             for row in self._database.chats():
-                yield self._chat(row)
+                is_whole = not isinstance(row, TooLargeRow)
+                yield self._chat(row) if is_whole else UnreadableChat(TOO_LARGE)
             return
         for name in self._exports:
             for entry in self._archive.entries(name):
-                if len(self._exports) == 1 or _may_be_chat(entry):
+                if isinstance(entry, UnreadableChat):
+                    yield entry
+                elif len(self._exports) == 1 or _may_be_chat(entry):
                     yield self._chat(as_object(entry))
 
     def belongings(self) -> Belongings:
@@ -193,6 +197,9 @@ class _WebUiDatabase:
     def chats(self) -> Iterator[dict[str, Any]]:
         columns = ("id", "title", "chat", "created_at", "archived", "pinned")
         for row in self._database.rows("chat", columns, self._mine, ("created_at", "id")):
+            if isinstance(row, TooLargeRow):
+                yield row
+                continue
             chat = as_object(load_json(row["chat"] or ""))
             history = as_object(chat.get("history"))
             if not history.get("messages") and not chat.get("messages"):
@@ -204,6 +211,9 @@ class _WebUiDatabase:
         columns = ("id", "role", "parent_id", "content", "files", "created_at")
         found = {}
         for row in self._database.rows("chat_message", columns, {"chat_id": chat}):
+            if isinstance(row, TooLargeRow):
+                self._remains.add_too_large("message", "messages")
+                continue
             name = as_text(row["id"]).removeprefix(f"{chat}-")
             content = load_json(row["content"] or "null")
             found[name] = {
@@ -220,8 +230,12 @@ class _WebUiDatabase:
         own = Belongings()
         columns = ("content", "created_at")
         for row in self._database.rows("memory", columns, self._mine, ("created_at",)):
+            if isinstance(row, TooLargeRow):
+                self._remains.add_too_large("part of memory", "parts of memory")
             own.memory += [line.strip() for line in as_text(row["content"]).splitlines()]
         for row in self._database.rows("model", ("id", "name", "params", "meta")):
+            if isinstance(row, TooLargeRow):
+                self._remains.add_too_large("persona", "personas")
             prompt = as_text(as_object(load_json(row["params"] or "")).get("system")).strip()
             name = _NAME.sub("-", as_text(row["id"]) or as_text(row["name"])).strip("-")[:64]
             about = as_text(as_object(load_json(row["meta"] or "")).get("description"))

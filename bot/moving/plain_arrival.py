@@ -108,10 +108,11 @@ class PlainExport:
             raise NotPlain(f"it has no {MESSAGES}")
         entries: list[Entry] = []
         with self.files.open(name) as file:
-            number = 0
+            number = size = 0
             while line := file.readline(MOST_PIECE + 1):
                 number += 1
-                if len(line) > MOST_PIECE or len(entries) > _MOST_ENTRIES:
+                size += len(line)
+                if size > MOST_PIECE or len(entries) > _MOST_ENTRIES:
                     raise NotPlain("it is too long")
                 if line.strip():
                     entries.append(_read_line(line, f"line {number:,} of {name}"))
@@ -255,7 +256,7 @@ class PlainArrival:
 
     async def _take_folder(self, audience: str, folder: _Folder) -> None:
         key = ConversationKey("", audience)
-        text = (self._source.files.text(folder.memory) or "") if folder.memory else ""
+        text = self._text(folder.memory)
         lines = parse(clean_text(text))
         spoken = [line for line in facts(lines) if line.spoken]
         known = {line.raw.strip().removeprefix("- "): line for line in spoken}
@@ -263,7 +264,7 @@ class PlainArrival:
         notes = [
             note
             for day, name in sorted(folder.days.items())
-            for note in notes_in(day, self._source.files.text(name) or "")
+            for note in notes_in(day, self._text(name))
         ]
         if self._app is None:
             self.arrived.memory += len(known)
@@ -279,6 +280,13 @@ class PlainArrival:
             self._memory.keep_sections, self._app, audience, notes
         )
         await asyncio.to_thread(self._copy, audience, folder)
+
+    def _text(self, name: str) -> str:
+        """What a file of memory says; "" for none, and for one that is counted as unread."""
+        text = self._source.files.text(name) if name else ""
+        if text is None:
+            self._source.remains.add_unread_file()
+        return text or ""
 
     async def _write_memory(self, app: App, key: ConversationKey, text: str) -> bool:
         """Write the file as it was, where there is none; False where there is one."""

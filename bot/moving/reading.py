@@ -21,12 +21,12 @@ from typing import IO, Any
 
 import orjson
 
-from bot.moving.source import MovingError
+from bot.moving.source import TOO_LARGE, MovingError, UnreadableChat
 
 MOST_JSON = 8_000_000_000
 """Bytes of a JSON file; with a million long messages it has two thousand million."""
 MOST_PIECE = 150_000_000
-"""Bytes that one entry of it may take in memory (`weigh`), where it is held as a whole."""
+"""Bytes that one entry of it may take in memory (`weigh`); one that would take more is left out."""
 MOST_TEXT = 2_000_000
 """Bytes of any other text."""
 MOST_PICTURE = 20_000_000
@@ -129,12 +129,13 @@ class Archive:
         return None if content is None else load_json(content.removeprefix(b"\xef\xbb\xbf"))
 
     def entries(self, name: str) -> Iterator[Any]:
-        """The entries of a JSON list, one by one; None for one that can't be read. Of anything but
-        a list, it is the only entry. Raises MovingError."""
+        """The entries of a JSON list, one by one; None for one that can't be read, UnreadableChat
+        for one that is too large. Of anything but a list, it is the only entry. Raises
+        MovingError."""
         where = f"{name} in {self.path}" if name != self.path.name else str(self.path)
         with self.open(name) as file:
             for piece in _split(_Metered(file, where), where):
-                yield load_json(piece)
+                yield UnreadableChat(TOO_LARGE) if piece is None else load_json(piece)
 
     def close(self) -> None:
         if self._zip is not None:
@@ -146,11 +147,7 @@ class _Metered:
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file, self._name = file, name
-        self._whole = self._piece = 0
-
-    def begin_piece(self) -> None:
-        """An entry is complete."""
-        self._piece = 0
+        self._whole = 0
 
     def chunks(self) -> Iterator[bytes]:
         """What it holds, in pieces. Raises MovingError."""
@@ -158,13 +155,8 @@ class _Metered:
             if not self._whole:
                 data = data.removeprefix(b"\xef\xbb\xbf").lstrip() or b" "
             self._whole += len(data)
-            self._piece += weigh(data)
-            if self._whole > MOST_JSON or self._piece > MOST_PIECE:
-                part = "" if self._whole > MOST_JSON else "one entry of "
-                raise MovingError(
-                    f"{self._name} can't be imported: {part}it is larger than anything that a "
-                    "program would have written there."
-                )
+            if self._whole > MOST_JSON:
+                raise MovingError(f"{self._name} can't be imported: it is {TOO_LARGE} there.")
             yield data
 
 
@@ -174,37 +166,51 @@ _OUTSIDE = re.compile(rb'["\[\]{}]')
 _AT_TOP = re.compile(rb'["\[\]{},]')
 
 
-def _split(file: _Metered, name: str) -> Iterator[bytes]:
-    """The entries of a list as they are written, each when it is complete; of anything else, all of
-    it. Raises MovingError."""
+def _split(file: _Metered, name: str) -> Iterator[bytes | None]:
+    """The entries of a list as they are written, each when it is complete, None for one that is too
+    large; of anything else, all of it. Raises MovingError."""
     chunks, splitter = file.chunks(), _ListSplitter()
     first = next(chunks, b"")
     if not first.startswith(b"["):
-        whole = b"".join((first, *chunks))
+        whole = _join(first, chunks)
+        if whole is None:
+            yield None
+            return
         if load_json(whole) is None:
             raise MovingError(f"{name} is damaged, or no JSON file. Have it made again.")
         yield whole
         return
     for chunk in chain([first[1:]], chunks):
-        for piece in splitter.feed(chunk):
-            file.begin_piece()
-            yield piece
+        yield from splitter.feed(chunk)
     if not splitter.is_over:
         raise MovingError(f"{name} is cut short, or no JSON file. Have it made again.")
+
+
+def _join(first: bytes, chunks: Iterator[bytes]) -> bytes | None:
+    """All of a file; None where that is too much."""
+    whole, weight = bytearray(first), weigh(first)
+    for chunk in chunks:
+        whole += chunk
+        weight += weigh(chunk)
+        if weight > MOST_PIECE:
+            return None
+    return bytes(whole)
 
 
 class _ListSplitter:
     """Finds where the entries of a list end, in time that is proportional to its length, however
     deep it is nested and however long a text in it is. (ijson's memory grows with the square of the
-    depth, and its time with that of a text's length.)"""
+    depth, and its time with that of a text's length.) Of an entry that is too large nothing is
+    kept."""
 
     def __init__(self) -> None:
-        self._piece = bytearray()
+        self._piece, self._weight = bytearray(), 0
         self._depth, self._is_in_text, self._is_escaped = 0, False, False
         self.is_over = False
 
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The entries that are complete with this piece of the file."""
+    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+        """The entries that are complete with this piece of the file; None for one that is too
+        large."""
         at = start = 0
         while at < len(chunk) and not self.is_over:
             if self._is_in_text:
@@ -215,12 +221,22 @@ class _ListSplitter:
                 break
             at = token.end()
             if self._ends_entry(token[0]):
-                self._piece += chunk[start : at - 1]
-                if self._piece.strip():
+                self._keep(chunk[start : at - 1])
+                if self._weight > MOST_PIECE:
+                    yield None
+                elif self._piece.strip():
                     yield bytes(self._piece)
                 self._piece.clear()
+                self._weight = 0
                 start, self.is_over = at, token[0] != b","
-        self._piece += chunk[start:]
+        self._keep(chunk[start:])
+
+    def _keep(self, part: bytes) -> None:
+        self._weight += weigh(part)
+        if self._weight > MOST_PIECE:
+            self._piece = bytearray()
+        else:
+            self._piece += part
 
     def _skip_text(self, chunk: bytes, at: int) -> int:
         """Where a text ends that goes on at this place, or the chunk does."""

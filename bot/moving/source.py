@@ -28,6 +28,10 @@ class UnreadableChat(Exception):
     """One conversation can't be read; the others can. The text says why, in some words."""
 
 
+TOO_LARGE = "larger than anything that a program would have written"
+"""Why a conversation can't be read of which one value, or all together, is too large."""
+
+
 class ForeignMessage(Struct, frozen=True):
     """A message as another program kept it. `call_id` and `tool` are set on results of tools,
     `pictures` are names that `ForeignSource.picture` knows, `at` is None where nobody knows."""
@@ -87,6 +91,15 @@ class Remains(Struct):
         """One more content or message of a kind that nobody here can read, by its name there."""
         of_kind = f"of a kind that is not read ({kind[:_LONGEST_KIND] or 'without a name'})"
         self.add(1, f"{what} {of_kind}", f"{what}s {of_kind}")
+
+    def add_too_large(self, one: str, many: str) -> None:
+        """One more of a kind that is too large to be read."""
+        self.add(1, f"{one} that is {TOO_LARGE}", f"{many} that are {TOO_LARGE}")
+
+    def add_unread_file(self) -> None:
+        """One more file of which text was wanted, that is none or too large."""
+        what = "no text, or too large"
+        self.add(1, f"file that is {what}", f"files that are {what}")
 
     def __bool__(self) -> bool:
         return bool(self.counts or self.remarks)

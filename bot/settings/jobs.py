@@ -29,6 +29,13 @@ class JobSettings(BaseModel):
         description="How many reminders and jobs a chat may have that are not done.",
         json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
     )
+    most_a_person: int = Field(
+        default=100,
+        ge=0,
+        le=10_000,
+        description="How many reminders and jobs a person may have in all chats that are not done.",
+        json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
+    )
     run_budget: float = Field(
         default=0.25,
         ge=0,

@@ -28,7 +28,16 @@ ODD_SHAPE = (
 """What reading raises where something has not the shape that its platform describes."""
 
 
+MOST_OBJECTS = 1_000
+"""Objects of a list that are looked at: no platform puts more into one call."""
+
+
 def list_objects(holder: Any, name: str) -> list[dict[str, Any]]:
-    """The objects in a list that an object should have by this name; all else is left out."""
+    """The objects in a list that an object should have by this name; all else is left out, and what
+    stands behind the first MOST_OBJECTS."""
     found = holder.get(name) if isinstance(holder, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    if not isinstance(found, list):
+        return []
+    if len(found) > MOST_OBJECTS:
+        log.warning("a list of %d %s is cut to %d", len(found), name, MOST_OBJECTS)
+    return [one for one in found[:MOST_OBJECTS] if isinstance(one, dict)]

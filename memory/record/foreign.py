@@ -6,9 +6,9 @@ virtual table, no column that computes; and a question that takes too long is gi
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,15 @@ from memory.record.store import StoreError
 _LONGEST = 150_000_000  # bytes of a value
 _STEPS = 200_000_000  # of SQLite's machine, from one row to the next
 _AT_ONCE = 100_000
+_NO_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*\Z", re.IGNORECASE)  # of none such is known
 _HIDDEN = 6  # the column of `table_xinfo` that says whether one is hidden, or computes
+
+
+_TOO_LARGE = (sqlite3.DataError, MemoryError)
+
+
+class TooLargeRow(dict[str, Any]):
+    """A row with a value that is too large to be read; all of its columns are None."""
 
 
 class ForeignDatabase:
@@ -42,8 +50,10 @@ class ForeignDatabase:
         for name, made in self._database.execute(query).fetchall():
             if not str(made).lstrip().upper().startswith("CREATE TABLE") or '"' in str(name):
                 continue
+            if _NO_ROWID.search(str(made)):
+                continue
             info = self._database.execute(f'PRAGMA table_xinfo("{name}")').fetchall()
-            if not any(one[_HIDDEN] for one in info):
+            if not any(one[_HIDDEN] or str(one[1]).lower() == "rowid" for one in info):
                 yield str(name), frozenset(str(one[1]) for one in info)
 
     def has(self, table: str, *columns: str) -> bool:
@@ -58,25 +68,40 @@ class ForeignDatabase:
         order: Sequence[str] = (),
     ) -> Iterator[dict[str, Any]]:
         """The rows of a table that have these values, in the order of these columns; columns that
-        are not there are None in each."""
+        are not there are None in each. Each row is asked for by itself, so that one that is too
+        large costs no other."""
         known = self.columns.get(table, frozenset())
         there = [name for name in columns if name in known]
         wanted = {name: value for name, value in (where or {}).items() if name in known}
         if not there:
             return
-        query = f'SELECT {_names(there)} FROM "{table}"'
-        if wanted:
-            query += " WHERE " + " AND ".join(f'"{name}" = ?' for name in wanted)
-        if sorting := [name for name in order if name in known]:
-            query += f" ORDER BY {_names(sorting)}"
-        self._steps = 0
+        conditions = "".join(f' AND "{name}" = ?' for name in wanted)
+        values = tuple(wanted.values())
+        names = _names([name for name in order if name in known] + ["rowid"])
+        listing = f'SELECT rowid FROM "{table}" WHERE 1{conditions} ORDER BY {names}'
+        one = f'SELECT {_names(there)} FROM "{table}" WHERE rowid = ?{conditions}'
         try:
-            with closing(self._database.execute(query, tuple(wanted.values()))) as cursor:
-                for row in cursor:
-                    yield {**dict.fromkeys(columns), **dict(zip(there, row, strict=True))}
-                    self._steps = 0
+            for number in self._list_rows(table, listing, values):
+                self._steps = 0
+                try:
+                    found = self._database.execute(one, (number, *values)).fetchone()
+                except _TOO_LARGE:
+                    yield TooLargeRow.fromkeys(columns)
+                else:
+                    if found is not None:
+                        yield {**dict.fromkeys(columns), **dict(zip(there, found, strict=True))}
         except (sqlite3.Error, MemoryError) as error:
             raise self._refusal(error) from None
+
+    def _list_rows(self, table: str, listing: str, values: tuple[Any, ...]) -> list[int]:
+        """The numbers of the rows; of all, where what they are chosen or put in order by is too
+        large."""
+        self._steps = 0
+        try:
+            return [number for (number,) in self._database.execute(listing, values)]
+        except _TOO_LARGE:
+            found = self._database.execute(f'SELECT rowid FROM "{table}" ORDER BY rowid')
+            return [number for (number,) in found]
 
     def count(self, table: str) -> int:
         """How many rows a table has; 0 where it is not there."""

@@ -143,6 +143,14 @@ def insert(database: Database, job: JobRow, most: int) -> int:
     return tables.insert(database, columns, **values)
 
 
+def count_of(database: Database, place: AddressColumns) -> int:
+    """How many jobs the person at this place has in all chats that are not done."""
+    columns = tables.ScheduledJob
+    is_theirs = (columns.channel == place.channel) & (columns.user == place.user)
+    query = columns.select(columns.id).where(is_theirs & (columns.state != "done"))
+    return query.count(database)
+
+
 def find(database: Database, job: int) -> JobRow | None:
     """The job of this id."""
     columns = tables.ScheduledJob

@@ -196,3 +196,12 @@ def test_whatever_a_server_sends_is_read_or_left(
     if isinstance(found, Heard):
         assert isinstance(found.text, str)
         assert all(isinstance(file.size, int) and file.size >= 0 for file in found.files)
+
+
+def test_a_quotation_is_left_out_only_in_front_of_a_reply() -> None:
+    relation = {"m.in_reply_to": {"event_id": "$0"}}
+    for body, text in {"> a\n> b\n\nc\n> d\ne": "c\n> d\ne", "c\n> d\ne": "c\n> d\ne"}.items():
+        content = {"msgtype": "m.text", "body": body, "m.relates_to": relation}
+        heard = read({"content": content}, ANN, ROOM, ME)
+        assert isinstance(heard, Heard)
+        assert heard.text == text

@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.other_programs import gpt_conversation, gpt_message, write_cow_database
+from tests.fakes.other_programs import (
+    gpt_conversation,
+    gpt_message,
+    webui_chat,
+    write_cow_database,
+    write_webui_database,
+)
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -38,6 +44,7 @@ try:
     for name in ("file-abc", "../secret", "data:image/png;base64,!!!"):
         source.picture(name)
     print("own", source.belongings())
+    print("left out", dict(source.remains.counts))
 except (MovingError, StoreError) as error:
     print("sentence", error)
 """
@@ -193,6 +200,66 @@ def test_a_database_that_computes_is_not_asked(tmp_path: Path) -> None:
             """CREATE TABLE chat(id, user_id, chat AS (hex(zeroblob(1000000000))), title)"""
         )
     assert "no database of Open WebUI" in read("open-webui", path)
+
+
+HUGE = 200_000_000
+
+
+def write_with_hole(path: Path, entries: list[object]) -> None:
+    """A list in JSON, with a huge text where an entry says so."""
+    before, after = json.dumps(entries).encode().split(b'"hole"', 1)
+    with path.open("wb") as file:
+        file.write(before + b'"')
+        for _ in range(HUGE // 1_000_000):
+            file.write(b"x" * 1_000_000)
+        file.write(b'"' + after)
+
+
+@pytest.mark.parametrize("kind", ["chatgpt", "open-webui"])
+def test_one_huge_value_of_a_list_costs_its_conversation(tmp_path: Path, kind: str) -> None:
+    entries: list[object] = [
+        gpt_conversation(name, name, [gpt_message("user", text)])
+        if kind == "chatgpt"
+        else webui_chat(name, name, [{"role": "user", "content": text}])
+        for name, text in {"first": "Hi", "second": "hole", "third": "Hi"}.items()
+    ]
+    path = tmp_path / "conversations.json"
+    write_with_hole(path, entries)
+    told = read(kind, path)
+    assert told.count("chat ForeignChat") == 2
+    assert told.count("chat UnreadableChat('larger than") == 1
+    assert "'first'" in told
+    assert "'third'" in told
+
+
+def test_one_huge_value_of_a_database_costs_its_row(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Hi"}]
+    chats = [webui_chat(name, name, said) for name in ("first", "second", "third", "fourth")]
+    path = write_webui_database(tmp_path, chats, memories=["one", "two", "three"])
+    with closing(sqlite3.connect(path)) as database, database:
+        huge = f"CAST(zeroblob({HUGE}) AS TEXT)"
+        database.execute(f"UPDATE chat SET chat = {huge} WHERE id = 'second'")
+        database.execute(f"UPDATE chat SET created_at = {huge} WHERE id = 'fourth'")
+        database.execute(f"UPDATE memory SET content = {huge} WHERE content = 'two'")
+    told = read("open-webui", path)
+    assert told.count("chat ForeignChat") == 2
+    assert told.count("chat UnreadableChat('larger than") == 2
+    assert "memory=['one', 'three']" in told
+    assert "part of memory that is larger than" in told
+
+
+def test_one_huge_message_of_cowagent_costs_no_other(tmp_path: Path) -> None:
+    said = [("user", "one"), ("user", "two"), ("user", "three")]
+    path = write_cow_database(tmp_path / "sessions" / "conversations.db", {"s": said, "t": said})
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(
+            f"UPDATE messages SET content = CAST(zeroblob({HUGE}) AS TEXT) WHERE id = 2"
+        )
+    told = read("cowagent", tmp_path)
+    assert told.count("chat ForeignChat") == 2
+    assert told.count("text='one'") == told.count("text='three'") == 2
+    assert told.count("text='two'") == 1
+    assert "message that is larger than" in told
 
 
 def test_a_damaged_database_ends_in_a_sentence(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bot import commands
 from bot.access import (
     ALPHABET,
     ASKED,
@@ -26,6 +27,7 @@ from bot.access import (
     digest_of,
     new_code,
 )
+from bot.commands import TOO_MANY, CommandRunner
 from bot.ports import WELCOME
 from bot.received import key_of
 from channels.guessing import TRIES
@@ -34,6 +36,7 @@ from memory.record.store import Store
 from plugins.api import CommandError
 from tests.bot.in_process import Ended, run_main
 from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.waiting import until
 from tests.whole.testbot import TestBot, running
 
 CODE = re.compile(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})")
@@ -293,6 +296,32 @@ async def test_an_owner_opens_a_whole_chat_and_closes_it(tmp_path: Path) -> None
 
 
 # Pace
+
+
+async def test_a_person_has_only_so_many_commands_under_way_in_all_their_chats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "MOST_AT_ONCE", 2)
+    gate, run = asyncio.Event(), CommandRunner.run
+
+    async def held(*arguments: Any) -> Reply:
+        await gate.wait()
+        return await run(*arguments)
+
+    async with afar(tmp_path) as bot:
+        for user in ("ann", "ben"):
+            await befriended(bot, user)
+        monkeypatch.setattr(CommandRunner, "run", held)
+        chats = ("ann", "room")
+        tasks = [asyncio.create_task(bot.says("/whoami", chat, "ann")) for chat in chats]
+        await until(lambda: bot.app.bot.commands.queues.size == 2)
+        assert (await bot.says("/whoami", "hall", "ann")).text == TOO_MANY.format(most=2)
+        tasks.append(asyncio.create_task(bot.says("/whoami", "ben", "ben")))
+        await until(lambda: bot.app.bot.commands.queues.size == 3)
+        gate.set()
+        for task in tasks:
+            assert "a user" in (await task).text
+        assert "a user" in (await bot.says("/whoami", "hall", "ann")).text
 
 
 async def test_a_user_who_writes_too_fast_is_told_so_and_owners_are_not(tmp_path: Path) -> None:

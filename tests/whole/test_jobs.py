@@ -356,6 +356,29 @@ async def test_there_are_no_more_jobs_than_the_setting_allows(tmp_path: Path) ->
         assert "the most that there may be" in (await bot.says("/remind tomorrow 9:00 A")).text
 
 
+async def test_a_person_has_only_so_many_jobs_in_all_their_chats(tmp_path: Path) -> None:
+    settings = SETTINGS | {"owners": ["other/ann", "other/ben"], "jobs": {"most_a_person": 2}}
+    async with other_channel(tmp_path, settings) as bot:
+        for chat in ("room", "hall"):
+            assert "Reminder" in (await bot.says("/remind tomorrow 9:00 A", chat, "ann")).text
+        said = (await bot.says("/remind tomorrow 9:00 A", "attic", "ann")).text
+        assert "in all your chats" in said
+        assert "Reminder 3" in (await bot.says("/remind tomorrow 9:00 A", "attic", "ben")).text
+        await bot.says("/jobs delete 1", "room", "ann")
+        assert "Reminder" in (await bot.says("/remind tomorrow 9:00 A", "attic", "ann")).text
+
+
+async def test_a_model_makes_no_more_jobs_than_its_person_may_have(tmp_path: Path) -> None:
+    settings = SETTINGS | {"jobs": {"most_a_person": 1}}
+    arguments = '{"when": "tomorrow 9:00", "text": "B"}'
+    script = [Say(calls=(Call("remind", arguments),)), Say("I may not.")]
+    async with run_bot(tmp_path, script, settings=settings) as bot:
+        await bot.says("/remind tomorrow 9:00 A")
+        assert (await bot.says("Remind me")).text == "I may not."
+        result = bot.server.requests[-1].body["messages"][-1]
+        assert "in all your chats" in str(result["content"])
+
+
 async def test_who_is_let_in_no_more_is_reminded_of_nothing(
     tmp_path: Path, clock: Coordinates
 ) -> None:

@@ -1,0 +1,428 @@
+"""CPU time of what turns a messenger's JSON into our events, each value of a good sample replaced
+by the worst that a stranger may put there.
+
+`EVENTS` names each function of a channel that makes an event; tests/hostile/test_registry.py holds
+that none is missing, and that each sample is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import discord
+import orjson
+from discord.state import ConnectionState
+from telegram import Update
+
+from benchmarks.hostile_requests import MOST, SHAPES, SIZES, ReadCost, cpu
+from channels.discord import incoming as at_discord
+from channels.feishu import reading as at_feishu
+from channels.feishu.frames import WireFrame
+from channels.kit.frames import ODD_SHAPE
+from channels.kit.platform import Author, Place
+from channels.mail.reading import read as read_mail
+from channels.matrix import reading as at_matrix
+from channels.pipe import BadLine, inbound_of
+from channels.slack import incoming as at_slack
+from channels.telegram.incoming import Me, Reader
+from channels.telegram.reading import readable
+from channels.wecom import reading as at_wecom
+from channels.whatsapp import reading as at_whatsapp
+
+Json = dict[str, Any]
+NOT_IN_LOOP = 0.5
+"""Seconds for 100 KB of what is read in a thread (mail), or by an SDK before it is ours, which gets
+of its platform only what that has checked: linear all the same."""
+UNITS = (
+    *("a", " ", "\n", "\t", "/", "!a ", "@", "@bot ", "<", "<@", "<@1", "<@1> ", "<@1|", "<!a^"),
+    *("<:a:", "<:a:1>", "<#6>", "<@&5>", "@_user_1", "@_user_", "> a\n", ">", "`", "&amp;", "&"),
+    *("&#", "😀", "\\", '"', "%", "mailto:", "[a](", "|", "1.", "=?utf-8?b?"),
+)
+"""What a hostile text repeats."""
+FEISHU_MESSAGE: Json = {
+    "message": {
+        "message_id": "m",
+        "message_type": "post",
+        "chat_id": "c",
+        "chat_type": "group",
+        "thread_id": "t",
+        "root_id": "r",
+        "create_time": "1700000000000",
+        "content": {
+            "title": "a",
+            "content": [[{"tag": "text", "text": "@_user_1 a"}, {"tag": "img", "image_key": "k"}]],
+            "text": "@_user_1 a",
+            "file_key": "k",
+            "file_name": "f",
+        },
+        "mentions": [{"key": "@_user_1", "name": "B", "id": {"open_id": "me"}}],
+    },
+    "sender": {"sender_type": "user", "sender_id": {"open_id": "u"}},
+}
+_FEISHU_BOT = at_feishu.FeishuBot("me", "Bot")
+_MATRIX_BOT = at_matrix.OwnUser("@bot:here", "Bot", frozenset({"help", "a"}))
+_SLACK = at_slack.Surroundings("UB", {"U1": Author("U1", "Ann")}, {"text": "a", "user": "U1"})
+_TELEGRAM_BOT = Me(1, "bot", frozenset({"help", "a"}))
+_PERSON: Json = {"id": "2", "username": "ann", "discriminator": "0", "avatar": None}
+DISCORD_MESSAGE: Json = {
+    **{"id": "9", "channel_id": "6", "content": "<@1> hi <@2> <#6> <:a:1>", "author": _PERSON},
+    **{"type": 0, "pinned": False, "mention_everyone": False, "tts": False, "mention_roles": []},
+    **{"timestamp": "2026-01-01T00:00:00+00:00", "edited_timestamp": None, "embeds": []},
+    "components": [{"type": 1, "components": [{"type": 2, "style": 1, "custom_id": "a"}]}],
+    "attachments": [{"id": "1", "filename": "f", "size": 1, "url": "u", "proxy_url": "u"}],
+    "mentions": [_PERSON],
+    "message_snapshots": [
+        {
+            "message": {
+                **{"content": "a", "type": 0, "attachments": [], "embeds": [], "mentions": []},
+                **{"timestamp": "2026-01-01T00:00:00+00:00", "edited_timestamp": None},
+            }
+        }
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventReader:
+    """A function that reads a body, and bodies that it makes events of. `most` is how many seconds
+    of CPU 100 KB may cost."""
+
+    read: Callable[[Any], object]
+    samples: tuple[Json, ...]
+    most: float = MOST
+
+
+class _Taken:
+    """A desk that counts what it is brought."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+
+    async def take(self, events: Any) -> None:
+        self.events += events
+
+
+def _at_telegram(body: Json) -> object:
+    taken = _Taken()
+    reader = Reader(taken, _TELEGRAM_BOT, lambda: "user", {})  # type: ignore[arg-type]
+    update = Update.de_json(readable(body), None)
+    coroutine = reader.take([update])
+    with suppress(StopIteration):
+        coroutine.send(None)
+    return taken.events
+
+
+def _feishu_message(body: Json) -> object:
+    message = {**body["message"], "content": json.dumps(body["message"].get("content"))}
+    return at_feishu.read_message({**body, "message": message}, _FEISHU_BOT, "Ann")
+
+
+def _frame(body: Json) -> object:
+    content = bytes.fromhex(body["head"]) + str(body["payload"]).encode("utf-8", "replace")
+    return WireFrame.load(content)
+
+
+def _mail(body: Json) -> object:
+    head = "\r\n".join(f"{name}: {value}" for name, value in body["fields"].items())
+    raw = f"{head}\r\n\r\n{body['body']}".encode("utf-8", "replace")
+    return read_mail(raw, "<1@imap>", "bot@example.org")
+
+
+def _line(body: object) -> object:
+    with suppress(BadLine):
+        return inbound_of(json.dumps(body))
+    return None
+
+
+@cache
+def _server() -> tuple[ConnectionState[Any], Any]:
+    """A connection to Discord that was never opened, and a channel of a server."""
+
+    async def make() -> tuple[ConnectionState[Any], Any]:
+        state = discord.Client(intents=discord.Intents.all())._connection
+        state.user = discord.ClientUser(state=state, data={**_PERSON, "id": "1"})  # type: ignore
+        channel = {"id": "6", "type": 0, "name": "c", "position": 0, "permission_overwrites": []}
+        server: Any = {"id": "5", "name": "s", "channels": [channel], "member_count": 2}
+        guild = discord.Guild(state=state, data=server)
+        state._add_guild(guild)
+        return state, guild.get_channel(6)
+
+    return asyncio.run(make())
+
+
+def _discord_message(body: Json) -> object:
+    state, channel = _server()
+    message = discord.Message(state=state, channel=channel, data=body)  # type: ignore[arg-type]
+    return at_discord.heard(message, 1, "channel")
+
+
+def _interaction(body: Json, read: Callable[..., object]) -> object:
+    state, _ = _server()
+    given: Any = discord.Interaction(data=body, state=state)  # type: ignore[arg-type]
+    return read(given, "channel")
+
+
+def _discord_reaction(body: Json) -> object:
+    _, channel = _server()
+    emoji = discord.PartialEmoji.from_dict(body["emoji"])
+    data: Any = body
+    given = discord.RawReactionActionEvent(data, emoji, "REACTION_ADD")
+    return at_discord.reacted(given, channel, 1, "channel")
+
+
+def _telegram(**more: Any) -> Json:
+    person = {"id": 2, "is_bot": False, "first_name": "Ann", "language_code": "en"}
+    chat = {"id": -3, "type": "supergroup", "title": "G"}
+    message = {"message_id": 4, "date": 1_700_000_000, "chat": chat, "from": person}
+    first = {**message, "text": "a", "from": {**person, "id": 5}}
+    told = {"text": "@bot hi", "entities": [{"type": "mention", "offset": 0, "length": 4}]}
+    photo = {"file_id": "f", "file_unique_id": "g", "width": 1, "height": 1}
+    whole = {**message, **told, "reply_to_message": first, "photo": [photo], **more}
+    return {"update_id": 1, "message": whole}
+
+
+_CALLBACK: Json = {
+    "update_id": 1,
+    "callback_query": {
+        "id": "1",
+        "from": {"id": 2, "is_bot": False, "first_name": "Ann"},
+        "chat_instance": "1",
+        "data": "a",
+        "message": {
+            **{"message_id": 4, "date": 1_700_000_000, "chat": {"id": 2, "type": "private"}},
+            "text": "a",
+            "reply_markup": {"inline_keyboard": [[{"text": "A", "callback_data": "a"}]]},
+        },
+    },
+}
+_REACTION: Json = {
+    "update_id": 1,
+    "message_reaction": {
+        **{"chat": {"id": 2, "type": "private"}, "message_id": 4, "date": 1_700_000_000},
+        "user": {"id": 2, "is_bot": False, "first_name": "Ann"},
+        "old_reaction": [{"type": "emoji", "emoji": "👍"}],
+        "new_reaction": [{"type": "emoji", "emoji": "👎"}],
+    },
+}
+_SLACK_MESSAGE: Json = {
+    **{"type": "message", "channel": "C1", "ts": "1.2", "user": "U1", "text": "<@UB> a <http://a>"},
+    "files": [{"id": "F", "mode": "hosted", "name": "f", "mimetype": "a/b", "size": 1}],
+    "attachments": [{"is_share": True, "text": "a", "author_name": "Ann"}],
+}
+_SLACK_PRESS: Json = {
+    "actions": [{"action_ts": "1.1", "value": "a", "text": {"text": "A"}}],
+    "message": {"ts": "1.2", "thread_ts": "1.0"},
+    "channel": {"id": "C1"},
+}
+_MATRIX_MESSAGE: Json = {
+    **{"type": "m.room.message", "event_id": "$1", "sender": "@a:b"},
+    "origin_server_ts": 1_700_000_000_000,
+    "content": {
+        **{"msgtype": "m.text", "body": "> a\n\nBot: a", "formatted_body": "a", "url": "mxc://a"},
+        "m.mentions": {"user_ids": ["@bot:here"]},
+        "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}},
+    },
+}
+_WECOM_MESSAGE: Json = {
+    **{"msgid": "1", "chattype": "group", "chatid": "c", "from": {"userid": "u"}},
+    "msgtype": "mixed",
+    "mixed": {
+        "msg_item": [
+            {"msgtype": "text", "text": {"content": "@Bot a"}},
+            {"msgtype": "image", "image": {"url": "u", "aeskey": "k"}},
+        ]
+    },
+    "quote": {"msgtype": "text", "text": {"content": "a"}},
+}
+_WHATSAPP: Json = {
+    "entry": [
+        {
+            "changes": [
+                {
+                    "value": {
+                        "metadata": {"phone_number_id": "1"},
+                        "contacts": [{"wa_id": "2", "profile": {"name": "Ann"}}],
+                        "messages": [
+                            {
+                                **{"from": "2", "id": "w", "timestamp": "1700000000"},
+                                **{"type": "text", "text": {"body": "a"}},
+                                "context": {"id": "x", "from": "1"},
+                            }
+                        ],
+                        "statuses": [
+                            {
+                                **{"id": "w", "status": "failed", "recipient_id": "2"},
+                                "errors": [{"code": 131026, "title": "a"}],
+                            }
+                        ],
+                    }
+                }
+            ]
+        }
+    ]
+}
+_INTERACTION: Json = {
+    **{"id": "9", "application_id": "1", "token": "t", "version": 1, "type": 2, "locale": "en-US"},
+    **{"channel_id": "6", "channel": {"id": "6", "type": 1}, "user": _PERSON, "entitlements": []},
+    "authorizing_integration_owners": {},
+    "attachment_size_limit": 1,
+    "data": {
+        **{"id": "1", "name": "a", "type": 1, "custom_id": "a", "component_type": 2},
+        "options": [{"name": "arguments", "type": 3, "value": "a"}],
+    },
+    "message": DISCORD_MESSAGE,
+}
+EVENTS: Mapping[str, EventReader] = {
+    "discord.incoming.heard": EventReader(_discord_message, (DISCORD_MESSAGE,), NOT_IN_LOOP),
+    "discord.incoming.commanded": EventReader(
+        partial(_interaction, read=at_discord.commanded), (_INTERACTION,), NOT_IN_LOOP
+    ),
+    "discord.incoming.pressed": EventReader(
+        partial(_interaction, read=at_discord.pressed),
+        ({**_INTERACTION, "type": 3},),
+        NOT_IN_LOOP,
+    ),
+    "discord.incoming.reacted": EventReader(
+        _discord_reaction,
+        (
+            {
+                **{"user_id": "2", "channel_id": "6", "message_id": "9", "type": 0},
+                **{"message_author_id": "1", "emoji": {"id": None, "name": "👍"}},
+            },
+        ),
+    ),
+    "feishu.frames.WireFrame.load": EventReader(
+        _frame, ({"head": "08011001180120012a060a016112016142", "payload": "\x02ab"},)
+    ),
+    "feishu.reading.read_message": EventReader(_feishu_message, (FEISHU_MESSAGE,)),
+    "feishu.reading.read_press": EventReader(
+        lambda body: at_feishu.read_press(body, "p", Place("c")),
+        (
+            {
+                "action": {"value": {"command": "a", "label": "A"}},
+                "operator": {"open_id": "u"},
+            },
+        ),
+    ),
+    "mail.reading.read": EventReader(
+        _mail,
+        (
+            {
+                "fields": {
+                    **{"From": "Ann <a@b.example>", "Subject": "a", "Message-ID": "<1@b>"},
+                    **{"References": "<0@b>", "Content-Type": "text/plain; charset=utf-8"},
+                },
+                "body": "a",
+            },
+        ),
+        NOT_IN_LOOP,
+    ),
+    "matrix.reading.read": EventReader(
+        lambda body: at_matrix.read(
+            body, Author("@a:b"), Place("!r", is_group=True), _MATRIX_BOT, body
+        ),
+        (
+            _MATRIX_MESSAGE,
+            {"type": "m.reaction", "content": {"m.relates_to": {"key": "👍", "event_id": "$1"}}},
+        ),
+    ),
+    "pipe.inbound_of": EventReader(
+        _line, ({"text": "a", "chat": "c", "user": "u", "attachments": []},)
+    ),
+    "slack.incoming.hear": EventReader(
+        lambda body: at_slack.said_in(body) and at_slack.hear(body, _SLACK), (_SLACK_MESSAGE,)
+    ),
+    "slack.incoming.press": EventReader(
+        lambda body: at_slack.press(body, Author("U1")), (_SLACK_PRESS,)
+    ),
+    "slack.incoming.react": EventReader(
+        lambda body: at_slack.react(body["event"], body["message"], Author("U1")),
+        (
+            {
+                "event": {"reaction": "+1", "item": {"channel": "C1"}},
+                "message": _SLACK_MESSAGE,
+            },
+        ),
+    ),
+    "slack.incoming.command": EventReader(
+        lambda body: at_slack.command(body, body["text"], Author("U1")),
+        ({"channel_id": "C1", "trigger_id": "1.2.a", "text": "a"},),
+    ),
+    "telegram.incoming.heard": EventReader(
+        _at_telegram, (_telegram(), _telegram(text="/a b"), _CALLBACK, _REACTION), NOT_IN_LOOP
+    ),
+    "wecom.reading.read_message": EventReader(at_wecom.read_message, (_WECOM_MESSAGE,)),
+    "wecom.reading.read_press": EventReader(
+        lambda body: at_wecom.read_press(body, "p"),
+        (
+            {
+                **{"from": {"userid": "u"}, "msgid": "1"},
+                "event": {"template_card_event": {"event_key": "a"}},
+            },
+        ),
+    ),
+    "whatsapp.reading.read": EventReader(
+        lambda body: list(at_whatsapp.read(body, "1", "2")), (_WHATSAPP,)
+    ),
+}
+"""By the name of the function, within the package of the channels."""
+
+
+def values(size: int) -> Iterator[tuple[str, bytes]]:
+    """Hostile values in JSON of about so many bytes, and what each is."""
+    for name, make in SHAPES.items():
+        yield name, make(size)
+    for unit in UNITS:
+        text = unit * (size // len(unit.encode()))
+        yield f"{unit!r} again and again", orjson.dumps(text)
+
+
+def places(sample: Any) -> Iterator[tuple[str, bytes]]:
+    """The sample with `%s` for each of its values, one after the other, and where that is."""
+    yield from _places(sample, sample, ())
+
+
+def _places(root: Any, at: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, bytes]]:
+    yield ".".join(map(str, path)), orjson.dumps(_with(root, path, _HOLE)).replace(_QUOTED, b"%s")
+    inner = at.items() if isinstance(at, dict) else enumerate(at) if isinstance(at, list) else ()
+    for name, value in inner:
+        yield from _places(root, value, (*path, name))
+
+
+_HOLE = "\ue000"
+_QUOTED = orjson.dumps(_HOLE)
+
+
+def _with(root: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    if not path:
+        return value
+    inner = _with(root[path[0]], path[1:], value)
+    if isinstance(root, dict):
+        return {**root, path[0]: inner}
+    return [*root[: path[0]], inner, *root[int(path[0]) + 1 :]]
+
+
+def measured(sizes: tuple[int, ...] = SIZES) -> Iterator[ReadCost]:
+    """The worst of each reader and size."""
+    for name, reader in EVENTS.items():
+        for size in sizes:
+            costs = [
+                ReadCost(name, size, f"{what} in {place}", seconds, reader.most)
+                for what, value in values(size)
+                for sample in reader.samples
+                for place, holed in places(sample)
+                for whole in [holed.replace(b"%s", value)]
+                for seconds in [cpu(partial(_read, reader.read), whole)]
+            ]
+            yield max(costs, key=lambda cost: cost.seconds)
+
+
+def _read(read: Callable[[Any], object], content: bytes) -> None:
+    with suppress(*ODD_SHAPE, AssertionError, discord.DiscordException):
+        read(orjson.loads(content))
