@@ -35,6 +35,7 @@ INTERRUPTED = (
 )
 
 
+_ENDS = frozenset({"stop", "cancel"})
 MOST_AT_ONCE = 30
 """Commands of a person that wait or run, in all their chats."""
 TOO_MANY = (
@@ -90,10 +91,10 @@ class CommandRunner:
         self._givers[job] = name_of(received.address)
         self.queues.put(queue, job)
 
-    def find_excess(self, address: Address) -> str:
-        """What a person is told who has too many commands under way to give another; "": it may be
-        given. A script on this machine waits by itself."""
-        if is_local(address):
+    def find_excess(self, address: Address, line: CommandLine) -> str:
+        """Return what a person is told who has too many commands under way to give another; "": it
+        may be given, as what ends things always may. A script on this machine waits by itself."""
+        if is_local(address) or line.name in _ENDS:
             return ""
         who = name_of(address)
         count = sum(giver == who for giver in self._givers.values())

@@ -34,7 +34,7 @@ class Intake:
         forms: Forms,
         workspaces: Workspaces,
         takes_files: Callable[[CommandLine], bool],
-        find_excess: Callable[[Address], str],
+        find_excess: Callable[[Address, CommandLine], str],
     ) -> None:
         self._access, self._delivery, self._turns = access, delivery, turns
         self._forms = forms
@@ -108,7 +108,7 @@ class Intake:
         if form is not None and (why := form.refusal(inbound)):
             return Reply(why, problem="invalid")
         if line is not None:  # which joins no line
-            excess = self._find_excess(inbound.address)
+            excess = self._find_excess(inbound.address, line)
             return Reply(excess, problem="too_fast") if excess else None
         if inbound.address.channel in LOCAL:  # a script hands over as many as it has, and waits
             await self._turns.room(key)
