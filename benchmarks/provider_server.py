@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import json
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ QUESTION = "Question"
 """The word with which each question of a person begins."""
 _PICTURE = re.compile(rb"iVBORw0KGgo[A-Za-z0-9+/=]*")
 Place = tuple[str, str, str]
+_ON_ITS_WAY = 2.0  # seconds, at most, from a refusal until what it taught is on disk
 
 
 @dataclass
@@ -91,21 +93,24 @@ class ProviderServer:
 
     def forget(self) -> None:
         """A bot on a fresh folder knows nothing, and may learn all again."""
-        self._taught: set[tuple[Place, str | frozenset[bytes]]] = set()
+        self._taught: dict[tuple[Place, str | frozenset[bytes]], float] = {}
         self._least: dict[Place, int] = {}
         self._refused: set[bytes] = set()
         self._taken: defaultdict[tuple[str, str], set[bytes]] = defaultdict(set)  # pictures
-        self._before = {*self._taught}, {*self._refused}
+        self._before, self._begun = {*self._refused}, 0.0
 
     def begin(self) -> None:
         """A turn begins."""
         self.is_troubled = self.wants_gate = self.holds = False
         self.held = asyncio.Event()
-        self._before = {*self._taught}, {*self._refused}
+        self._before, self._begun = {*self._refused}, time.monotonic()
 
     def kill(self) -> None:
-        """The bot is killed in this turn: what it learnt in it may not be on disk yet."""
-        self._taught, self._refused = {*self._before[0]}, {*self._before[1]}
+        """The bot is killed in this turn: what it learnt in it, or just before it, may not be on
+        disk yet."""
+        since = self._begun - _ON_ITS_WAY
+        self._taught = {lesson: at for lesson, at in self._taught.items() if at < since}
+        self._refused = {*self._before}
         self._taken.clear()
 
     def hold(self) -> None:
@@ -184,7 +189,7 @@ class ProviderServer:
             return rule.teaches == "once" and self._is_new_to_see(place, asked)
         about = words * ("parameters" in rule.name)
         is_new = (place, about) not in self._taught
-        self._taught.add((place, about))
+        self._taught.setdefault((place, about), time.monotonic())
         return rule.teaches == "once" and is_new
 
     def _is_new_to_see(self, place: Place, asked: Asked) -> bool:
@@ -195,7 +200,7 @@ class ProviderServer:
             where == place and isinstance(known, frozenset) and known <= may_be
             for where, known in self._taught
         )
-        self._taught.add((place, may_be))
+        self._taught.setdefault((place, may_be), time.monotonic())
         return is_new
 
     def _keep(self, profile: Profile, asked: Asked, kind: str, words: str) -> None:

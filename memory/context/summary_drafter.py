@@ -21,7 +21,7 @@ from memory.record.ledger import Spent
 from memory.services import MemoryServices
 
 _SHORTER = 0.75  # of what it stands for, with all around it, is what an extract fills at most,
-_LEAST = 100  # but where that is so few tokens that it would say nothing
+_LEAST = 100  # but where turns leave by their number, and that is too few tokens to say anything
 
 
 class SummaryDraft(Struct, frozen=True):
@@ -67,7 +67,8 @@ class SummaryDrafter:
             return SummaryDraft(plain, section=plain)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         shorter = int((min(replaced, self._count(source)) - frame) * _SHORTER)
-        longest = min(limits.summary_tokens, shorter if shorter >= _LEAST else max(1, replaced - 1))
+        is_told = shorter >= _LEAST or limits.strategy != "trim"
+        longest = min(limits.summary_tokens, max(1, shorter if is_told else replaced - 1))
         best = await self._attempt(spec, parts, source, limits, replaced, beginning)
         if best is not None and best.receipt and best.share < limits.context.summary_min_kept:
             wanted = words.list_left_out(best.receipt.missing)
