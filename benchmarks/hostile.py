@@ -62,8 +62,8 @@ ENCODINGS = ("punycode", "idna", "unicode_escape", "rot13", "zlib", "utf-7", "no
 """Names by which a page may call its encoding."""
 SHORT_ENDPOINTS = ("no newline", "gzip bomb", "40,000 calls", "redirect elsewhere")
 SHORT_TEXTS = ("backticks, growing", "tildes, growing", "a table, wide")
-SHORT_SIZE = 40_000
-"""Characters of the large texts."""
+SHORT_SIZE = 60_000
+"""Characters of the large texts. A tenth is more than one message at Telegram, too."""
 DRAWN_TEXTS = (
     "backticks, a run",
     "quotes, nested",
