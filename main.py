@@ -208,7 +208,8 @@ def _set_up(options: argparse.Namespace) -> bool:
 
 
 def _is_first_start(layers: Layers, place: Path | str) -> bool:
-    """Whether somebody tries Parley out for the first time, and has no model of their own yet."""
+    """Return whether somebody tries Parley out for the first time, and has no model of their own
+    yet."""
     choice = choice_of(SettingsStore(layers).effective())
     is_small = choice.model == AUTO and Models(credentials(layers)).uses_embedded(choice)
     return is_small and not has_bot(place)

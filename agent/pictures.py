@@ -107,7 +107,7 @@ def find_picture_type(content: bytes) -> str:
 
 
 def count_dropped(count: int, most: int) -> int:
-    """How many of so many pictures, the oldest, are not sent."""
+    """Return how many of so many pictures, the oldest, are not sent."""
     if count <= most:
         return 0
     batch = max(1, most // 2)
@@ -115,8 +115,8 @@ def count_dropped(count: int, most: int) -> int:
 
 
 def too_many(sizes: Sequence[int], most: int) -> int:
-    """How many of the pictures with these sizes in bytes, the oldest, are not sent because all of
-    them would be too much: half of `most` at a time, too, unless that would leave none."""
+    """Return how many of the pictures with these sizes in bytes, the oldest, are not sent because
+    all of them would be too much: half of `most` at a time, too, unless that would leave none."""
     fitting = [past for past in range(len(sizes)) if sum(sizes[past:]) <= MOST_BYTES]
     batch = max(1, most // 2)
     return next((past for past in fitting if past % batch == 0), min(fitting, default=0))
@@ -186,7 +186,7 @@ def refused_part() -> dict[str, Any]:
 
 
 def has_pictures(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether any of these messages, as they are sent, holds a picture."""
+    """Return whether any of these messages, as they are sent, holds a picture."""
     lists = [m["content"] for m in messages if isinstance(m.get("content"), list)]
     return any(part["type"] == "image_url" for parts in lists for part in parts)
 

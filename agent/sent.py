@@ -117,8 +117,8 @@ def _why(part: Mapping[str, Any], left: Collection[str] | None) -> str | None:
 
 
 def _read_pictures(described: str, count: int) -> tuple[list[str | None], bool]:
-    """Why each of so many pictures was not sent (None: it was), and whether none was in the end.
-    Pictures that are deleted since are among the oldest."""
+    """Return why each of so many pictures was not sent (None: it was), and whether none was in the
+    end. Pictures that are deleted since are among the oldest."""
     is_blind, runs = orjson.loads(described or "[false, []]")
     whys = [why for number, why in runs for _ in range(number)]
     missing = [_SENT] * max(0, count - len(whys))

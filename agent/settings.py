@@ -108,7 +108,8 @@ class Brain(BaseModel):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the model is served at an endpoint of its own, or with a key of its own."""
+        """Return whether the model is served at an endpoint of its own, or with a key of its
+        own."""
         return bool(self.provider or self.config.base_url or self.config.api_key)
 
 
@@ -326,7 +327,7 @@ class ToolSettings(BaseModel):
 
     @property
     def can_search(self) -> bool:
-        """Whether there is somebody who searches the web."""
+        """Return whether there is somebody who searches the web."""
         return bool(self.web_search.provider)
 
 

@@ -111,7 +111,7 @@ class ModelSummarizer(Struct, frozen=True):
         return reply
 
     async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
-        """Whether the summary is much cheaper there."""
+        """Return whether the summary is much cheaper there."""
         is_at_hand = model.caches_by_itself and self.answers(request.key)
         if not is_at_hand or self.misses[model.name] >= _MOST_MISSES:
             return False
@@ -272,7 +272,7 @@ def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
 
 
 def _is_hopeless(error: ModelError) -> bool:
-    """Whether a model that failed like this would fail however it were asked."""
+    """Return whether a model that failed like this would fail however it were asked."""
     is_out_of_reach = isinstance(error, ModelUnreachable) and error.status < 500
     return is_out_of_reach or isinstance(error, AccountRefused)
 

@@ -158,15 +158,15 @@ async def loop(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def parsers(is_short: bool) -> AsyncIterator[Row]:
-    """What reads requests and calls in the event loop: 100 KB of the worst in 100 ms."""
+    """Measure what reads requests and calls in the event loop: 100 KB of the worst in 100 ms."""
     sizes = hostile_requests.SIZES[: 2 if is_short else 3]
     for row in _read_costs("parsers", hostile_requests.measured(sizes)):
         yield row
 
 
 async def events(is_short: bool) -> AsyncIterator[Row]:
-    """What makes events of the JSON of each messenger, as `parsers`; in a thread, since some
-    readers want a loop of their own."""
+    """Measure what makes events of the JSON of each messenger, as `parsers`; in a thread, since
+    some readers want a loop of their own."""
     sizes = hostile_requests.SIZES[: 1 if is_short else 3]
     measured = hostile_events.measured(sizes)
     for row in await asyncio.to_thread(list, _read_costs("events", measured)):

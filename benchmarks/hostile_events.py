@@ -44,7 +44,7 @@ UNITS = (
     *("<:a:", "<:a:1>", "<#6>", "<@&5>", "@_user_1", "@_user_", "> a\n", ">", "`", "&amp;", "&"),
     *("&#", "😀", "\\", '"', "%", "mailto:", "[a](", "|", "1.", "=?utf-8?b?"),
 )
-"""What a hostile text repeats."""
+"""Pieces that a hostile text repeats."""
 FEISHU_MESSAGE: Json = {
     "message": {
         "message_id": "m",

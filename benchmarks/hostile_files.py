@@ -39,7 +39,7 @@ from tests.fakes.other_programs import (
 
 SIZES = (100_000, 1_000_000)
 MOST = 15
-"""How many times the CPU of the smaller file the larger one may take."""
+"""The largest factor between the CPU of the smaller file and of the larger one."""
 FLOOR = 0.1
 """Seconds of CPU that count as nothing."""
 
@@ -340,7 +340,7 @@ def _repeated(begin: str, end: str, size: int, *, is_nested: bool) -> str:
 
 
 def read_document(one: Format, text: str) -> str:
-    """What is read of a document with this inside; the sentence where it is refused."""
+    """Return what is read of a document with this inside; the sentence where it is refused."""
     with TemporaryFile() as file:
         file.write(one.make(text))
         try:

@@ -24,7 +24,7 @@ SIZES = (10_000, 100_000, 1_000_000)
 MOST = 0.1
 """Seconds of CPU for 100 KB; a megabyte may take ten times as long."""
 TRIES = 3
-"""How often what seems too slow is measured again: a busy machine charges for more."""
+"""The number of times that a slow one is measured again: a busy machine charges for more."""
 
 
 def _fields(size: int) -> bytes:
@@ -52,7 +52,7 @@ SHAPES: Mapping[str, Callable[[int], bytes]] = {
 
 
 def _places() -> Iterator[bytes]:
-    """Where such a value can stand."""
+    """Return where such a value can stand."""
     yield b"%s"
     yield b'{"text":"a","attachments":%s}'
     for name in (b"messages", b"tools", b"functions", b"stop", b"logit_bias", b"modalities"):
@@ -85,7 +85,7 @@ READERS: Mapping[str, Callable[[bytes], object]] = {
     "a frame of a socket": lambda content: load_frame(content.decode(), "benchmark"),
     "a call of a hook": lambda content: fill("{a.b} {0.a} {body}", content, "hook"),
 }
-"""What reads bytes of strangers in the event loop."""
+"""Readers of strangers' bytes in the event loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ import logging
 import random
 import re
 import shutil
+import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from benchmarks.provider_answers import ANSWER
 from benchmarks.provider_gate import GATE, PLUGIN
 from benchmarks.provider_profiles import PROFILES, Profile
 from benchmarks.provider_server import QUESTION, ProviderServer
+from bot.data_folder import DATABASE
 from channels.message import Attachment
 from tests.fakes.voice_server import OGG
 from tests.whole.testbot import TestBot, running
@@ -72,6 +74,17 @@ def settings(server: ProviderServer, home: Profile) -> dict[str, Any]:
             "api_key": "{{secret.BENCH_API_KEY}}",
         },
     }
+
+
+def _copy_data(data: Path, copy: Path) -> None:
+    """Copy a data folder as a kill would find it. Its database is in use, so that its files may
+    belong to different moments."""
+    shutil.copytree(data, copy, ignore=shutil.ignore_patterns(f"{DATABASE}*"))
+    with (
+        closing(sqlite3.connect(data / DATABASE)) as used,
+        closing(sqlite3.connect(copy / DATABASE)) as made,
+    ):
+        used.backup(made)
 
 
 class Crashes(logging.Handler):
@@ -308,7 +321,7 @@ class Talks:
         """Leave the bot as it is now, and open another one on what is on disk."""
         folder = self._folder.parent / str(self._moves)
         await self._bot.app.delivery.queues.idle()
-        shutil.copytree(self._folder / "data", folder / "data")
+        _copy_data(self._folder / "data", folder / "data")
         old = self._folder
         before, self._server.script.wildness = self._server.script.wildness, 0.0
         await self._bot.says("/stop", self._chat)

@@ -62,8 +62,8 @@ def chat_of(address: Address) -> str:
 
 
 def is_local(address: Address) -> bool:
-    """Whether whoever started the bot speaks: at the terminal, on the web page, or through the pipe
-    where no `user` is named."""
+    """Return whether whoever started the bot speaks: at the terminal, on the web page, or through
+    the pipe where no `user` is named."""
     return address.channel in LOCAL and not address.user
 
 
@@ -103,7 +103,7 @@ class MessageRate:
         return max(0.0, MINUTE - (self._clock() - self._since))
 
     def allows(self, who: str, most: int) -> bool:
-        """Whether one more is within `most` a minute; it counts if so."""
+        """Return whether one more is within `most` a minute; it counts if so."""
         if self._clock() - self._since >= MINUTE:
             self._since = self._clock()
             self._counts.clear()
@@ -144,12 +144,12 @@ class Access:
         return list(self._known.values())
 
     def knows(self, person: str, role: Role) -> bool:
-        """Whether it is known here that this person was let in as such."""
+        """Return whether it is known here that this person was let in as such."""
         one = self._known.get(("person", person))
         return one is not None and one.role == role
 
     def is_known(self, person: str) -> bool:
-        """Whether it is known here that this person was let in."""
+        """Return whether it is known here that this person was let in."""
         return ("person", person) in self._known
 
     async def list_pending(self) -> list[Pending]:
@@ -194,7 +194,8 @@ class Access:
         return person
 
     def is_too_fast(self, person: Person) -> bool:
-        """Whether a user has sent as many messages as they may within a minute; counts this one."""
+        """Return whether a user has sent as many messages as they may within a minute; counts this
+        one."""
         most = self._rules().messages_per_minute
         return not person.is_owner and most > 0 and not self._pace.allows(person.id, most)
 

@@ -28,7 +28,7 @@ class EventBus:
 
     @property
     def is_heard(self) -> bool:
-        """Whether anybody watches any topic, or will be told later what happens now."""
+        """Return whether anybody watches any topic, or will be told later what happens now."""
         return bool(self._watchers) or self._running is not None
 
     def publish(self, topic: str, event: Activity) -> None:

@@ -265,7 +265,7 @@ class App(Struct, frozen=True):
 
 
 def _queues_of(is_meant: Scope) -> Callable[[Hashable], bool]:
-    """Whether a queue is one of these conversations."""
+    """Return whether a queue is one of these conversations."""
     return lambda queue: is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
 
 

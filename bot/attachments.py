@@ -106,7 +106,8 @@ def _complaint(attachments: Sequence[Attachment]) -> str:
 
 
 def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: int) -> str:
-    """Why these files can't be kept, or "". A message that is delivered again brings nothing."""
+    """Return why these files can't be kept, or "". A message that is delivered again brings
+    nothing."""
     more = sum(
         len(one.data) for one in attachments if not is_saved(_choose_path(folder, one), one.data)
     )
@@ -123,7 +124,7 @@ def _choose_path(folder: Path, attachment: Attachment) -> Path:
 
 
 def is_bytes(attachment: Attachment) -> bool:
-    """Whether there is nothing in it that the model's tools could read as text."""
+    """Return whether there is nothing in it that the model's tools could read as text."""
     is_played = attachment.media_type.startswith(("audio/", "video/"))
     start = attachment.data[:_LOOKED_AT]
     return is_played or (b"\0" in start and not is_document(attachment.name, start))
@@ -195,7 +196,7 @@ NOT_HEARD = "[not heard]"
 
 
 def is_sound(file: Stored) -> bool:
-    """Whether somebody may say something in it, as far as its sender says."""
+    """Return whether somebody may say something in it, as far as its sender says."""
     kept = PurePosixPath(file.path)
     is_called = file.media_type.startswith("audio/") or kept.suffix in _SOUNDS
     return is_called and kept.parts[:1] == (PICTURES,) and not file.sha256

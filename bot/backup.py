@@ -157,6 +157,6 @@ class _Hashing:
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused something, and of which file."""
+    """Return why the system refused something, and of which file."""
     what = error.strerror or str(error)
     return f"{error.filename}: {what}" if error.filename else what

@@ -54,7 +54,7 @@ class ClockWatch(Struct):
     _looked: float = 0.0
 
     async def look(self) -> bool:
-        """Whether the clock is to be believed now. Raises StoreError."""
+        """Return whether the clock is to be believed now. Raises StoreError."""
         now, uptime = self.clock(), self.uptime()
         if self._kept is None:
             self._looked = uptime

@@ -105,7 +105,7 @@ class CommandRunner:
         self.queues.put(received.key.home, lambda: self._delivery.answer(received, reply))
 
     def takes_files(self, line: CommandLine) -> bool:
-        """Whether a command has a use for the files that come with it."""
+        """Return whether a command has a use for the files that come with it."""
         command = self._ports.commands.get(line.name)
         return command is not None and next(iter(line.rest.split()), "") in command.takes_files
 

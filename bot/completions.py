@@ -209,8 +209,8 @@ class _RunningRequest:
 
 
 def is_of_two(streamed: str, text: str) -> bool:
-    """Whether more has streamed than the answer holds: the beginning of another one, before a
-    second model stepped in. A character that came in halves has streamed as two marks, and of
+    """Return whether more has streamed than the answer holds: the beginning of another one, before
+    a second model stepped in. A character that came in halves has streamed as two marks, and of
     thoughts and calls in the text it is known at the end alone that they are."""
     streamed = without_markup(streamed)
     return len(streamed) - streamed.count("\ufffd") > len(text)
@@ -251,7 +251,7 @@ def _result(task: asyncio.Task[Message]) -> Message:
 
 
 def failure_of(error: BaseException) -> NotCompleted:
-    """Why there is no answer, by the error that a turn ended with."""
+    """Return why there is no answer, by the error that a turn ended with."""
     sentence = str(error) if isinstance(error, ModelError | NoRoom | StoreError) else BROKEN
     retry_after = error.retry_after if isinstance(error, ModelError) else 0
     return NotCompleted(problem_of(error), sentence, retry_after)

@@ -40,7 +40,7 @@ def plugins_folder(settings: Settings, data: Path) -> Path:
 
 
 def has_bot(place: Path | str) -> bool:
-    """Whether there may be a bot whose record is kept there."""
+    """Return whether there may be a bot whose record is kept there."""
     return isinstance(place, str) or place.exists()
 
 

@@ -183,7 +183,7 @@ def check_learnt(place: Path | str) -> list[Finding]:
 def check_messengers(
     settings: Settings, secrets: Mapping[str, str], plugins: Path
 ) -> list[Finding]:
-    """Whether each messenger of the configuration has what it needs; none is asked."""
+    """Return whether each messenger of the configuration has what it needs; none is asked."""
     from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
 
     found = []
@@ -204,7 +204,8 @@ def find_installed_version(package: str) -> str | None:
 
 
 def check_servers(settings: Settings, version_of: Callable[[str], str | None]) -> Finding:
-    """Whether what the configuration's MCP servers need is there; none of them is started."""
+    """Return whether what the configuration's MCP servers need is there; none of them is
+    started."""
     if version_of("mcp") is None:
         advice = "Run: python -m pip install -r agent/mcp/requirements.txt"
         return Finding("MCP servers", False, "The package mcp is missing.", advice)
@@ -217,7 +218,7 @@ def check_servers(settings: Settings, version_of: Callable[[str], str | None]) -
 
 
 def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:
-    """Whether the commands of the tool `shell` run, and are confined."""
+    """Return whether the commands of the tool `shell` run, and are confined."""
     if is_there:
         return Finding("commands", True, "They can be confined (bubblewrap).")
     if settings.tools.shell_unboxed:
@@ -234,7 +235,7 @@ def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding
 
 
 def check_data_folder(data: Path) -> Finding:
-    """Whether the folder can be written, or made where it is not there yet."""
+    """Return whether the folder can be written, or made where it is not there yet."""
     place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     if not place.is_dir():
         advice = "Choose another folder with --data DIR."
@@ -323,7 +324,7 @@ async def _check_models(book: SettingsStore, layers: Layers, probes: Probes) -> 
 
 
 def check_key(served: _Served) -> Finding:
-    """Whether what a place wants to know of the environment is there."""
+    """Return whether what a place wants to know of the environment is there."""
     name, missing = served.called("key"), served.place.missing
     is_usual = served.brain.provider in ("", "openai") and not served.brain.is_elsewhere
     what = "OPENAI_API_KEY or OPENAI_BASE_URL" if is_usual else missing
@@ -371,8 +372,8 @@ async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Fi
 
 
 def check_listing(listed: Sequence[ListedModel], served: _Served, finding: str) -> Finding:
-    """Whether the endpoint has the models that are set; one that lists none has to be believed, and
-    so is who sets one that is none to talk to."""
+    """Return whether the endpoint has the models that are set; one that lists none has to be
+    believed, and so is who sets one that is none to talk to."""
     brain = served.brain
     provider = find_provider(brain.provider, served.place.base_url, brain.quirks.given)
     names = [one.name for one in listed]

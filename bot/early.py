@@ -50,7 +50,7 @@ def history_in(data: Path) -> Path:
 
 
 def has_person() -> bool:
-    """Whether somebody sits at a terminal here."""
+    """Return whether somebody sits at a terminal here."""
     streams = (sys.stdin, sys.stdout)  # None where they are closed
     return all(stream and stream.isatty() for stream in streams)
 

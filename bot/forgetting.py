@@ -145,7 +145,7 @@ class Forgetting:
         return self._conversations.services.audience_folder(key.audience)
 
     async def _files(self, key: ConversationKey, wish: ForgetRequest) -> int:
-        """How many files go with an audience."""
+        """Return how many files go with an audience."""
         return await asyncio.to_thread(_count, self._folder(key)) if wish.is_audience else 0
 
     async def _tell_channel(self, key: ConversationKey, said: Sequence[str] | None) -> None:

@@ -39,7 +39,7 @@ class AwaitedText(Struct, frozen=True):
     until: float
 
     def refusal(self, inbound: Inbound) -> str:
-        """Why a message is not the text; "" where it is."""
+        """Return why a message is not the text; "" where it is."""
         if inbound.attachments:
             why = _("I take text alone here, and a file came")
         elif not inbound.text.strip():
@@ -104,7 +104,7 @@ class Forms:
         return replace(reply, text=_with_question(reply.text, reply.form, address))
 
     def find(self, address: Address) -> AwaitedText | None:
-        """What the next message there is the argument of."""
+        """Return what the next message there is the argument of."""
         one = self._waiting.get(address)
         return one if one is not None and one.until > self._clock() else None
 
@@ -117,8 +117,8 @@ class Forms:
         return self._waiting.pop(inbound.address)
 
     def remind(self, address: Address) -> str:
-        """That text is still waited for, in a sentence that stands below another command's answer;
-        "" where it is not."""
+        """Return that text is still waited for, in a sentence that stands below another command's
+        answer; "" where it is not."""
         one = self.find(address)
         if one is None:
             return ""

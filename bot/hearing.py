@@ -57,7 +57,7 @@ class Hearing:
         self._folder_of, self._spending, self._access = folder_of, spending, access
 
     def is_wanted(self, received: Received) -> bool:
-        """Whether there is something in a message that was not heard yet."""
+        """Return whether there is something in a message that was not heard yet."""
         if not any(map(_is_unheard, received.files)):
             return False
         return not received.text.strip() or self._ears_for(received.key).voice is not None

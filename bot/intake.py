@@ -83,7 +83,7 @@ class Intake:
             self._delivery.send(Outbound(0, inbound.address, refusal, inbound.id))
 
     def must_wait(self, inbound: Inbound) -> bool:
-        """Whether this message's line is full; the wait itself is in `take`."""
+        """Return whether this message's line is full; the wait itself is in `take`."""
         if inbound.address.channel not in LOCAL or command_line(clean_text(inbound.text)):
             return False
         if self._forms.find(inbound.address) is not None:
@@ -97,8 +97,8 @@ class Intake:
         line: CommandLine | None,
         form: AwaitedText | None,
     ) -> Reply | None:
-        """Why a message is not taken in, "" without a word; None: it is. `form` is what it is the
-        text for."""
+        """Return why a message is not taken in, "" without a word; None: it is. `form` is what it
+        is the text for."""
         person = await self._access.meet(inbound.address)
         if person is None:
             log.warning("a stranger was refused: %s", inbound.address)

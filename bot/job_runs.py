@@ -15,7 +15,7 @@ class JobRuns(Protocol):
     """How a run begins, what it is answered with, and that it ends."""
 
     async def refusal(self, received: Received) -> str:
-        """Why a run that waited does not begin; "": it does."""
+        """Return why a run that waited does not begin; "": it does."""
         ...
 
     async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:

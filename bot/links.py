@@ -55,7 +55,7 @@ class Asked(Struct, frozen=True):
 
 
 def is_alone(address: Address) -> bool:
-    """Whether nobody but one person reads what is said there."""
+    """Return whether nobody but one person reads what is said there."""
     return address.is_private or not address.user
 
 
@@ -213,7 +213,7 @@ class Links:
 
 
 def is_code(text: str) -> bool:
-    """Whether this may be meant as a code, rather than as a word."""
+    """Return whether this may be meant as a code, rather than as a word."""
     letters = [letter for letter in text.upper() if letter.isalnum()]
     return len(letters) == 8 and all(letter in ALPHABET for letter in letters)
 

@@ -83,7 +83,7 @@ class Logins:
         return self._access.is_known(row.person)
 
     async def is_in(self, number: int) -> bool:
-        """Whether a browser is still signed in. Raises StoreError."""
+        """Return whether a browser is still signed in. Raises StoreError."""
         since = self._clock() - KEPT
         found = await self._store.read(lambda db: logins.list_logins(db, since))
         return any(row.id == number for row in found)
@@ -114,7 +114,7 @@ class Logins:
         return code
 
     async def is_invited(self, code: str) -> bool:
-        """Whether a code still lets somebody in. Raises StoreError."""
+        """Return whether a code still lets somebody in. Raises StoreError."""
         digest, since = digest_of(code), self._clock() - INVITED
         return await self._store.read(lambda db: logins.find_invite(db, digest, since)) is not None
 
@@ -132,7 +132,7 @@ class Logins:
         return await self.begin(invite.person.partition("/")[2], "", browser)
 
     async def is_password(self, name: str, password: str) -> bool:
-        """Whether this is the password of a person who is let in. Raises StoreError."""
+        """Return whether this is the password of a person who is let in. Raises StoreError."""
         person = person_of(name)
         kept = await self._store.read(lambda db: logins.find_password(db, person))
         async with self._hashing:

@@ -82,7 +82,7 @@ def make_masker(secrets: Collection[str]) -> Callable[[str], str]:
 
 
 def looks_secret(text: str) -> bool:
-    """Whether something in a text looks like a key or token."""
+    """Return whether something in a text looks like a key or token."""
     return _LOOKS_SECRET.search(text) is not None
 
 

@@ -289,7 +289,7 @@ def _move_back(address: str, file: Path, work: Path) -> int:
 
 
 def _confirm(contents: Contents) -> bool:
-    """Whether the person at the terminal wants what could run; without one nobody does."""
+    """Return whether the person at the terminal wants what could run; without one nobody does."""
     if not (sys.stdin and sys.stdin.isatty()):
         return False
     say(_dangers(contents))

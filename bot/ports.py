@@ -537,13 +537,14 @@ class RecentWork(Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def reached(self) -> dict[str, bool]:
-        """Whether channels reach their platforms; those that have not begun here are left out."""
+        """Return whether channels reach their platforms; those that have not begun here are left
+        out."""
         known = {n: one.health for n, one in self.channels.items() if isinstance(one, WithHealth)}
         return {n: one.state == "up" for n, one in known.items() if one.state != "starting"}
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How much waits or is under way."""
+        """Return how much waits or is under way."""
         loaded = self.conversations.list_loaded()
         summaries = sum(one.compactor.summaries.is_busy for one in loaded)
         return {name: one.size for name, one in self.queues.items()} | {"summaries": summaries}

@@ -94,6 +94,7 @@ class KeyedQueues:
 
 
 def _is_cancelled() -> bool:
-    """Whether this queue was told to end; a job may also fail because something it awaits was."""
+    """Return whether this queue was told to end; a job may also fail because something it awaits
+    was."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -274,7 +274,7 @@ def _describe_data(place: Reported) -> dict[str, Any]:
 
 
 def _weigh(data: Path) -> Iterator[tuple[str, dict[str, int]]]:
-    """How many files there are, and how large they are, by folders whose names we know."""
+    """Return how many files there are, and how large they are, by folders whose names we know."""
     weights: dict[str, dict[str, int]] = {}
     for folder, _, files in os.walk(data):
         top = Path(folder).relative_to(data).parts[:1]

@@ -229,7 +229,7 @@ def _name_place(file: str, number: str, function: str | None) -> tuple[str, str]
 
 @cache
 def _defines(path: Path, function: str) -> bool:
-    """Whether a file has a function of this name, or what Python calls so."""
+    """Return whether a file has a function of this name, or what Python calls so."""
     if function in ("<module>", "<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
         return True
     text = "\n".join(_source(path))

@@ -133,7 +133,7 @@ def _contents(folder: Path, sums: Mapping[str, str]) -> Contents:
 
 
 def _is_code(name: str) -> bool:
-    """Whether the bot would run a file, or tell the model to follow it."""
+    """Return whether the bot would run a file, or tell the model to follow it."""
     top, *rest = Path(name.casefold()).parts  # there are disks that take "Plugins" for the same
     return top in ("plugins", "skills") or (top == "audiences" and rest[1:2] == ["skills"])
 
@@ -158,7 +158,7 @@ def _set_aside(folder: Path, contents: Contents) -> None:
 
 
 def _is_foreign(data: Path) -> bool:
-    """Whether a folder holds something, and nothing of a bot: somebody meant another one."""
+    """Return whether a folder holds something, and nothing of a bot: somebody meant another one."""
     found = [path.name for path in data.iterdir()] if data.is_dir() else []
     names = [name for name in found if name not in _STAYING and not name.startswith(".")]
     return bool(names) and not any(name.startswith(_OWN) for name in names)
@@ -180,8 +180,8 @@ def _now() -> str:
 
 
 def _can_be_moved(folder: Path) -> bool:
-    """Whether a folder can get another name: not where a disk or a volume is mounted there, nor
-    where nothing may be written beside it, as in a container."""
+    """Return whether a folder can get another name: not where a disk or a volume is mounted there,
+    nor where nothing may be written beside it, as in a container."""
     try:
         handle, name = tempfile.mkstemp(dir=folder.parent, prefix=_WORK)
     except OSError:

@@ -117,7 +117,7 @@ class RunningBot(Struct, frozen=True):
         self.on_trouble(channel, error)
 
     def admits(self, address: Address) -> bool:
-        """Whether this person may talk to the bot."""
+        """Return whether this person may talk to the bot."""
         return self.access.identify(address) is not None
 
     def language_of(self, address: Address) -> str:
@@ -209,7 +209,7 @@ class RunningBot(Struct, frozen=True):
         return await self.workspaces.open(self.turns.lead(address), path)
 
     async def opens_hook(self, call: HookCall) -> bool:
-        """Whether a call of a job proves that it may be made."""
+        """Return whether a call of a job proves that it may be made."""
         return await self.hooks.opens(call)
 
     async def call_hook(self, call: HookCall) -> bool:

@@ -71,7 +71,7 @@ class Saving:
         return cheaper if is_cheaper(self._models.of(cheaper), self._models.of(usual)) else usual
 
     def find_problem(self) -> str:
-        """Why the cheaper model could not answer, in a sentence; "" where it could."""
+        """Return why the cheaper model could not answer, in a sentence; "" where it could."""
         name = self._book.effective().spend_soft_model
         why = self._models.why_not(self._cheaper(name)) if name else ""
         return (
@@ -113,7 +113,7 @@ class Saving:
 
 
 def is_cheaper(one: Model, other: Model) -> bool:
-    """Whether a model costs less than another, as far as is known of both."""
+    """Return whether a model costs less than another, as far as is known of both."""
     if one.is_free or other.is_free:
         return not other.is_free
     costs, others = price(one.name, one.provider), price(other.name, other.provider)

@@ -79,7 +79,7 @@ class Speaking:
         self._form_of, self._spending = form_of, spending
 
     def is_wanted(self, key: ConversationKey, channel: str, *, was_spoken_to: bool) -> bool:
-        """Whether an answer shall be read aloud there."""
+        """Return whether an answer shall be read aloud there."""
         mouth = self._mouth_for(key)
         is_asked = mouth.when == "always" or (mouth.when == "same" and was_spoken_to)
         return is_asked and mouth.voice is not None and bool(self._form_of(channel))

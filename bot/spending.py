@@ -170,11 +170,12 @@ class Spending:
         return (chat, total, *own)
 
     def is_enough(self, key: ConversationKey, user: str = "") -> bool:
-        """Whether no more may be spent on this conversation, or by a user who is no owner."""
+        """Return whether no more may be spent on this conversation, or by a user who is no
+        owner."""
         return any(account.is_used_up for account in self.accounts(key, user))
 
     def refusal(self, key: ConversationKey, user: str = "") -> str:
-        """Why a message of this conversation may not be sent to the model; "": it may."""
+        """Return why a message of this conversation may not be sent to the model; "": it may."""
         account = self.find_used_up(key, user)
         return refusal(account) if account else ""
 

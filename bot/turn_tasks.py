@@ -29,7 +29,7 @@ class StoppableTasks:
         self._running: dict[str, StoppableTask] = {}
 
     def has(self, key: ConversationKey) -> bool:
-        """Whether anything runs in this conversation."""
+        """Return whether anything runs in this conversation."""
         return key.id in self._running
 
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:

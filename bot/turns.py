@@ -73,7 +73,7 @@ class _Said(Struct, eq=False):
 
     @property
     def says_nothing(self) -> bool:
-        """Whether there is nothing in it that a model could answer."""
+        """Return whether there is nothing in it that a model could answer."""
         is_heard = self.text.strip() or any(file.heard for file in self.received.files)
         return bool(self.unheard) and (self.is_stopped or not is_heard)
 
@@ -121,11 +121,12 @@ class Turns:
         return self._branches.current(self._links.key_of(address))
 
     async def is_gone(self, key: ConversationKey) -> bool:
-        """Whether this was a branch that somebody has deleted."""
+        """Return whether this was a branch that somebody has deleted."""
         return await self._branches.is_gone(key)
 
     def is_busy(self, key: ConversationKey) -> bool:
-        """Whether this conversation's line is full, with those that are on their way into it."""
+        """Return whether this conversation's line is full, with those that are on their way into
+        it."""
         return self.queues.depth(key.id) + self._coming[key.id] >= LONGEST_LINE
 
     @contextmanager
@@ -178,7 +179,7 @@ class Turns:
         return time.monotonic() - min(times) if times else 0.0
 
     def is_running(self, key: ConversationKey) -> bool:
-        """Whether a turn runs in this conversation."""
+        """Return whether a turn runs in this conversation."""
         return self._tasks.has(key)
 
     def exclusive(self, key: ConversationKey) -> asyncio.Lock:
@@ -223,7 +224,7 @@ class Turns:
         return await self.runs.refusal(said.received) if said.received.run else ""
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
-        """Why a message is not answered, though it was taken in; "": it is."""
+        """Return why a message is not answered, though it was taken in; "": it is."""
         person = self._access.identify(said.received.address)
         if person is None:  # let in no more since
             return _(CLOSED)

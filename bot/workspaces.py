@@ -82,7 +82,8 @@ def _stored(folder: Path) -> Iterator[StoredFile]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name is Unicode; a command may give a file another, which no address can hold."""
+    """Return whether a name is Unicode; a command may give a file another, which no address can
+    hold."""
     return not _NO_TEXT.search(name)
 
 
@@ -111,7 +112,7 @@ def find_sound_type(start: bytes) -> str:
 
 
 def _is_theirs(parts: tuple[str, ...]) -> bool:
-    """Whether a place is one of files, and not of what the bot remembers or is taught."""
+    """Return whether a place is one of files, and not of what the bot remembers or is taught."""
     if len(parts) == 2 and parts[0] == PICTURES:
         return _KEPT.fullmatch(parts[1]) is not None
     if parts[:1] == (SESSIONS,):  # what was said there, as it was exported

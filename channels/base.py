@@ -266,7 +266,7 @@ class LoginsPort(Protocol):
         ...
 
     async def is_in(self, number: int) -> bool:
-        """Whether a browser is still signed in."""
+        """Return whether a browser is still signed in."""
         ...
 
     async def begin(self, user: str, proof: str, browser: str) -> str:
@@ -274,7 +274,7 @@ class LoginsPort(Protocol):
         ...
 
     async def is_invited(self, code: str) -> bool:
-        """Whether somebody was sent this code, and it still lets them in."""
+        """Return whether somebody was sent this code, and it still lets them in."""
         ...
 
     async def join(self, code: str, password: str, browser: str) -> str | None:
@@ -283,7 +283,7 @@ class LoginsPort(Protocol):
         ...
 
     async def is_password(self, name: str, password: str) -> bool:
-        """Whether somebody who is let in has this password."""
+        """Return whether somebody who is let in has this password."""
         ...
 
     async def change_password(self, login: Login, current: str, password: str) -> bool:
@@ -330,13 +330,13 @@ class Bot(Protocol):
         ...
 
     def must_wait(self, inbound: Inbound) -> bool:
-        """Whether `submit` would wait until this message's conversation takes it: its line is
-        full, and whoever sits at this machine is not refused for that. Commands never wait."""
+        """Return whether `submit` would wait until this message's conversation takes it: its line
+        is full, and whoever sits at this machine is not refused for that. Commands never wait."""
         ...
 
     def admits(self, address: Address) -> bool:
-        """Whether this person may talk to the bot: for what costs something before `submit`, such
-        as fetching files. A stranger's message is submitted all the same, to be refused."""
+        """Return whether this person may talk to the bot: for what costs something before `submit`,
+        such as fetching files. A stranger's message is submitted all the same, to be refused."""
         ...
 
     def language_of(self, address: Address) -> str:
@@ -402,7 +402,8 @@ class Bot(Protocol):
         ...
 
     async def opens_hook(self, call: HookCall) -> bool:
-        """Whether a call proves that it may be made; one that does not is counted, and logged."""
+        """Return whether a call proves that it may be made; one that does not is counted, and
+        logged."""
         ...
 
     async def call_hook(self, call: HookCall) -> bool:
@@ -527,8 +528,8 @@ class WithWebhook(Protocol):
     name: str
 
     def expects(self, headers: Mapping[str, str]) -> bool:
-        """Whether a call with these headers, whose names are in lower case, may come from the
-        platform: the body of any other is not read."""
+        """Return whether a call with these headers, whose names are in lower case, may come from
+        the platform: the body of any other is not read."""
         ...
 
     async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:

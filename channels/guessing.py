@@ -1,4 +1,4 @@
-"""How often secrets may be guessed: tokens, keys, passwords, invitations, and the codes of `/link`
+"""A limit for guesses at secrets: tokens, keys, passwords, invitations, and the codes of `/link`
 and `/pair`. Who offers too many wrong ones is locked out for a while.
 
 Wrong guesses count against whoever makes them, by their address or their name, and never against
@@ -45,8 +45,8 @@ _Value = TypeVar("_Value")
 
 
 class Guesses(Struct, frozen=True):
-    """What one guesser did. Times are seconds of any clock; `seen` are digests of wrong secrets
-    that would not count again."""
+    """The wrong guesses of one guesser. Times are seconds of any clock; `seen` are digests of wrong
+    secrets that would not count again."""
 
     wrong: int = 0
     seen: frozenset[bytes] = frozenset()
@@ -59,13 +59,13 @@ class Guesses(Struct, frozen=True):
         return max(0.0, self.until - now)
 
     def is_calm(self, now: float) -> bool:
-        """Whether they have guessed nothing wrong lately."""
+        """Return whether they have guessed nothing wrong lately."""
         return not (self.wrong or self.locks) or now - self.last > WINDOW
 
 
 def count_wrong(before: Guesses, now: float, digest: bytes | None = None) -> Guesses:
-    """What is known of a guesser after one more wrong guess. With a digest, the same secret counts
-    once: programs send an old one again and again, and guess nothing."""
+    """Return what is known of a guesser after one more wrong guess. With a digest, the same secret
+    counts once: programs send an old one again and again, and guess nothing."""
     is_new = now - before.last > WINDOW
     wrong, seen = (0, frozenset[bytes]()) if is_new else (before.wrong, before.seen)
     locks = 0 if now - before.last > REMEMBERED else before.locks
@@ -99,7 +99,7 @@ class Throttle:
         return self._of(origin).wait(self._clock())
 
     def is_calm(self, guesser: str) -> bool:
-        """Whether a guesser has guessed nothing wrong lately."""
+        """Return whether a guesser has guessed nothing wrong lately."""
         return self._of(origin_of(guesser)).is_calm(self._clock())
 
     def check(
@@ -141,7 +141,7 @@ class CrowdedError(Exception):
 
 
 class Lanes:
-    """Where guesses wait that cost something to look at: one is looked at a time of those who have
+    """Queues of guesses that cost something to look at: one is looked at a time of those who have
     guessed nothing wrong lately, and one of all others, who keep nobody else waiting."""
 
     def __init__(self, throttle: Throttle) -> None:

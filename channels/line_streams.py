@@ -54,7 +54,7 @@ class LineReader(ABC):
         self._bytes += len(line)
 
     def _has_room(self) -> bool:
-        """Whether one more line may be read ahead; the one that is in hand already is."""
+        """Return whether one more line may be read ahead; the one that is in hand already is."""
         return self._ahead < AHEAD and self._bytes < AHEAD_BYTES
 
 
@@ -182,8 +182,8 @@ class LineWriter:
         await written
 
     def _has_room(self, line: bytes) -> bool:
-        """Whether the pipe takes this at once: it has room for as much as it writes in one piece
-        (pipe(7)), and nothing that is to come before is still in the thread."""
+        """Return whether the pipe takes this at once: it has room for as much as it writes in one
+        piece (pipe(7)), and nothing that is to come before is still in the thread."""
         if self._room is None or self._in_thread or len(line) > select.PIPE_BUF:
             return False
         return any(event & select.POLLOUT for _, event in self._room.poll(0))
@@ -225,7 +225,7 @@ def _watch_room(target: BinaryIO) -> select.poll | None:
 
 
 def _is_pipe(stream: BinaryIO) -> bool:
-    """Whether this is a pipe of whose state the system tells."""
+    """Return whether this is a pipe of whose state the system tells."""
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):  # in memory, or closed

@@ -46,8 +46,8 @@ _PAUSE = 0.01  # seconds: there is nothing that could be done, and it must not b
 
 
 def share_of_descriptors(share: float = 0.5) -> int:
-    """How many connections a listener may have in all: its share of the file descriptors that this
-    process may open."""
+    """Return how many connections a listener may have in all: its share of the file descriptors
+    that this process may open."""
     soft = _SOFT if 0 < _SOFT < 1 << 20 else 1 << 20
     return max(8, min(4_096, int(soft * share)))
 
@@ -76,7 +76,7 @@ class Caps(Struct, frozen=True):
     refusal: bytes = b""
 
     def trusts(self, host: str) -> bool:
-        """Whether this address may have as many as there are."""
+        """Return whether this address may have as many as there are."""
         try:
             address = ip_address(host.partition("%")[0])
         except ValueError:
@@ -96,7 +96,7 @@ class Connection(socket.socket):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is being answered, so that it is not closed in favour of another."""
+        """Return whether it is being answered, so that it is not closed in favour of another."""
         return self._is_busy
 
     @is_busy.setter
@@ -137,8 +137,8 @@ class Register:
         return self._by_number.get(number)
 
     def is_behind(self) -> bool:
-        """Whether so many of those that were evicted have their descriptors still that the next
-        had better wait."""
+        """Return whether so many of those that were evicted have their descriptors still that the
+        next had better wait."""
         now = time.monotonic()
         while self._leaving:
             oldest, since = next(iter(self._leaving.items()))

@@ -34,7 +34,7 @@ class Address(Struct, frozen=True):
 
     @property
     def is_private(self) -> bool:
-        """Whether nobody but `user` reads this chat."""
+        """Return whether nobody but `user` reads this chat."""
         is_own = self.chat == self.user or self.chat.startswith(f"{self.user}/")
         return self.user != "" and is_own
 

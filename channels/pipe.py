@@ -155,7 +155,7 @@ class _HeldMessages:
         self._taken = asyncio.Event()
 
     def has(self, inbound: Inbound) -> bool:
-        """Whether messages of its chat wait, behind which it belongs."""
+        """Return whether messages of its chat wait, behind which it belongs."""
         line = _line_of(inbound)
         return line in self._lines and not line[1]
 
@@ -263,7 +263,7 @@ def _attachment(fields: Mapping[str, Any]) -> Attachment:
 
 
 def _are_files(value: object) -> bool:
-    """Whether this is a list of objects with a path, and text in all that they have."""
+    """Return whether this is a list of objects with a path, and text in all that they have."""
     return isinstance(value, list) and all(
         isinstance(item, dict)
         and "path" in item

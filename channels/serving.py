@@ -110,7 +110,7 @@ class PatientProtocol(H11Protocol):
         self.transport.abort()
 
     def _is_too_slow(self, now: float) -> bool:
-        """Whether it was waited for too long; not where it is we who do not read on."""
+        """Return whether it was waited for too long; not where it is we who do not read on."""
         waiting = self._waiting
         return (
             waiting is not None

@@ -34,8 +34,9 @@ MOST_CELLS = 20_000
 
 
 def has_vast_table(markdown: str) -> bool:
-    """Whether a text could be read as a table of more cells than `MOST_CELLS`. Each row has as many
-    as the head, also where it is but a letter, so a text may have the square of its length."""
+    """Return whether a text could be read as a table of more cells than `MOST_CELLS`. Each row has
+    as many as the head, also where it is but a letter, so a text may have the square of its
+    length."""
     lines = markdown.split("\n")
     return len(lines) * max(line.count("|") for line in lines) > MOST_CELLS
 
@@ -120,8 +121,8 @@ def _find_open_fence(fence: re.Match[str] | None, line: str) -> re.Match[str] | 
 
 
 def _most(text: str, frames: _Frames, longest: int, length: Length) -> int:
-    """How many characters fit, about. What is marked up counts as `length` says, so it may be more
-    than `longest` or less; each guess goes by what the one before has measured."""
+    """Return how many characters fit, about. What is marked up counts as `length` says, so it may
+    be more than `longest` or less; each guess goes by what the one before has measured."""
     low, high, guess = 0, len(text) + 1, min(len(text), longest)
     for _ in range(_GUESSES):
         size = length(text[:guess] + frames.at(guess).closing)
@@ -170,7 +171,8 @@ def _find_boundary(text: str, end: int) -> int:
 
 
 def _clings(sign: str) -> bool:
-    """Whether a sign belongs to the one before it: accents, joiners, skin tones, tags of a flag."""
+    """Return whether a sign belongs to the one before it: accents, joiners, skin tones, tags of a
+    flag."""
     is_tone = "\U0001f3fb" <= sign <= "\U0001f3ff"
     is_tag = "\U000e0020" <= sign <= "\U000e007f"
     is_mark = sign != "" and unicodedata.category(sign)[0] == "M"
@@ -178,8 +180,8 @@ def _clings(sign: str) -> bool:
 
 
 def _halves_flag(text: str, place: int) -> bool:
-    """Whether a split there would part the two letters of a flag. In a row of flags only counting
-    from its beginning tells which two belong together."""
+    """Return whether a split there would part the two letters of a flag. In a row of flags only
+    counting from its beginning tells which two belong together."""
     if not _FLAG_LETTERS.match(text, place):
         return False
     row = _FLAG_LETTERS.match(text[:place][::-1])

@@ -8,5 +8,5 @@ _FEWEST_SIGNS = 6  # different ones; "aaaaaaaaaaaaaaaa" could be guessed as well
 
 
 def is_weak(token: str) -> bool:
-    """Whether a token could be guessed."""
+    """Return whether a token could be guessed."""
     return len(token) < SHORTEST_TOKEN or len(set(token)) < _FEWEST_SIGNS

@@ -150,7 +150,7 @@ class AudienceMemory:
         return self._indexer.notes.find(self._audience, everything, text, most, zone)
 
     async def status(self) -> MemoryStatus:
-        """How much there is, and what is still to come."""
+        """Return how much there is, and what is still to come."""
         pending = await self._services.store.read(
             lambda db: summaries.count_pending(db, self._audience)
         )

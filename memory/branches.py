@@ -36,11 +36,11 @@ class Branches:
         return self._leading.get(home, home)
 
     def is_current(self, key: ConversationKey) -> bool:
-        """Whether its chat leads to this conversation."""
+        """Return whether its chat leads to this conversation."""
         return self.lead_of(key.home) == key.id
 
     async def is_gone(self, key: ConversationKey) -> bool:
-        """Whether this was a branch that somebody has deleted."""
+        """Return whether this was a branch that somebody has deleted."""
         if not key.is_branch or self.is_current(key):
             return False
         return not await self._store.read(lambda db: branches.is_branch(db, key.id))

@@ -249,8 +249,8 @@ class Calibration:
             self.anchor = None
 
     def _is_confirmed(self, view: View, limits: Limits) -> bool:
-        """Whether reports that were too much to be believed explain why the request made from
-        `view` was refused, where the meter says that it fits: then they are of its size."""
+        """Return whether reports that were too much to be believed explain why the request made
+        from `view` was refused, where the meter says that it fits: then they are of its size."""
         model = limits.model
         doubt = self._doubts.get(model)
         if doubt is None or doubt.why != "too much" or not doubt.raw:
@@ -264,9 +264,9 @@ class Calibration:
         return True
 
     def _is_credible(self, view: View, model: str, window: int) -> bool:
-        """Whether a window that an error named may be true: it holds twice what is sent with every
-        request, or nothing could be said at all; and what the model has accepted lately, unless it
-        is named again."""
+        """Return whether a window that an error named may be true: it holds twice what is sent with
+        every request, or nothing could be said at all; and what the model has accepted lately,
+        unless it is named again."""
         prefix = self.models.ratio(model) * (view.prefix.system + view.prefix.tools)
         lately = self.models.accepted.pop(model, ()) if window >= 2 * prefix else (2 * prefix,)
         return window >= max(lately, default=0)

@@ -259,8 +259,8 @@ class Compactor:
         return "" if is_told else compaction.describe_restart(move, self._state.view(), turn)
 
     def tell_stuck(self, turn: int) -> str:
-        """What cannot leave and is over a limit, as the turn of this number is answered, in a
-        sentence that is said once until it is another one; "" if nothing is."""
+        """Return what cannot leave and is over a limit, as the turn of this number is answered, in
+        a sentence that is said once until it is another one; "" if nothing is."""
         view, limits = self._state.view(), self._state.limits
         stuck = find_stuck(view, limits)
         if not stuck or (stuck != self._stuck[0] and is_over(view, limits)):
@@ -343,7 +343,7 @@ class Compactor:
         )
 
     async def _is_held_off(self, plan: Plan) -> bool:
-        """Whether a listener has a veto against this compaction."""
+        """Return whether a listener has a veto against this compaction."""
         event = Event("pre_compact", self._state.key, self._state.current, plan.why)
         verdict = await self._services.events.emit(event)
         self._is_vetoed = bool(verdict.veto)

@@ -111,7 +111,7 @@ class ContextState:
 
     @property
     def waits_for_strategy(self) -> bool:
-        """Whether another strategy is in force from the next turn on."""
+        """Return whether another strategy is in force from the next turn on."""
         return self._strategy != self._services.limits_for(self.key).strategy
 
     @property
@@ -330,8 +330,9 @@ class ContextState:
 
     @property
     def cached(self) -> int:
-        """How many tokens the provider may have cached: those of the last request that it counted,
-        or where that is not known, all that would be sent; 0 where it has reported no hits here."""
+        """Return how many tokens the provider may have cached: those of the last request that it
+        counted, or where that is not known, all that would be sent; 0 where it has reported no hits
+        here."""
         if not self.bill.cached:
             return 0
         anchor = self._calibration.anchor

@@ -163,8 +163,8 @@ class Conversation:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing happens here: no turn, no change, no summary, no strategy that waits for
-        the next turn."""
+        """Return whether nothing happens here: no turn, no change, no summary, no strategy that
+        waits for the next turn."""
         context, is_writing = self.context, self.compactor.summaries.is_busy
         is_busy = context.current or context.changing.locked() or is_writing
         return not is_busy and not context.waits_for_strategy
@@ -235,7 +235,7 @@ class Conversation:
         return [entry for entry in found if entry.message.role in ("user", "assistant")]
 
     async def count(self) -> int:
-        """How many messages the transcript holds, in play or not."""
+        """Return how many messages the transcript holds, in play or not."""
         row, is_brief = self.context.row, self.context.last_seq <= _FEW
         return await self._services.store.read(
             lambda db: transcript.count_messages(db, row), is_brief=is_brief

@@ -255,7 +255,7 @@ class Conversations:
         return [key for key in found if self.is_ours(key.id)]
 
     async def is_idle(self, key: ConversationKey, before: float) -> bool:
-        """Whether this is one of those."""
+        """Return whether this is one of those."""
         read = self.services.store.read
         found = await read(lambda db: conversations.idle_since(db, before, key.id))
         return bool(found) and self.is_ours(key.id)

@@ -72,7 +72,7 @@ class CutApproval:
         return pending if is_good else None
 
     def _is_valid(self, proposal: Proposal) -> bool:
-        """Whether nothing has happened to the context that the question did not speak of."""
+        """Return whether nothing has happened to the context that the question did not speak of."""
         state, plan = self._state, proposal.plan
         limits, view = state.limits, state.view()
         is_wanted = plan.strategy == limits.strategy and next_cut(view, limits) is not None
@@ -87,22 +87,22 @@ class CutApproval:
         )
 
     def is_due(self, proposal: Proposal) -> bool:
-        """Whether a cut waits no longer: nobody has answered, or the window is full."""
+        """Return whether a cut waits no longer: nobody has answered, or the window is full."""
         limits = self._state.limits
         has_waited = self.clock() - proposal.asked_at >= PATIENCE
         is_unanswered = proposal.asked_at > 0 and has_waited
         return is_unanswered or self._state.view(limits=limits).tokens > limits.ceiling
 
     def concerns(self, plan: Plan, actor: Actor) -> bool:
-        """Whether this is a cut that the person is asked about. Folds into the log of `slim` are
-        none, and neither is what leaves no turn out."""
+        """Return whether this is a cut that the person is asked about. Folds into the log of `slim`
+        are none, and neither is what leaves no turn out."""
         if self.mode != "ask" or not plan.leaving or plan.kind != "compact":
             return False
         return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
 
     def asks(self, plan: Plan, actor: Actor, view: View | None = None) -> bool:
-        """Whether the person is asked before this is carried out on a view (None: the present):
-        what keeps the request below the ceiling waits for nobody."""
+        """Return whether the person is asked before this is carried out on a view (None: the
+        present): what keeps the request below the ceiling waits for nobody."""
         limits = self._state.limits
         is_over = (view or self._state.view(limits=limits)).tokens > limits.ceiling
         return self.concerns(plan, actor) and not is_over

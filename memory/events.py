@@ -79,7 +79,8 @@ class Events:
         self._listeners = tuple(sorted(listeners, key=lambda listener: listener.priority))
 
     def minds(self, name: EventName) -> bool:
-        """Whether anyone wants to hear such an event; where no one does, none need be made."""
+        """Return whether anyone wants to hear such an event; where no one does, none need be
+        made."""
         return any(listener.minds(name) for listener in self._listeners)
 
     async def emit(self, event: Event) -> Verdict:

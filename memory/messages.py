@@ -71,11 +71,11 @@ class ToolCall(Struct, frozen=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the model's answer ended before the call did."""
+        """Return whether the model's answer ended before the call did."""
         return self.arguments.endswith(CUT_OFF)
 
     def is_like(self, other: ToolCall) -> bool:
-        """Whether it asks for the same, however the arguments are written."""
+        """Return whether it asks for the same, however the arguments are written."""
         return self.name == other.name and self._meaning == other._meaning
 
     @property
@@ -189,7 +189,7 @@ class Message(Struct, frozen=True):
 
     @property
     def has_outside(self) -> bool:
-        """Whether it may hold what somebody outside has written."""
+        """Return whether it may hold what somebody outside has written."""
         return self.is_untrusted or self.is_tainted
 
     @property
@@ -220,7 +220,8 @@ class Message(Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether this message ends its turn: an assistant's message that asks for no tool."""
+        """Return whether this message ends its turn: an assistant's message that asks for no
+        tool."""
         return self.role == "assistant" and not self.tool_calls
 
     def to_wire(self) -> dict[str, Any]:

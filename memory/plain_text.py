@@ -7,7 +7,8 @@ import re
 _MARKUP = re.compile(
     r"(^\d{1,9}(?=[.)](?:\s|$)))|[\\`*\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])|^[#+=-]", re.MULTILINE
 )
-"""What may be markup. Not "[": behind a backslash it would begin a formula, and alone nothing."""
+"""Signs that may be markup. Not "[": behind a backslash it would begin a formula, and alone
+nothing."""
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w*])")
 
 

@@ -49,7 +49,7 @@ class RequestLog:
 
     @property
     def keep(self) -> int:
-        """How many requests are kept."""
+        """Return how many requests are kept."""
         return self._state.limits.context.keep_requests
 
     def make_writer(self, sent: Sequence[SentRequest]) -> Callable[[Any], None]:

@@ -61,7 +61,7 @@ def _add_line(summary: Summary, fact: str, line: str) -> str:
 
 
 def _explain_none(in_place: list[str]) -> str:
-    """Why there is no summary to change where one was not named, or is not there."""
+    """Return why there is no summary to change where one was not named, or is not there."""
     if not in_place:
         return "No summary stands in the context, so there is nothing to change."
     return (
@@ -339,6 +339,6 @@ def _name(event: ViewEvent, before: Summary, after: Summary) -> ViewEvent:
 
 
 def _puts(event: ViewEvent, summary: int) -> bool:
-    """Whether an event has put this summary where its turns stood."""
+    """Return whether an event has put this summary where its turns stood."""
     one = event.change.stand_in
     return one is not None and one.summary == summary

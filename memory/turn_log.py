@@ -250,7 +250,8 @@ class TurnLog:
     # --- listeners -------------------------------------------------------------------------------
 
     def is_heard(self, name: EventName) -> bool:
-        """Whether anyone wants to hear such an event; where no one does, none need be made."""
+        """Return whether anyone wants to hear such an event; where no one does, none need be
+        made."""
         return self.services.events.minds(name)
 
     async def tell(self, event: Event) -> Verdict:
@@ -358,8 +359,8 @@ class OpenTurn:
 
     @property
     def has_outside(self) -> bool:
-        """Whether the model has text before it that came from outside, or has had it in this turn;
-        or what was made of such text."""
+        """Return whether the model has text before it that came from outside, or has had it in this
+        turn; or what was made of such text."""
         is_here = self._has_seen_outside or any(e.message.has_outside for e in self.entries)
         return is_here or self.log.state.view().has_outside
 
@@ -421,7 +422,7 @@ class OpenTurn:
 
     @property
     def keeps_requests(self) -> bool:
-        """Whether what is sent for it is kept, as far as a person can look at it."""
+        """Return whether what is sent for it is kept, as far as a person can look at it."""
         return self.log.requests.keep > 0
 
     def note_sent(self, view: View, prefix: PromptPrefix, sent: SentBytes) -> None:
@@ -457,9 +458,10 @@ class OpenTurn:
         await self.log.fitter.bring_back()
 
     async def _believes(self, view: View) -> bool:
-        """Whether a refusal that nobody understands is taken to mean that the request was too long:
-        it held several turns, no request as long was accepted lately, and none was refused so since
-        the last that was accepted. Where it was in vain, what was removed comes back."""
+        """Return whether a refusal that nobody understands is taken to mean that the request was
+        too long: it held several turns, no request as long was accepted lately, and none was
+        refused so since the last that was accepted. Where it was in vain, what was removed comes
+        back."""
         calibration, model = self.log.calibration, self.log.state.limits.model
         is_first = model not in calibration.doubted
         calibration.doubted.add(model)

@@ -36,7 +36,7 @@ class Entry(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Who said it: a person's name, or the tool's, or the role."""
+        """Return who said it: a person's name, or the tool's, or the role."""
         return self.message.speaker or self.message.tool or self.message.role
 
     @property
@@ -130,7 +130,8 @@ class Turn(Struct, frozen=True, dict=True):
 
     @cached_property
     def has_outside(self) -> bool:
-        """Whether a result in it came from outside, or it was written with such text in view."""
+        """Return whether a result in it came from outside, or it was written with such text in
+        view."""
         return any(entry.message.has_outside for entry in self.entries)
 
     def plus(self, *entries: Entry) -> Turn:

@@ -291,7 +291,7 @@ class Account(Struct, frozen=True):
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the limit allows no more calls to models that cost something."""
+        """Return whether the limit allows no more calls to models that cost something."""
         return self.is_in_force and self.bill.cost >= self.limit
 
     @property
@@ -411,11 +411,11 @@ class ToolRun(Struct, frozen=True):
 
 class ToolsPort(Protocol):
     def is_offered(self, ask: Ask, name: str) -> bool:
-        """Whether there is a tool of this name there, or a server's that may have it."""
+        """Return whether there is a tool of this name there, or a server's that may have it."""
         ...
 
     def takes_text(self, ask: Ask, name: str) -> bool:
-        """Whether a tool is offered there that needs a text and nothing else."""
+        """Return whether a tool is offered there that needs a text and nothing else."""
         ...
 
     async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
@@ -623,7 +623,7 @@ class Command(Struct, frozen=True):
     takes_files: frozenset[str] = frozenset()
 
     def is_slow(self, text: str) -> bool:
-        """Whether the command may take long with this text after its name."""
+        """Return whether the command may take long with this text after its name."""
         word = next(iter(text.split(None, 1)), "").lower()
         return word in self.slow or (bool(word) and EVERYTHING in self.slow)
 

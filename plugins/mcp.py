@@ -106,7 +106,7 @@ def format_servers(servers: Sequence[ServerView]) -> str:
 
 
 def describe_uncalled(servers: Sequence[ServerView]) -> str:
-    """How many tools were never called; "" where all were, or none is known."""
+    """Return how many tools were never called; "" where all were, or none is known."""
     tools = [tool for one in servers for tool in one.offered]
     never = sum(not tool.calls for tool in tools)
     if not never:

@@ -84,7 +84,7 @@ def check(rule: str, zone: tzinfo, now: float) -> None:
 
 
 def count_missed(rule: str, anchor: float, due: float, now: float, zone: tzinfo) -> int:
-    """How often something was due after `due` and until `now`, up to 1,000 times."""
+    """Return how often something was due after `due` and until `now`, up to 1,000 times."""
     missed, at = 0, due
     while rule and missed < 1_000 and 0 < (at := next_time(rule, anchor, at, zone)) <= now:
         missed += 1
@@ -106,7 +106,7 @@ def postpone(at: float, quiet: str, zone: tzinfo) -> float:
 
 
 def is_quiet_span(text: str) -> bool:
-    """Whether this names quiet hours; "" names none."""
+    """Return whether this names quiet hours; "" names none."""
     return not text or _QUIET.fullmatch(text.strip()) is not None
 
 

@@ -165,7 +165,7 @@ def _begins_range(text: str, end: int) -> bool:
 
 
 def _on_nth(found: re.Match[str]) -> Every:
-    """What comes on the first Monday, or on the last day, of each month."""
+    """Return what comes on the first Monday, or on the last day, of each month."""
     got = found.groupdict()
     nth = "一二三四".find(got["han"]) + 1 if got.get("han") else LAST
     if got["nth"]:

@@ -309,7 +309,7 @@ class PhraseReading:
             raise self._unused(end + found.start(), found[0])
 
     def _is_piece(self, at: int) -> bool:
-        """Whether one more time or day begins here."""
+        """Return whether one more time or day begins here."""
         folded = self.folded
         try:
             if (clock := read_clock(folded, at, False)) and clock.part != "exact":
@@ -342,7 +342,7 @@ class PhraseReading:
 
     @property
     def _is_open(self) -> bool:
-        """Whether an hour was said that could be of the morning or of the evening."""
+        """Return whether an hour was said that could be of the morning or of the evening."""
         if len(self.clocks) != 1 or self.part:
             return False
         (clock,) = self.clocks

@@ -40,7 +40,8 @@ def _cities() -> dict[str, str]:
 
 
 def read_zone(text: str, start: int, *, is_half: bool) -> tuple[str, str, int] | None:
-    """The zone at a place, what its clocks are called there and then, and where its name ends."""
+    """Return the zone at a place, what its clocks are called there and then, and where its name
+    ends."""
     found = _ZONE.match(text, start)
     if not found and is_half:  # "9am est" is no word of a text
         word = re.match(r"\s+(est|edt|pst|pdt|cst|cet|cest|utc|gmt)\b", text[start:])

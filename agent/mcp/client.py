@@ -63,7 +63,8 @@ T = TypeVar("T")
 LONGEST_RESULT = 1_000_000
 """Characters of a result that are taken; the conversation's own limit is far below."""
 _CLOSED = ("Connection closed", "SSE stream ")
-"""How what the SDK says itself with that code begins; servers use it for whatever goes wrong."""
+"""The beginning of what the SDK says itself with that code; servers use it for whatever goes
+wrong."""
 _OLDER = 5.0  # seconds in which a server has to show that it is of the older kind
 _MOST_PAGES = 50
 _MOST_RESOURCES = 200
@@ -281,7 +282,7 @@ async def _believe(name: str, result: CallToolResult) -> None:
 
 
 def _find_reason(error: BaseException) -> str | None:
-    """Why a server could not be reached; None where that is not what went wrong."""
+    """Return why a server could not be reached; None where that is not what went wrong."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ServerDown):

@@ -267,7 +267,7 @@ class _StreamableReader(_Reader):
 
 
 def _read_aside(data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
-    """What comes in a stream in which there are no answers."""
+    """Return what comes in a stream in which there are no answers."""
     if is_whole:
         with suppress(UnreadableAnswerError):
             return read_messages(data)

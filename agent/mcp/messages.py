@@ -41,7 +41,7 @@ _ID_LAST = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _RPC + rb")?\}\s*$")
 _ANSWER = re.compile(
     rb'[\s\xef\xbb\xbf]*(?:\[?\s*\{\s*"(?:jsonrpc|result|error|id)"|"jsonrpc")\s*:'
 )
-"""How a line begins that was meant as a message; a line of a log, which may quote one, does not."""
+"""The beginning of a line that was meant as a message; a line of a log may quote one further on."""
 TOO_LONG = f"it is longer than {LONGEST // 1_000_000} MB"
 
 
@@ -153,7 +153,7 @@ class StreamLines:
                 raise TooMuchError
 
     def rest(self) -> bytes:
-        """What stands behind the last line's end."""
+        """Return what stands behind the last line's end."""
         held, self._looked = bytes(self._held), 0
         self._held.clear()
         return b"" if self._dropped else held
@@ -196,7 +196,7 @@ def _read_small(data: bytes) -> list[Any]:
 
 
 def _to_message(value: Any) -> JSONRPCMessage | None:
-    """What a value means; None for none. Raises UnreadableAnswerError."""
+    """Return what a value means; None for none. Raises UnreadableAnswerError."""
     if not isinstance(value, Mapping):
         return None
     id = value.get("id")

@@ -83,7 +83,8 @@ def make_name(written: str) -> str:
 
 
 def _objects(text: str) -> Iterator[tuple[str, Any]]:
-    """What may be JSON in a text, each with the key that stands before it, from the first on."""
+    """Return what may be JSON in a text, each with the key that stands before it, from the first
+    on."""
     starts = [found.start() for found in islice(re.finditer(r"\{", text), _MOST_STARTS)]
     for start in starts:
         try:

@@ -111,7 +111,7 @@ class Servers:
     # --- sessions --------------------------------------------------------------------------------
 
     def state_of(self, server: str) -> tuple[int, str]:
-        """How many sessions of a server run, and why the last one that failed did."""
+        """Return how many sessions of a server run, and why the last one that failed did."""
         mine = [one.session for (name, _), one in self._sessions.items() if name == server]
         why = next((one.why_down for one in mine if one.why_down), "")
         return sum(one.is_running for one in mine), why
@@ -284,7 +284,7 @@ class OfferedServers(Struct, frozen=True):
         return "\n".join((GUIDE, *lines))
 
     def owns(self, name: str) -> bool:
-        """Whether this is the name of a server's tool."""
+        """Return whether this is the name of a server's tool."""
         return any(name.startswith(f"{one}{SEPARATOR}") for one, _ in self.offered)
 
     async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:

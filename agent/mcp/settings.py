@@ -59,15 +59,15 @@ class McpServer(BaseModel):
 
     @property
     def is_process(self) -> bool:
-        """Whether it runs on this machine, outside of the box."""
+        """Return whether it runs on this machine, outside of the box."""
         return bool(self.command)
 
     def offers(self, tool: str) -> bool:
-        """Whether this tool of it may be used at all."""
+        """Return whether this tool of it may be used at all."""
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     def asks(self, tool: str) -> bool:
-        """Whether a person is asked before each call of this tool."""
+        """Return whether a person is asked before each call of this tool."""
         return self.approve == "ask" and not any(fnmatchcase(tool, one) for one in self.allow)
 
     def to_written(self) -> dict[str, Any]:

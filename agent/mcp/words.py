@@ -1,4 +1,5 @@
-"""Why a program failed, found in what it wrote for people: one line of its standard error. Pure."""
+"""The reason why a program failed, found in what it wrote for people: one line of its standard
+error. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _SIGN = re.compile(r".{0,40}\b(?:error|fatal|fail(?:ed|ure)?|critical|ERR!)(?!\w
 _NAMED = re.compile(
     r"(?:[\w ]{0,30}\b)?[\w.]*(?:Error|Exception|Rejection|panic)\b(?: \[\w+\])?\s*:\s*\S", re.I
 )
-"""How a line begins that names an error, by which programs of most languages end."""
+"""The beginning of a line that names an error, by which programs of most languages end."""
 
 
 def find_reason(said: bytes) -> str:
@@ -51,7 +52,7 @@ def find_reason(said: bytes) -> str:
 
 
 def add_last_words(why: str, said: bytes) -> str:
-    """Why a server is down, with what it said of it itself."""
+    """Return why a server is down, with what it said of it itself."""
     reason = find_reason(said)
     return f"{why}; it said: {reason}" if reason else why
 

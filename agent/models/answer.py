@@ -90,7 +90,7 @@ class Answer:
         return {}
 
     def _delta(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a choice brings. A whole message behind pieces says all of them again."""
+        """Return what a choice brings. A whole message behind pieces says all of them again."""
         if delta := as_mapping(choice.get("delta")):
             return delta
         if message := as_mapping(choice.get("message")):
@@ -160,23 +160,24 @@ class Answer:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything has come of what a model writes."""
+        """Return whether anything has come of what a model writes."""
         return bool(self.size or self.finish or self._usage)
 
     @property
     def is_paused(self) -> bool:
-        """Whether it ended only to be sent back, and to go on then."""
+        """Return whether it ended only to be sent back, and to go on then."""
         return False
 
     @property
     def is_whole(self) -> bool:
-        """Whether the end came: a finish reason, or the usage that follows it; or it was put."""
+        """Return whether the end came: a finish reason, or the usage that follows it; or it was
+        put."""
         return self.is_full or bool(self.finish) or self._usage is not None
 
     @property
     def _is_thought_alone(self) -> bool:
-        """Whether thoughts may be the answer: all of it came, in the field of thoughts. What stands
-        in tags was thought."""
+        """Return whether thoughts may be the answer: all of it came, in the field of thoughts. What
+        stands in tags was thought."""
         return self.THINKS_ALOUD and bool(self.finish) and not self._has_tags
 
     def reply(self, model: str) -> ModelReply:

@@ -127,7 +127,7 @@ class AnthropicAnswer(Answer):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the end came: usage comes with the beginning already."""
+        """Return whether the end came: usage comes with the beginning already."""
         return self.is_full or bool(self.finish)
 
     @property

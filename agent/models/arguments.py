@@ -15,7 +15,7 @@ import orjson
 
 _FENCE = "```"
 _REST = re.compile(r"(?:[\s}\]]|<[|/]{1,2}[\w:]+\|?>)*")
-"""What may be left over behind arguments: brackets, and tokens that end a call."""
+"""Remains that may stand behind arguments: brackets, and tokens that end a call."""
 _COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
 _LONGEST_LITERAL = 20_000
 _DEEPEST = 3  # strings of JSON in strings of JSON

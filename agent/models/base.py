@@ -132,7 +132,8 @@ class ModelReply(Struct, frozen=True):
 
     @property
     def is_counted(self) -> bool:
-        """Whether the provider reported what was used: of zeros, nobody has counted anything."""
+        """Return whether the provider reported what was used: of zeros, nobody has counted
+        anything."""
         used = self.usage
         if used is None or not (used.prompt or used.cached or used.written):
             return False
@@ -206,22 +207,23 @@ class Model(Protocol):
 
     @property
     def is_up(self) -> bool:
-        """Whether the model itself is asked next, and none that stands in."""
+        """Return whether the model itself is asked next, and none that stands in."""
         return True
 
     @property
     def caches_by_itself(self) -> bool:
-        """Whether a provider that caches has the beginning of any request at hand that it has read
-        lately, up to wherever another one begins with the same."""
+        """Return whether a provider that caches has the beginning of any request at hand that it
+        has read lately, up to wherever another one begins with the same."""
         return False
 
     @property
     def counts(self) -> bool:
-        """Whether it can say how long a request is without answering it."""
+        """Return whether it can say how long a request is without answering it."""
         return False
 
     async def count(self, request: ModelRequest) -> int:
-        """How many tokens a request has; 0 where it does not say. Never long, and never failing."""
+        """Return how many tokens a request has; 0 where it does not say. Never long, and never
+        failing."""
         return 0
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:

@@ -50,7 +50,7 @@ OnProgress = Callable[[str], None]
 
 
 def is_installed() -> bool:
-    """Whether both packages are there; nothing is imported to find out."""
+    """Return whether both packages are there; nothing is imported to find out."""
     return find_spec("xllamacpp") is not None and find_installed_file() is not None
 
 

@@ -23,7 +23,7 @@ INSTALL_ANTHROPIC = ".venv/bin/python -m pip install -r agent/models/requirement
 
 
 def is_anthropic_installed() -> bool:
-    """Whether Anthropic's SDK is there; nothing is imported to find out."""
+    """Return whether Anthropic's SDK is there; nothing is imported to find out."""
     return find_spec("anthropic") is not None
 
 
@@ -72,7 +72,7 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def is_here(self) -> bool:
-        """Whether it is on this machine."""
+        """Return whether it is on this machine."""
         try:
             host = urlsplit(self.base_url).hostname or ""
             return host == "localhost" or ip_address(host).is_loopback

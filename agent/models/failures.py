@@ -49,7 +49,7 @@ _BUSY = frozenset({429, 503, 529})
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _UNEXPLAINED = frozenset({400, 413, 422})
 _IS_REFUSAL = re.compile(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
-"""What says that a server that fails has refused the request: it would fail again."""
+"""Words of a failing server that has refused the request: it would fail again."""
 _LONGEST_QUOTE = 300
 _LONGEST_DETAIL = 4_000
 _LONGEST_ERROR = 65_536

@@ -43,7 +43,7 @@ _STEMS: tuple[tuple[Finish, str], ...] = (
     ("tools", r"tool|function"),
     ("complete", r"stop|\Aeos|\Aend|finish|complet|done"),
 )
-"""What words of other servers have in common with these, the first that fits."""
+"""The part that words of other servers have in common with these, the first that fits."""
 _PREFIX = re.compile(r"finish_?reason[._]")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|[-\s]")
 

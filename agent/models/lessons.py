@@ -93,8 +93,8 @@ _NO_PICTURES = re.compile(
     r"|unsupported (?:message )?content type\W+image|only supports? text",
     re.IGNORECASE,
 )
-"""What says that the model sees no picture at all (llama.cpp, Ollama, OpenRouter, DeepSeek, OpenAI,
-vLLM); the first of them with a 500."""
+"""Words that say that the model sees no picture at all (llama.cpp, Ollama, OpenRouter, DeepSeek,
+OpenAI, vLLM); the first of them with a 500."""
 _BLIND = re.compile(
     r"(?:image|vision|multi-?modal)[^.]{0,60}not (?:be )?(?:supported|available|enabled|allowed)"
     r"|(?:not|n't) (?:currently )?(?:support|accept|have|a)\b[^.]{0,40}"

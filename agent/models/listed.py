@@ -57,9 +57,9 @@ def _chats(entry: Mapping[str, Any]) -> bool:
 
 
 def inquiries(endpoint: Endpoint) -> int:
-    """How often a server is asked for the window of its model, if it does not say: what runs on a
-    machine of one's own before the first turn, and before the second, when it has loaded it; others
-    once, and never where they don't tell."""
+    """Return how often a server is asked for the window of its model, if it does not say: what runs
+    on a machine of one's own before the first turn, and before the second, when it has loaded it;
+    others once, and never where they don't tell."""
     if asked := ollama.inquiries(endpoint):
         return asked
     provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)

@@ -25,8 +25,8 @@ _MOST = 10**8
 
 
 def inquiries(endpoint: Endpoint) -> int:
-    """How often the server is asked, if it does not say: before the first turn, and before the
-    second, when it has loaded the model. Never where it can't be Ollama."""
+    """Return how often the server is asked, if it does not say: before the first turn, and before
+    the second, when it has loaded the model. Never where it can't be Ollama."""
     if endpoint.provider:
         return 2 if endpoint.provider == PROVIDER else 0
     try:

@@ -1,4 +1,4 @@
-"""Whether words of a provider say that a request is too long, and how long it may be. Pure."""
+"""Refusals of a request that is too long, and how long it may be by their words. Pure."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ _ROOM = (
 
 
 def is_overflow(text: str) -> bool:
-    """Whether an error's text says that the context is too long; phrases in any case, anywhere."""
+    """Return whether an error's text says that the context is too long; phrases in any case,
+    anywhere."""
     lowered = text.lower()
     if _RATE.search(lowered):
         return False

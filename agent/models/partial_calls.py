@@ -19,7 +19,7 @@ _LONGEST_CHECKED = 20_000  # characters of arguments
 
 
 class Piece:
-    """What one part of a delta says of a call: `function` is OpenAI's place for the rest."""
+    """The fields of a call in one part of a delta: `function` is OpenAI's place for the rest."""
 
     def __init__(self, part: Mapping[str, Any]) -> None:
         function = as_mapping(part.get("function")) or part
@@ -70,8 +70,8 @@ class PartialCall:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments are a whole object; very long ones are not looked at again with
-        each part."""
+        """Return whether the arguments are a whole object; very long ones are not looked at again
+        with each part."""
         if self.arguments.tell() > _LONGEST_CHECKED:
             return False
         text = self.arguments.getvalue()
@@ -120,14 +120,14 @@ class PartialCalls:
         return None if _is_next(piece, call) else call
 
     def _is_of_last(self, piece: Piece, call: PartialCall) -> bool:
-        """Whether a piece without name or id is of the last call, and not of the one at its
+        """Return whether a piece without name or id is of the last call, and not of the one at its
         index."""
         last = self.calls[-1]
         return not piece.id and last is not call and call.is_complete and not last.is_complete
 
 
 def _is_next(piece: Piece, call: PartialCall) -> bool:
-    """Whether a piece with a name opens another call than the one at its place."""
+    """Return whether a piece with a name opens another call than the one at its place."""
     if not call.name:
         return False
     if piece.id and call.id:

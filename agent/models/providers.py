@@ -58,15 +58,15 @@ class Provider(Struct, frozen=True):
         return _NAME.sub(lambda name: given.get(name[1], "").rstrip("/"), self.base_url)
 
     def is_at(self, host: str) -> bool:
-        """Whether this host is its own; what runs on a machine of one's own has none."""
+        """Return whether this host is its own; what runs on a machine of one's own has none."""
         return not self.is_free and any(fnmatchcase(host, one) for one in self.host.split())
 
     def may_chat(self, name: str) -> bool:
-        """Whether a model in its list may be one to talk to."""
+        """Return whether a model in its list may be one to talk to."""
         return not (self.hides and re.search(self.hides, name, re.IGNORECASE))
 
     def wants_responses(self, name: str) -> bool:
-        """Whether it serves a model by the Responses API alone."""
+        """Return whether it serves a model by the Responses API alone."""
         return bool(self.responses) and re.fullmatch(self.responses, name) is not None
 
     def trim(self, body: Mapping[str, Any]) -> dict[str, Any]:

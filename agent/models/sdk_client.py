@@ -276,7 +276,7 @@ class SdkClient:
         return value
 
     def _document(self, kind: str, content: bytes) -> object:
-        """What came in one piece."""
+        """Return what came in one piece."""
         try:
             return self._check(parse_chunk(content))
         except ValueError:

@@ -66,7 +66,7 @@ class ModelChoice(Struct, frozen=True):
 
     @property
     def is_agents(self) -> bool:
-        """Whether it is an agent's model, wherever that is served."""
+        """Return whether it is an agent's model, wherever that is served."""
         return self.model.startswith(OF_AGENT)
 
     @property
@@ -238,12 +238,12 @@ class Models:
         return "OpenAI's endpoint" if url == OPENAI_URL else url
 
     def uses_embedded(self, choice: ModelChoice) -> bool:
-        """Whether the embedded model answers first."""
+        """Return whether the embedded model answers first."""
         is_given = self._credentials.are_given or choice.brain.is_elsewhere
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
     def why_not(self, choice: ModelChoice) -> str:
-        """Why a choice's model can't be asked at all, in a sentence; "" where it can."""
+        """Return why a choice's model can't be asked at all, in a sentence; "" where it can."""
         model = self._one(replace(choice, fallbacks=()))
         return model.sentence if isinstance(model, _Unasked) else ""
 

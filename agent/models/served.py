@@ -227,7 +227,7 @@ class EndpointModel(Model):
         return False
 
     def _is_only_new(self, url: str, body: Json) -> bool:
-        """Whether all other pictures of a request were taken before."""
+        """Return whether all other pictures of a request were taken before."""
         others = {*map(lessons.digest, picture_urls(body["messages"]))} - {lessons.digest(url)}
         return others <= self._accepted
 

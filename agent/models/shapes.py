@@ -1,4 +1,4 @@
-"""What stands in a chunk of chat completions, in whichever shape a server writes it. Pure: what is
+"""The content of a chunk of chat completions, in whichever shape a server writes it. Pure: what is
 not of the protocol counts as absent."""
 
 from __future__ import annotations

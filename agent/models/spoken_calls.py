@@ -65,7 +65,7 @@ _NAMED = re.compile(
 )
 _QUOTE = re.compile(r"<\|\"\|>|<escape>")
 _KEY = re.compile(r"([{,]\s*)(\w+):")
-"""What stands for a quotation mark, and a name of an argument, in Gemma's arguments."""
+"""The signs for a quotation mark, and a name of an argument, in Gemma's arguments."""
 _DECODER = JSONDecoder(strict=False)
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
@@ -80,7 +80,7 @@ class _Spoken(Struct, frozen=True):
 
 
 def is_code(text: str, place: int) -> bool:
-    """Whether a place in a text is in a fence, which shows what is in it."""
+    """Return whether a place in a text is in a fence, which shows what is in it."""
     return len(_FENCE.findall(text, 0, place)) % 2 == 1
 
 

@@ -24,12 +24,12 @@ _PAIRS: dict[str, str] = {f"<{name}>": f"</{name}>" for name in _NAMES} | {
     },
     "<|channel>thought": "<channel|>",  # Gemma 4
 }
-"""What begins thoughts, and what ends them, in small letters."""
+"""Tags that begin thoughts, and those that end them, in small letters."""
 _WRAPPERS = (
     *("<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>"),
     *("<|start_response|>", "<|begin_of_solution|>"),
 )
-"""What begins an answer and is none of it."""
+"""Signs that begin an answer and are no part of it."""
 _OPENERS = (*_PAIRS, *_WRAPPERS)
 _LONGEST_TAG = max(map(len, _OPENERS))
 _TAGS = "|".join(map(re.escape, _NAMES))

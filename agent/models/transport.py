@@ -175,8 +175,8 @@ class Transport(httpx2.AsyncBaseTransport):
             raise _explain(error) from error
 
     def _has_closed(self, error: Exception, data: object) -> bool:
-        """Whether a server did close a connection that it seemed to keep, just as a request was on
-        its way; from then on none is used twice."""
+        """Return whether a server did close a connection that it seemed to keep, just as a request
+        was on its way; from then on none is used twice."""
         is_it = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
         if not is_it or isinstance(error, aiohttp.ClientConnectorError):
             return False

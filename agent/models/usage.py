@@ -1,4 +1,4 @@
-"""What was used, as providers report it. Pure."""
+"""The tokens that were used, as providers report them. Pure."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Voice:
 
     @property
     def is_free(self) -> bool:
-        """Whether it costs nothing: it is on this machine, and nobody has set a price."""
+        """Return whether it costs nothing: it is on this machine, and nobody has set a price."""
         return self._endpoint.is_here and self._rates == Rates()
 
     async def hear(self, audio: bytes, path: str, language: str = "") -> tuple[str, Spent]:

@@ -1,4 +1,4 @@
-"""When an endpoint wants to be asked again, in its headers or in its words. Pure."""
+"""The time at which an endpoint wants to be asked again, in its headers or in its words. Pure."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ class Allowance(Struct, frozen=True):
         return cls(workspace, most, most - there, free, min(reserve, free * 9 // 10))
 
     def complaint(self) -> str:
-        """Why a command that writes must be stopped, or "". It looks at every file, which takes a
-        while where there are many."""
+        """Return why a command that writes must be stopped, or "". It looks at every file, which
+        takes a while where there are many."""
         return _full(self.most) if measure_usage(self.workspace) > self.most else ""
 
     def urgent_complaint(self) -> str:
@@ -119,7 +119,7 @@ def measure_room(workspace: Path, megabytes: int) -> int:
 
 
 def refusal(workspace: Path, megabytes: int, more: int) -> str:
-    """Why `more` bytes may not be written into an audience's folder, or ""."""
+    """Return why `more` bytes may not be written into an audience's folder, or ""."""
     if more <= 0:
         return ""
     free, reserve = _disk(workspace)

@@ -80,7 +80,7 @@ def environment(home: str) -> dict[str, str]:
 
 
 async def is_there() -> bool:
-    """Whether bubblewrap is installed and may do its work here."""
+    """Return whether bubblewrap is installed and may do its work here."""
     if shutil.which("bwrap") is None:
         return False
     trial = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]

@@ -46,7 +46,7 @@ def label_of(start: bytes) -> str:
 
 
 def is_utf8(content: bytes, *, is_cut: bool = False) -> bool:
-    """Whether it is UTF-8; `is_cut`: the last character may be incomplete."""
+    """Return whether it is UTF-8; `is_cut`: the last character may be incomplete."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(content, final=not is_cut)
     except UnicodeDecodeError:

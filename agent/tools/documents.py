@@ -36,14 +36,15 @@ _FAULT, _MEMORY = 3, 4  # the reader's exit codes where it says what is wrong, a
 
 
 def is_document(name: str, start: bytes) -> bool:
-    """Whether a file of this name, which begins with these bytes, is one whose text can be read."""
+    """Return whether a file of this name, which begins with these bytes, is one whose text can be
+    read."""
     is_archive = PurePosixPath(name).suffix.lower() in _ARCHIVES and start.startswith(_ZIP)
     return is_archive or _PDF in start[:_LOOKED_AT]
 
 
 def is_page(name: str, start: bytes) -> bool:
-    """Whether a file of this name, which begins with these bytes, is one in HTML, whose
-    text can be read, too."""
+    """Return whether a file of this name, which begins with these bytes, is one in HTML, whose text
+    can be read, too."""
     return PurePosixPath(name).suffix.lower() in _PAGES and b"\0" not in start
 
 
@@ -86,8 +87,8 @@ def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
 
 
 def describe_end(code: int, said: bytes) -> str:
-    """What is wrong with a document, by how its reader ended: only a fault that the reader knows is
-    in its own words, and what a library says reaches nobody."""
+    """Return what is wrong with a document, by how its reader ended: only a fault that the reader
+    knows is in its own words, and what a library says reaches nobody."""
     if code == _FAULT:
         return said.decode("utf-8", "replace").strip()
     if code in (-signal.SIGXCPU, -signal.SIGKILL):

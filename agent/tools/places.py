@@ -18,7 +18,7 @@ BUSY = "Too many documents and pages are being read at once; try again in a minu
 
 
 class _Taken(threading.local):
-    """Whether a thread has a place: what it reads on the way needs no second one."""
+    """A mark of a thread that has a place: what it reads on the way needs no second one."""
 
     value = False
 

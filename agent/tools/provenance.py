@@ -48,8 +48,8 @@ class Origins:
         self._root, self._known = root, _own(root)
 
     def is_from_outside(self, target: Path, file: BinaryIO) -> bool:
-        """Whether this file, which is open, holds what somebody else wrote; one that can't be read
-        may. It is left where it stands."""
+        """Return whether this file, which is open, holds what somebody else wrote; one that can't
+        be read may. It is left where it stands."""
         folder = target.relative_to(self._root).parts[:1]
         place = file.tell()
         try:
@@ -65,7 +65,7 @@ class Origins:
             file.seek(place)
 
     def are_own_names(self, targets: Iterable[Path]) -> bool:
-        """Whether no one else gave any of these files and folders its name."""
+        """Return whether no one else gave any of these files and folders its name."""
         return all(map(self._is_own_name, targets))
 
     def _is_own_name(self, target: Path) -> bool:

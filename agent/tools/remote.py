@@ -18,7 +18,7 @@ class RemoteTools(Protocol):
         ...
 
     def owns(self, name: str) -> bool:
-        """Whether a tool of this name is one of theirs, if there is one."""
+        """Return whether a tool of this name is one of theirs, if there is one."""
         ...
 
     async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:

@@ -71,11 +71,11 @@ class Toolbox:
         self._alone: Toolbox | None = None
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool of this name."""
+        """Return whether there is a tool of this name."""
         return name in self._own
 
     def may_have(self, name: str) -> bool:
-        """Whether there is a tool of this name, or may be one of a server's."""
+        """Return whether there is a tool of this name, or may be one of a server's."""
         return self.has(name) or self._is_remote(name)
 
     def find_text_argument(self, name: str) -> str:
@@ -184,7 +184,7 @@ class Toolbox:
         ]
 
     def is_untrusted(self, call: ToolCall) -> bool:
-        """Whether what comes of a call was written by who knows whom."""
+        """Return whether what comes of a call was written by who knows whom."""
         tool = self._tools.get(call.name)
         if tool is None:
             return self._is_remote(call.name)

@@ -40,7 +40,8 @@ class FetchRefused(OSError):
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet, also where it wraps another one."""
+    """Return whether an IP address is one of the public internet, also where it wraps another
+    one."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, IPv4Address):
         return ip.is_global and not (ip.is_multicast or ip.is_reserved)

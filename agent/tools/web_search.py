@@ -135,7 +135,7 @@ async def _ask(place: URL, protocol: _Protocol, request: _Request) -> Any:
 
 
 def _refusal(status: int, place: URL) -> str:
-    """Why there is no answer, by its status, and who can do something about it."""
+    """Return why there is no answer, by its status, and who can do something about it."""
     reason = f"{place.host} answered the search with the error {status}"
     if status in (401, 403) and place.path.endswith("/res/v1/web/search"):
         return f"{reason}: it does not take the key. Tell the owner."

@@ -452,12 +452,12 @@ class Gateway:
 
 
 def is_everywhere(channel: Channel) -> bool:
-    """Whether any number of gateways may serve this channel at once."""
+    """Return whether any number of gateways may serve this channel at once."""
     return isinstance(channel, Everywhere) and channel.is_everywhere
 
 
 def _of_channel(channel: str) -> Callable[[Hashable], bool]:
-    """Whether a queue of replies is one of this channel's."""
+    """Return whether a queue of replies is one of this channel's."""
     return lambda queue: isinstance(queue, tuple) and queue[0] == channel
 
 

@@ -171,14 +171,14 @@ class Ownership:
         self._shares.set()
 
     def _is_kept(self, one: _Owned) -> bool:
-        """Whether this process owns it, and is not about to hand it over."""
+        """Return whether this process owns it, and is not about to hand it over."""
         is_changing = one.changing.locked() or one.name in self._moving
         return one.is_mine and not is_changing and not self._is_leaving
 
     @property
     def is_polite(self) -> bool:
-        """Whether others may not have had the time to come back: their connections broke with this
-        process's."""
+        """Return whether others may not have had the time to come back: their connections broke
+        with this process's."""
         return time.monotonic() < self._patient_until
 
     async def close(self) -> None:
@@ -351,8 +351,8 @@ class Ownership:
         return self._broker.me in (place.owner, place.standby)
 
     def _is_elsewhere(self, one: _Owned, place: Allotment) -> bool:
-        """Whether this process should leave it to another: one that gave a sign of life since, so
-        that nobody hands over to the dead."""
+        """Return whether this process should leave it to another: one that gave a sign of life
+        since, so that nobody hands over to the dead."""
         if place.owner == self._broker.me:
             return False
         is_there = self._seen.get(place.owner, 0.0) > one.since + BEAT / 2

@@ -161,7 +161,7 @@ class RabbitMQ:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a connection now."""
+        """Return whether there is a connection now."""
         return self._is_up.is_set()
 
     @property
@@ -363,8 +363,8 @@ class RabbitMQ:
             await asyncio.sleep(pause)
 
     async def count_waiting(self, names: Sequence[str]) -> dict[str, int]:
-        """How many calls lie in these queues that no process has in hand; of those that were never
-        declared, nothing is said. Raises BrokerError."""
+        """Return how many calls lie in these queues that no process has in hand; of those that were
+        never declared, nothing is said. Raises BrokerError."""
         link, counts = await self._linked(), dict[str, int]()
         try:
             channel = await link.connection.channel()  # a queue that is not there closes it

@@ -58,7 +58,7 @@ def allot(names: Sequence[str], processes: Iterable[str]) -> dict[str, Allotment
 
 
 def _room(count: int, processes: list[str]) -> dict[str, int]:
-    """How many each may have: as many as any other, or one more."""
+    """Return how many each may have: as many as any other, or one more."""
     each, rest = divmod(count, len(processes))
     lucky = set(sorted(processes, key=_digest)[:rest])
     return {one: each + (one in lucky) for one in processes}

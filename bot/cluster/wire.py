@@ -95,7 +95,7 @@ def merge(events: list[Activity]) -> list[Activity]:
 
 
 def dump_error(error: BaseException, sentence: str) -> bytes:
-    """Why there is no answer; `sentence` is for what has none of its own."""
+    """Return why there is no answer; `sentence` is for what has none of its own."""
     said: dict[str, Any] = {"kind": "", "text": sentence}
     if isinstance(error, NotCompleted):
         said = {"kind": "completion", "text": str(error), "problem": error.problem}

@@ -233,8 +233,8 @@ class Worker(Struct):
             await call.answer(answer, True)
 
     async def _has_moved(self, name: str, part: dict[str, object]) -> bool:
-        """Whether the address of a call leads to a conversation that is not with this process:
-        whoever asked has an older answer to where it leads, or this process has."""
+        """Return whether the address of a call leads to a conversation that is not with this
+        process: whoever asked has an older answer to where it leads, or this process has."""
         place = part.get("address")
         if isinstance(said := part.get("inbound"), dict):
             place = said.get("address")
@@ -391,5 +391,5 @@ def _settle(gained: asyncio.Future[None], taking: asyncio.Task[None]) -> None:
 
 
 def _in_slices(numbers: Collection[int]) -> Scope:
-    """Whether a conversation is in one of these slices."""
+    """Return whether a conversation is in one of these slices."""
     return lambda identity: slice_of(identity) in numbers

@@ -50,9 +50,10 @@ def digest_of(text: str) -> str:
 
 
 def judge_found(condition: str, before: str, text: str, *, is_error: bool) -> Finding:
-    """Whether a result is new against that of the digest `before`. A command has something to say
-    where it succeeds and prints anything; of what else there is, the first look is only kept. That
-    a file is not there is a finding like any other; that a page can't be read is none."""
+    """Return whether a result is new against that of the digest `before`. A command has something
+    to say where it succeeds and prints anything; of what else there is, the first look is only
+    kept. That a file is not there is a finding like any other; that a page can't be read is
+    none."""
     tool = condition.partition(":")[0]
     if tool == "shell" and not is_error:
         is_new = _PRINTED.match(text) is not None and digest_of(text) != before

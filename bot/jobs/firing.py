@@ -82,8 +82,8 @@ class Jobs:
             log.exception("job %d could not be fired", job.id)
 
     async def _may_happen(self, job: JobRow, now: float) -> bool:
-        """Whether a job that is due is to happen here and now; it is put off, or rests, where it is
-        not for good reasons."""
+        """Return whether a job that is due is to happen here and now; it is put off, or rests,
+        where it is not for good reasons."""
         try:
             key = self._runner.lead(job)
             if not self._conversations.is_ours(key.id):

@@ -69,14 +69,14 @@ class HookDesk:
         self._nobodys = secrets.token_urlsafe(32)
 
     def has_secret(self, hook: str) -> bool:
-        """Whether there is a secret by which this hook can be called."""
+        """Return whether there is a secret by which this hook can be called."""
         return not is_weak(self._secret_of(hook))
 
     def _secret_of(self, hook: str) -> str:
         return self._known.get(secret_name(hook), "").strip()
 
     async def opens(self, call: HookCall) -> bool:
-        """Whether a call proves that it may be made."""
+        """Return whether a call proves that it may be made."""
         secret = self._secret_of(call.name) if self.has_secret(call.name) else self._nobodys
         if call.signature:
             proof = hmac.new(secret.encode(), call.body, hashlib.sha256).hexdigest()
@@ -169,7 +169,7 @@ def _too_fast(rate: int) -> NotCompleted:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two texts are the same, in a time that does not tell how far they are."""
+    """Return whether two texts are the same, in a time that does not tell how far they are."""
     return hmac.compare_digest(
         one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
     )

@@ -63,8 +63,8 @@ def quiet_hours_of(job: JobRow | NewJob, settings: JobSettings) -> str:
 
 
 def is_doubtful(job: JobRow, now: float, believed: float) -> bool:
-    """Whether a job is due by a clock alone that is not believed: planned before it jumped, for a
-    time that may not have come."""
+    """Return whether a job is due by a clock alone that is not believed: planned before it jumped,
+    for a time that may not have come."""
     return believed < now and job.planned_at <= believed < job.due
 
 
@@ -143,8 +143,8 @@ def judge(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
 
 
 def _find_reason(text: str) -> str:
-    """Why there is no answer, of all that is said instead: what the model had begun stands before
-    it, and what else there is to say behind it."""
+    """Return why there is no answer, of all that is said instead: what the model had begun stands
+    before it, and what else there is to say behind it."""
     parts = text.split("\n\n")
     said = [part[1:-1] for part in parts if part.startswith("(") and part.endswith(")")]
     return (said or parts)[0]

@@ -73,8 +73,8 @@ class JobRunner:
         return self._turns.lead(address).home
 
     async def find_why_not(self, job: JobRow) -> str:
-        """Why a job may not happen any more; "": it may. What has a branch of its own runs in no
-        other context."""
+        """Return why a job may not happen any more; "": it may. What has a branch of its own runs
+        in no other context."""
         if self.access.identify(address_of(job.place)) is None:
             return SHUT_OUT
         return BRANCH_GONE if job.branch and await self._turns.is_gone(self.lead(job)) else ""

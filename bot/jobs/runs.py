@@ -62,7 +62,7 @@ class JobTurns:
         )
 
     async def refusal(self, received: Received) -> str:
-        """Why a run that waited does not begin; "": it does."""
+        """Return why a run that waited does not begin; "": it does."""
         run, job, earlier = await self._look(received)
         if run is None or job is None:
             return _("The job was deleted before its turn came.")

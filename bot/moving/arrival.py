@@ -87,7 +87,7 @@ class Arrived(Struct):
 
     @property
     def was_read(self) -> bool:
-        """Whether there was any conversation that could be read."""
+        """Return whether there was any conversation that could be read."""
         return any((self.new, self.grown, self.known, self.apart, self.empty))
 
     def count(self, turns: int, times: Sequence[datetime]) -> None:
@@ -224,8 +224,8 @@ class Arrival:
         return image
 
     def has_room(self, folder: Path, quota: int, size: int) -> bool:
-        """Whether so many bytes more may be kept there; a rehearsal writes nothing, so what it
-        would have written is counted besides."""
+        """Return whether so many bytes more may be kept there; a rehearsal writes nothing, so what
+        it would have written is counted besides."""
         planned = self._planned[folder] + size
         if refusal(folder, quota, planned):
             return False

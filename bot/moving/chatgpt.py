@@ -174,7 +174,7 @@ class ChatGpt:
             self.remains.add_unread("content", as_text(content.get("content_type")))
 
     def _count_made(self, content: Mapping[str, Any]) -> int:
-        """How many pictures stand in what the model or a tool said."""
+        """Return how many pictures stand in what the model or a tool said."""
         found = sum(1 for _ in _find_pictures(content))
         self.remains.add(
             found, "picture that the model had made", "pictures that the model had made"
@@ -213,7 +213,7 @@ def _message_of(node: object) -> Mapping[str, Any]:
 
 
 def _is_said(node: Mapping[str, Any]) -> bool:
-    """Whether a node is something that a person or the model has said."""
+    """Return whether a node is something that a person or the model has said."""
     message = as_object(node.get("message"))
     content = as_object(message.get("content"))
     is_spoken = as_object(message.get("author")).get("role") in ("user", "assistant")

@@ -196,7 +196,7 @@ _BLOCKS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result"}
 
 
 def _read(row: Mapping[str, Any], remains: Remains) -> list[ForeignMessage]:
-    """What a row of `messages` says; what can't be read of it is counted."""
+    """Return what a row of `messages` says; what can't be read of it is counted."""
     if isinstance(row, TooLargeRow):
         remains.add_too_large("message", "messages")
         return []

@@ -68,7 +68,7 @@ _STRANGERS = {
 
 
 def _name_stranger(path: Path) -> str:
-    """Which other program it is that nothing can be imported from; "" where nobody knows."""
+    """Return which other program it is that nothing can be imported from; "" where nobody knows."""
     try:
         archive = Archive(path)
         names = [name for name in archive.names if name.endswith(".json")][:_LOOKED_AT]
@@ -83,7 +83,7 @@ def _name_stranger(path: Path) -> str:
 
 
 def _has_field(entries: list[Any], name: str) -> bool:
-    """Whether a field of this name stands in one of them, near its beginning."""
+    """Return whether a field of this name stands in one of them, near its beginning."""
     waiting, looked = [*entries], 0
     while waiting and looked < _MOST_LOOKED_AT:
         looked += 1
@@ -98,7 +98,7 @@ def _has_field(entries: list[Any], name: str) -> bool:
 
 
 def _is_readable(kind: str, path: Path) -> bool:
-    """Whether something at the beginning can be read as what that program keeps."""
+    """Return whether something at the beginning can be read as what that program keeps."""
     try:
         source = OPENERS[kind](path)
         if isinstance(source, PlainExport):

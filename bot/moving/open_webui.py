@@ -252,7 +252,7 @@ class _WebUiDatabase:
 
 
 def _may_be_chat(entry: object) -> bool:
-    """Whether it is a chat, or too damaged to say: beside an export, other files may lie."""
+    """Return whether it is a chat, or too damaged to say: beside an export, other files may lie."""
     return not isinstance(entry, dict) or not {"chat", "history", "messages"}.isdisjoint(entry)
 
 

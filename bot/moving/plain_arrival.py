@@ -282,7 +282,7 @@ class PlainArrival:
         await asyncio.to_thread(self._copy, audience, folder)
 
     def _text(self, name: str) -> str:
-        """What a file of memory says; "" for none, and for one that is counted as unread."""
+        """Return what a file of memory says; "" for none, and for one that is counted as unread."""
         text = self._source.files.text(name) if name else ""
         if text is None:
             self._source.remains.add_unread_file()

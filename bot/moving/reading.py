@@ -79,7 +79,7 @@ class Archive:
         return sorted([*self._files, *self._members])
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return whether there is a file of this name."""
         return name in self._files or name in self._members
 
     def find(self, name: str) -> str:
@@ -310,7 +310,7 @@ def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
 
 
 def _begins_as_zip(path: Path) -> bool:
-    """Whether a file was one: what says where things are in it stands at its end."""
+    """Return whether a file was one: what says where things are in it stands at its end."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
 

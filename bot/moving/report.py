@@ -61,7 +61,7 @@ def _count_chats(arrived: Arrived) -> str:
 
 
 def describe_nothing(arrived: Arrived, source: ForeignSource, path: Path) -> str:
-    """Why nothing at all could be read."""
+    """Return why nothing at all could be read."""
     if not arrived.unreadable:
         return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
     reasons = Counter(arrived.unreadable).most_common(_REASONS)

@@ -29,7 +29,8 @@ class UnreadableChat(Exception):
 
 
 TOO_LARGE = "larger than anything that a program would have written"
-"""Why a conversation can't be read of which one value, or all together, is too large."""
+"""The reason for a conversation that can't be read, of which one value, or all together, is too
+large."""
 
 
 class ForeignMessage(Struct, frozen=True):
@@ -127,7 +128,8 @@ class ForeignSource(Protocol):
     """It fills up as things are read."""
 
     def count(self) -> int:
-        """How many conversations there are, as far as that is quickly known; 0 where it is not."""
+        """Return how many conversations there are, as far as that is quickly known; 0 where it is
+        not."""
         ...
 
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:

@@ -45,7 +45,7 @@ class Permit(Struct, frozen=True):
         return self.is_down or self.lowest > -math.inf or self.highest < math.inf
 
     def allows(self, value: Any, usual: Any) -> bool:
-        """Whether this value may be set where `usual` holds without it."""
+        """Return whether this value may be set where `usual` holds without it."""
         if self.words:
             return all(one in self.words for one in (value if isinstance(value, list) else [value]))
         if not self.is_numeric:

@@ -121,7 +121,7 @@ def _own_role(message: discord.Message) -> int:
 
 
 def _is_for(message: discord.Message, me: int) -> bool:
-    """Whether a message on a server speaks to the bot: by its name, or by a reply to it."""
+    """Return whether a message on a server speaks to the bot: by its name, or by a reply to it."""
     first = message.reference.resolved if message.reference else None
     is_reply = isinstance(first, discord.Message) and first.author.id == me
     is_named = any(user.id == me for user in message.mentions)

@@ -43,7 +43,7 @@ _WIDEST = 100  # columns of a table that is aligned; a wider one would be torn b
 
 
 def length(markdown: str) -> int:
-    """How long a text is once it is rendered."""
+    """Return how long a text is once it is rendered."""
     return units(rendered(markdown))
 
 
@@ -266,7 +266,7 @@ def _marked(mark: str, inner: str, before: str, after: str) -> str:
 
 
 def _keeps_open(sign: str) -> bool:
-    """Whether `_` beside it is no mark for Discord: a word goes on, or `~~` does."""
+    """Return whether `_` beside it is no mark for Discord: a word goes on, or `~~` does."""
     return sign in ("_", "~") or sign.isalnum()
 
 

@@ -317,7 +317,7 @@ class Feishu(Platform):
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether an event that was not taken is worth to come again."""
+    """Return whether an event that was not taken is worth to come again."""
     if isinstance(error, FeishuError):
         return _explain(error).kind in ("passing", "wait")
     return not isinstance(error, KeyError | TypeError | ValueError | AttributeError)  # unreadable

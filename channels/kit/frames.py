@@ -25,7 +25,7 @@ ODD_SHAPE = (
     *(AttributeError, KeyError, IndexError, TypeError, ValueError),
     *(OverflowError, RecursionError),
 )
-"""What reading raises where something has not the shape that its platform describes."""
+"""Errors of reading something that has not the shape that its platform describes."""
 
 
 MOST_OBJECTS = 1_000

@@ -62,8 +62,8 @@ def render_html(markdown: str) -> str:
 
 
 def _has_all(html: str, markdown: str) -> bool:
-    """Whether each letter of a text is there: a table's row, for one, may have more cells than are
-    shown."""
+    """Return whether each letter of a text is there: a table's row, for one, may have more cells
+    than are shown."""
     shown = unquote(f"{_TAGS.sub('', html)} {' '.join(_ATTRIBUTES.findall(html))}")
     missing = Counter(unescape(markdown))
     missing.subtract(Counter(unescape(shown)))

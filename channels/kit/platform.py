@@ -179,8 +179,8 @@ class PlatformFailure(Struct, frozen=True):
 
 
 def is_lasting(status: int) -> bool:
-    """Whether an answer with this status of HTTP would be the same another time: what was asked for
-    is gone, or not to be had."""
+    """Return whether an answer with this status of HTTP would be the same another time: what was
+    asked for is gone, or not to be had."""
     return 400 <= status < 500 and status not in (408, 425, 429)
 
 
@@ -238,11 +238,11 @@ class Platform:
 
     @property
     def length(self) -> Length:
-        """How long a text in Markdown is as the platform counts it."""
+        """Return how long a text in Markdown is as the platform counts it."""
         return len
 
     def plain_length(self, text: str) -> int:
-        """How long a plain text is as the platform counts it."""
+        """Return how long a plain text is as the platform counts it."""
         return len(text)
 
     async def post(self, place: Place, post: Post) -> str:
@@ -259,7 +259,7 @@ class Platform:
 
     @property
     def has_files(self) -> bool:
-        """Whether a file can be sent there."""
+        """Return whether a file can be sent there."""
         return type(self).upload is not Platform.upload
 
     async def upload(self, place: Place, media: Media) -> str:
@@ -281,8 +281,8 @@ class Platform:
         its descriptions in that language."""
 
     def expects(self, headers: Mapping[str, str]) -> bool:
-        """Whether a call may come from the platform, as far as its headers tell: the body of any
-        other is not read."""
+        """Return whether a call may come from the platform, as far as its headers tell: the body of
+        any other is not read."""
         return True
 
     async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:

@@ -139,7 +139,7 @@ class Mail(Platform):
             await self._receive(desk, letter)
 
     async def _begin_reading(self, desk: Desk, identity: str) -> bool:
-        """Whether a message is read once more."""
+        """Return whether a message is read once more."""
         kept, _space, count = (await desk.bot.state.get(self.name, self._attempts)).partition(" ")
         tries = int(count or 0) if kept == identity else 0
         if tries >= _MOST_ATTEMPTS:

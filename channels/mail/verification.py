@@ -28,8 +28,8 @@ class Result(Struct, frozen=True):
 
 
 def is_verified(sender: str, fields: Sequence[str], server: str) -> bool:
-    """Whether the server vouches that a message is by `sender`, an address. `fields` are all fields
-    Authentication-Results of the message, from the top; only the first that begins with the
+    """Return whether the server vouches that a message is by `sender`, an address. `fields` are all
+    fields Authentication-Results of the message, from the top; only the first that begins with the
     server's name is its own: others may have come with the message."""
     for one in fields:
         name, results = parse(one)
@@ -62,7 +62,8 @@ def _proves(result: Result, sender: str, domain: str) -> bool:
 
 
 def _covers(proven: str, domain: str) -> bool:
-    """Whether who has proven to be this domain speaks for the other: the same, or one above it."""
+    """Return whether who has proven to be this domain speaks for the other: the same, or one above
+    it."""
     return proven == domain or ("." in proven and domain.endswith(f".{proven}"))
 
 

@@ -66,7 +66,7 @@ def cut_signature(text: str) -> str:
 
 
 def _begins_message(lines: list[str], number: int) -> bool:
-    """Whether another message follows from this line on, as it came."""
+    """Return whether another message follows from this line on, as it came."""
     line = lines[number].strip()
     if _SEPARATOR.fullmatch(line):
         return True

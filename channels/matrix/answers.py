@@ -29,7 +29,7 @@ def checked(answer: Any) -> Any:
 
 
 def is_private(room: MatrixRoom) -> bool:
-    """Whether nobody but one person and the bot can read a room, and nobody else can come in
+    """Return whether nobody but one person and the bot can read a room, and nobody else can come in
     without being invited."""
     is_open = room.join_rule != "invite" or room.history_visibility == "world_readable"
     return bool(room.member_count == 2 and not is_open)

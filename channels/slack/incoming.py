@@ -61,7 +61,7 @@ def said_in(event: Json) -> Json | None:
 
 
 def is_group(channel: str) -> bool:
-    """Whether others read along: ids of chats with one person begin with a D."""
+    """Return whether others read along: ids of chats with one person begin with a D."""
     return not channel.startswith("D")
 
 
@@ -89,8 +89,8 @@ def person(user: str, info: Json) -> Author:
 
 
 def is_for_bot(message: Json, known: Surroundings) -> bool:
-    """Whether the bot is spoken to: in private, by a mention, or in a thread that it began, or that
-    began with a mention of it."""
+    """Return whether the bot is spoken to: in private, by a mention, or in a thread that it began,
+    or that began with a mention of it."""
     is_private = not is_group(message["channel"])
     is_mentioned = message.get("type") == "app_mention" or mentions(message, known.bot)
     return is_private or is_mentioned or _is_ours(known)

@@ -56,7 +56,7 @@ def plain_blocks(text: str) -> list[Json]:
 
 
 def length(markdown: str) -> int:
-    """How long a text is in rich text: what is seen of it, and not too much that is not."""
+    """Return how long a text is in rich text: what is seen of it, and not too much that is not."""
     elements = _elements(markdown)
     return _size(elements) if elements else len(markdown)
 

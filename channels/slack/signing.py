@@ -16,7 +16,7 @@ _SKEW = 300.0  # seconds that a signed call may be old, or from the future
 
 
 def is_signed(secret: str, call: WebhookCall) -> bool:
-    """Whether Slack made a call, a short while ago."""
+    """Return whether Slack made a call, a short while ago."""
     at = call.headers.get("x-slack-request-timestamp", "")
     signature = call.headers.get("x-slack-signature", "")
     if not (at.isascii() and at.isdecimal() and len(at) < 20):

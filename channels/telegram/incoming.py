@@ -144,7 +144,8 @@ def _reacted(
 
 
 def _is_for(messages: Sequence[Message], me: Me) -> bool:
-    """Whether the bot is spoken to: in private always, in a group by command, mention or reply."""
+    """Return whether the bot is spoken to: in private always, in a group by command, mention or
+    reply."""
     return any(
         message.chat.type == Chat.PRIVATE
         or _commands(message, me)
@@ -230,7 +231,7 @@ def _commands(message: Message, me: Me) -> bool:
 
 
 def _is_for_another(message: Message, me: Me) -> bool:
-    """Whether it begins with another bot's command."""
+    """Return whether it begins with another bot's command."""
     command = _COMMAND.match(message.text or message.caption or "")
     return bool(command and command[2] and command[2].lower() != me.username.lower())
 
@@ -245,7 +246,8 @@ def _mentions(message: Message, me: Me) -> bool:
 
 
 def _replies_to(message: Message, me: Me) -> bool:
-    """Whether it answers what the bot said; the first message of a topic is "answered" by all."""
+    """Return whether it answers what the bot said; the first message of a topic is "answered" by
+    all."""
     first = message.reply_to_message
     if first is None or first.from_user is None or first.forum_topic_created:
         return False

@@ -72,7 +72,7 @@ def rendered(markdown: str) -> Rendered:
 
 
 def measure(markdown: str) -> int:
-    """How long a text is once it is rendered, in UTF-16 units."""
+    """Return how long a text is once it is rendered, in UTF-16 units."""
     text, _ = _converted(markdown)
     return utf16_len(text if text.strip() else markdown)
 
@@ -91,14 +91,14 @@ def _converted(markdown: str) -> tuple[str, list[Entity]]:
 
 
 def _signs(text: str) -> int:
-    """How many characters can be seen of a text."""
+    """Return how many characters can be seen of a text."""
     return len(text) - sum(map(text.count, " \t\n"))
 
 
 def _is_costly(markdown: str) -> bool:
-    """Whether the converter could take long over a text. A table is made as wide as its widest
-    cell in each row, a root within a root is read twice at each level, and what is quoted or listed
-    at many levels is looked through once for each of them."""
+    """Return whether the converter could take long over a text. A table is made as wide as its
+    widest cell in each row, a root within a root is read twice at each level, and what is quoted or
+    listed at many levels is looked through once for each of them."""
     if has_vast_table(markdown) or markdown.count("$") > _MOST_DOLLARS:
         return True
     roots = max(formula.count(r"\sqrt") for formula in markdown.split("$"))

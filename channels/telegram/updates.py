@@ -42,7 +42,7 @@ nobody else."""
 
 
 def is_unfinished(update: Update) -> bool:
-    """Whether the rest of it may be on its way: of an album, or of a text that was cut."""
+    """Return whether the rest of it may be on its way: of an album, or of a text that was cut."""
     message = update.message
     return message is not None and (message.media_group_id is not None or _may_be_cut(message))
 
@@ -54,7 +54,7 @@ def _may_be_cut(message: Message) -> bool:
 
 
 def _continues(update: Update, before: Update) -> bool:
-    """Whether a text is the rest of the one before."""
+    """Return whether a text is the rest of the one before."""
     message, first = update.message, before.message
     if message is None or first is None or not _may_be_cut(first):
         return False

@@ -153,7 +153,8 @@ SOURCES: Mapping[str, tuple[str, str]] = {
 
 
 def is_known(line: str, vocabulary: Vocabulary) -> bool:
-    """Whether there is this command, with its subcommand: what is none might change something."""
+    """Return whether there is this command, with its subcommand: what is none might change
+    something."""
     name, _, rest = line.partition(" ")
     return any(
         _add_slash(command["name"]) == name
@@ -214,7 +215,8 @@ class Lines(FileHistory):
 
 
 def _says(line: str, said: Collection[str]) -> bool:
-    """Whether a line is a command, or says one of the texts; "//x" says "/x" to the model."""
+    """Return whether a line is a command, or says one of the texts; "//x" says "/x" to the
+    model."""
     text = line.strip()
     is_command = text.startswith("/") and not text.startswith("//")
     return is_command or text in said or (text.startswith("//") and text[1:] in said)

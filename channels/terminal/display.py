@@ -286,7 +286,7 @@ class StreamedAnswer:
 
     @property
     def is_begun(self) -> bool:
-        """Whether a part of it was taken, and so can't be taken back."""
+        """Return whether a part of it was taken, and so can't be taken back."""
         return bool(self._taken.strip())
 
     def take(self) -> str:

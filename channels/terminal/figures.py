@@ -190,7 +190,8 @@ _KITTY = ("KITTY_WINDOW_ID", "GHOSTTY_RESOURCES_DIR", "WEZTERM_PANE", "KONSOLE_V
 
 
 def speaks_kitty() -> bool:
-    """Whether this terminal shows pictures by kitty's protocol. tmux and screen stand between."""
+    """Return whether this terminal shows pictures by kitty's protocol. tmux and screen stand
+    between."""
     if {"TMUX", "STY"} & os.environ.keys():
         return False
     return "kitty" in os.environ.get("TERM", "") or any(name in os.environ for name in _KITTY)

@@ -75,8 +75,8 @@ class _Code(CodeBlock):
 
 
 def _is_light(colours: str) -> bool:
-    """Whether the terminal says (rxvt, Konsole, iTerm) that its background is white or light grey:
-    "0;15" is black on white. Most say nothing, and are dark."""
+    """Return whether the terminal says (rxvt, Konsole, iTerm) that its background is white or light
+    grey: "0;15" is black on white. Most say nothing, and are dark."""
     return colours.rpartition(";")[2] in ("7", "15")
 
 

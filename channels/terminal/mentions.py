@@ -92,7 +92,8 @@ def name_dropped(text: str) -> str:
 
 
 def _is_picture(path: str) -> bool:
-    """Whether this is the whole path of a picture; a quote in it could not be written here."""
+    """Return whether this is the whole path of a picture; a quote in it could not be written
+    here."""
     suits = path.startswith("/") and '"' not in path and "\n" not in path
     return suits and Path(path).suffix.lower() in _PICTURES and _is_file(Path(path))
 

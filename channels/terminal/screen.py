@@ -441,7 +441,7 @@ class _Completer(Completer):
 
 
 def _is_completed(document: Document) -> bool:
-    """Whether what can be typed next is shown at once."""
+    """Return whether what can be typed next is shown at once."""
     begun = begun_mention(document.text_before_cursor)
     return document.text.startswith("/") or begun is not None
 

@@ -157,8 +157,8 @@ class Accounts(Struct, frozen=True):
     async def _weigh(
         self, guesser: str, guess: str, is_right: Callable[[], Awaitable[bool]]
     ) -> bool:
-        """Whether a guess is right that costs a hash to look at; it is looked at only where its
-        guesser is not locked out. Raises Problem."""
+        """Return whether a guess is right that costs a hash to look at; it is looked at only where
+        its guesser is not locked out. Raises Problem."""
         if seconds := self.throttle.wait(guesser, guess):
             raise _problem(refuse_locked_out(seconds))
         try:

@@ -75,7 +75,7 @@ class WebConfig(Struct, frozen=True):
 
 
 def why_closed(config: WebConfig) -> str:
-    """Why nothing may listen there; "" if it may."""
+    """Return why nothing may listen there; "" if it may."""
     if config.token and is_weak(config.token.strip()):
         return WEAK_TOKEN
     if config.token or is_loopback(config.host):

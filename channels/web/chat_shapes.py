@@ -238,7 +238,8 @@ class ChatRequest(Lenient):
 
     @property
     def is_of_functions(self) -> bool:
-        """Whether the client speaks of functions, as the protocol did before it had tools."""
+        """Return whether the client speaks of functions, as the protocol did before it had
+        tools."""
         return bool(self.functions) and not self.tools
 
     @property
@@ -400,7 +401,7 @@ def check_url(url: str) -> None:
 
 
 def _is_elsewhere(host: str) -> bool:
-    """Whether a host's name may be one of the open internet."""
+    """Return whether a host's name may be one of the open internet."""
     try:
         return ip_address(host.strip("[]")).is_global
     except ValueError:

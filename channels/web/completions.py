@@ -155,7 +155,7 @@ class CompletionOperations(Struct, frozen=True):
         return self.upload * 4 // 3 + WORDS
 
     async def begin(self, request: Request, wanted: ChatRequest) -> Happening:
-        """What happens to this request, whatever shape it came in. Raises Problem."""
+        """Return what happens to this request, whatever shape it came in. Raises Problem."""
         holder = holder_of(request)
         if name := _conversation(request, wanted):
             return self._answer_in_conversation(holder, name, wanted)

@@ -1,4 +1,4 @@
-"""What OpenAI's protocol has and Parley has not: each answer says what to do instead.
+"""Parts of OpenAI's protocol that Parley has not: each answer says what to do instead.
 
 The status is 404 and no 501, which the SDKs would ask again.
 """
@@ -55,7 +55,7 @@ _WITHOUT_BASE = re.compile(
 
 
 def describe_elsewhere(method: str, path: str) -> str:
-    """What to do instead of asking for this."""
+    """Return what to do instead of asking for this."""
     if _WITHOUT_BASE.match(path):
         return f"{path} does not exist; OpenAI's protocol is at /v1, so the base URL ends in that."
     name = path.removeprefix(PROTOCOL).partition("/")[0]
@@ -64,7 +64,7 @@ def describe_elsewhere(method: str, path: str) -> str:
 
 
 def protocol_route(operations: Sequence[Operation]) -> Route:
-    """What answers for all of the protocol that no operation does."""
+    """Return what answers for all of the protocol that no operation does."""
     methods: dict[str, set[str]] = {}
     for operation in operations:
         also = {"HEAD"} if operation.method == "GET" else set[str]()

@@ -76,7 +76,7 @@ def _opening(text: str, at: int) -> str:
 
 
 def _is_meant(content: str, after: str) -> bool:
-    """Whether what stands between two dollars is a formula."""
+    """Return whether what stands between two dollars is a formula."""
     return content == content.strip() and not after.isdigit() and content[-1] != "\\"
 
 

@@ -86,7 +86,7 @@ _HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine's own, and no other's."""
+    """Return whether a host's name or address is this machine's own, and no other's."""
     if host.lower() in ("localhost", "localhost."):
         return True
     try:
@@ -164,13 +164,13 @@ class TokenAuth(Struct, frozen=True):
         return is_same(token, self.token)
 
     def refusal(self, headers: Headers) -> Refused | None:
-        """Why this request is not let in; None if it is."""
+        """Return why this request is not let in; None if it is."""
         if self.token and (bearer := bearer_of(headers)) is not None:
             return None if self.opens(bearer) else NO_TOKEN
         return self.stranger(headers) or self._keyless()
 
     def stranger(self, headers: Headers) -> Refused | None:
-        """Whether a page from elsewhere is behind this request."""
+        """Return whether a page from elsewhere is behind this request."""
         host = headers.get("host", "")
         if not self.token and not is_loopback(_name_in(f"//{host}") or ""):
             return OTHER_HOST
@@ -190,7 +190,7 @@ class TokenAuth(Struct, frozen=True):
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two secrets are the same, in a time that does not tell how far they are."""
+    """Return whether two secrets are the same, in a time that does not tell how far they are."""
     return hmac.compare_digest(
         one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
     )
@@ -234,14 +234,14 @@ def _name_in(address: str) -> str | None:
 
 
 def is_broken(headers: Headers) -> bool:
-    """Whether a header that says where a request belongs can't be read."""
+    """Return whether a header that says where a request belongs can't be read."""
     places = (f"//{headers.get('host', '')}", headers.get("origin", ""))
     return any(_name_in(place) is None for place in places)
 
 
 def is_proxied(scope: Scope, headers: Headers) -> bool:
-    """Whether a proxy passes this request on, as far as it can be told. HTTP/1.0 is what nginx
-    speaks that was told nothing else; browsers and programs of today don't."""
+    """Return whether a proxy passes this request on, as far as it can be told. HTTP/1.0 is what
+    nginx speaks that was told nothing else; browsers and programs of today don't."""
     names = headers.keys()
     return scope["http_version"] == "1.0" or any(map(_OF_PROXIES.search, names))
 
@@ -268,7 +268,7 @@ class Unread:
         self._counts = Counter[str]()
 
     def is_too_many(self, sender: str) -> bool:
-        """Whether no more is read of this sender within this minute."""
+        """Return whether no more is read of this sender within this minute."""
         if self._clock() - self._since >= 60:
             self._since = self._clock()
             self._counts.clear()

@@ -94,7 +94,7 @@ def blocks(markdown: str) -> list[str]:
 
 
 def is_long(markdown: str) -> bool:
-    """Whether a text had better be read in a thread; what was read there is known then."""
+    """Return whether a text had better be read in a thread; what was read there is known then."""
     return len(markdown) > _SHORT
 
 

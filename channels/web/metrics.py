@@ -85,8 +85,8 @@ def _refuse(refused: Refused) -> Response:
 
 
 def why_closed(page: MetricsPage, host: str = "") -> str:
-    """Why the metrics may not be served at an address ("": at the page's), in a sentence; "" if
-    they may."""
+    """Return why the metrics may not be served at an address ("": at the page's), in a sentence; ""
+    if they may."""
     if any(map(is_weak, page.tokens)):
         return (
             f"PARLEY_METRICS_TOKEN could be guessed: it needs at least {SHORTEST_TOKEN} "

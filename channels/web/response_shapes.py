@@ -1,7 +1,6 @@
-"""What clients of OpenAI's Responses API send, as it is checked: the same request as that of chat
-completions, in another shape. What belongs to OpenAI's own servers (responses that they keep, tools
-that they run) is refused with a sentence that says what to do instead.
-"""
+"""Requests of clients of OpenAI's Responses API, as they are checked: the same request as that of
+chat completions, in another shape. What belongs to OpenAI's own servers (responses that they keep,
+tools that they run) is refused with a sentence that says what to do instead."""
 
 from __future__ import annotations
 
@@ -96,7 +95,7 @@ class ResponseTool(Lenient):
 
 
 class TextFormat(Lenient):
-    """How the answer is to be written: `type` is text, json_object or json_schema."""
+    """The form in which the answer is to be written: `type` is text, json_object or json_schema."""
 
     type: str = "text"
     name: str | None = None
@@ -142,7 +141,7 @@ class ResponseRequest(Lenient):
 
     @property
     def keeps_items(self) -> bool:
-        """Whether a later request may name the items of its answer, as is usual there."""
+        """Return whether a later request may name the items of its answer, as is usual there."""
         return self.store is not False
 
     @property

@@ -330,7 +330,7 @@ def _text_part(text: str) -> Json:
 
 
 def _usage(done: Completed) -> Json:
-    """What an answer took, as this API reports it. Parts that nobody here knows are 0."""
+    """Return what an answer took, as this API reports it. Parts that nobody here knows are 0."""
     return {
         "input_tokens": done.prompt,
         "input_tokens_details": {"cached_tokens": done.cached, "cache_write_tokens": 0},

@@ -93,7 +93,7 @@ class DraftPictures:
 
 
 def _count_same(before: Sequence[str], now: Sequence[str]) -> int:
-    """How many blocks are the same, from the first on."""
+    """Return how many blocks are the same, from the first on."""
     pairs = zip(before, now, strict=False)
     return next(
         (at for at, (old, new) in enumerate(pairs) if old != new), min(len(before), len(now))

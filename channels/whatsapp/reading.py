@@ -73,7 +73,8 @@ def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | U
 
 
 def _each(name: str, value: Json, read_one: Callable[[Json], T | None]) -> Iterator[T]:
-    """What is read of each object in a list; one traceback is logged of those that can't be."""
+    """Return what is read of each object in a list; one traceback is logged of those that can't
+    be."""
     odd = 0
     for one in list_objects(value, name):
         try:

@@ -56,7 +56,7 @@ def _is_costly(markdown: str) -> bool:
 
 
 def _has_overfull_row(tokens: Sequence[Token], lines: Sequence[str]) -> bool:
-    """Whether a table has a row with more cells than its head: they would vanish."""
+    """Return whether a table has a row with more cells than its head: they would vanish."""
     for token in tokens:
         if token.type == "table_open" and token.map:
             head, _ruler, *rows = (line.strip(" |").count("|") for line in lines[slice(*token.map)])

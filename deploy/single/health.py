@@ -12,7 +12,7 @@ DATA = os.environ.get("PARLEY_DATA", "/data")
 
 
 def answers(address: str) -> bool:
-    """Whether what is asked there says that it is ready."""
+    """Return whether what is asked there says that it is ready."""
     import urllib.request  # noqa: PLC0415 - slow, and nothing for a bot without the page
 
     try:
@@ -23,7 +23,8 @@ def answers(address: str) -> bool:
 
 
 def holds(folder: str) -> bool:
-    """Whether a bot holds the data folder: looked up, and not tried, which could keep one out."""
+    """Return whether a bot holds the data folder: looked up, and not tried, which could keep one
+    out."""
     try:
         inode = os.stat(folder).st_ino
         with open("/proc/locks", encoding="ascii") as locks:

@@ -1,5 +1,5 @@
-"""Whether what a model wrote is a summary of what it was given: the one judge, asked wherever a
-model's words are to stand for what leaves, since they may be all that is left of it.
+"""The judge of whether a model's words are a summary of what it was given: the only one, asked
+wherever a model's words are to stand for what leaves, since they may be all that is left of it.
 
 It understands nothing. It turns away what is no summary in any language (none of the facts, one
 line for thousands of tokens), and refusals and calls of tools that it knows by their beginnings.
@@ -26,8 +26,9 @@ _HEADING = re.compile(r"\s*(?:#{1,6}\s|[-=*_]{3,}\s*$|<[^<>]{1,60}>\s*$|[^\n]{0,
 def is_summary(
     text: str, tokens: int, source: str, of_tokens: int, receipt: Receipt | None = None
 ) -> bool:
-    """Whether a text of so many `tokens` may stand for `source`, which has `of_tokens`. `receipt`
-    says what it kept; a text that keeps most of the facts is no refusal, however it begins."""
+    """Return whether a text of so many `tokens` may stand for `source`, which has `of_tokens`.
+    `receipt` says what it kept; a text that keeps most of the facts is no refusal, however it
+    begins."""
     found = receipt or Receipt()
     lines = [line for line in text.splitlines() if line.strip() and not _HEADING.match(line)]
     if not lines or is_call(text) or (found.total >= TELLING and not found.kept):
@@ -41,7 +42,7 @@ def is_summary(
 
 
 def is_call(text: str) -> bool:
-    """Whether a text is a call of a tool, or has one in it."""
+    """Return whether a text is a call of a tool, or has one in it."""
     return bool(_CALL.search(text))
 
 

@@ -342,7 +342,7 @@ class Boundaries(Struct, frozen=True, dict=True):
         return found
 
     def shows(self, seq: int, turn: int) -> bool:
-        """Whether an entry is in play."""
+        """Return whether an entry is in play."""
         is_here = seq >= self.cut or turn in self.keep
         is_full = seq >= self.folded.cut or turn in self.folded.keep
         is_away = turn in self.dropped or turn in self.covered

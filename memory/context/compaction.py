@@ -39,7 +39,7 @@ def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = Fals
 
 
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
-    """Whether a person has just taken a cut back, said no to one, or opened a summary (by
+    """Return whether a person has just taken a cut back, said no to one, or opened a summary (by
     `ReplayedState.move`), so that none is made for a while."""
     if move is None or move.kind not in ("undo", "hold", "expand") or not view.turns:
         return False
@@ -51,7 +51,7 @@ def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
 
 
 def holds_off(view: View, limits: Limits, move: ViewEvent | None) -> bool:
-    """Whether an undo holds off a cut that would otherwise come while it lasts."""
+    """Return whether an undo holds off a cut that would otherwise come while it lasts."""
     if move is None or not is_held(view, limits, move):
         return False
     left = move.turn + HELD_TURNS - view.turns[-1].number
@@ -59,7 +59,7 @@ def holds_off(view: View, limits: Limits, move: ViewEvent | None) -> bool:
 
 
 def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
-    """What a planner wants done, where that frees enough."""
+    """Return what a planner wants done, where that frees enough."""
     plan = planner(view, limits)
     return plan if plan is not None and frees_enough(view, plan, limits) else None
 

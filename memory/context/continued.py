@@ -67,9 +67,9 @@ def find_beginning(
 
 
 def pays(beginning: Beginning, asked: int, apart: int, price: InputPrice | None) -> bool:
-    """Whether a summary is at most half as dear in the conversation, with a task of `asked` tokens
-    behind the beginning, as in a request of its own, of `apart` tokens. Where the price is not
-    known, nobody knows that."""
+    """Return whether a summary is at most half as dear in the conversation, with a task of `asked`
+    tokens behind the beginning, as in a request of its own, of `apart` tokens. Where the price is
+    not known, nobody knows that."""
     if price is None or beginning.tokens < LEAST:
         return False
     return price.cached * beginning.tokens + price.fresh * asked <= _HALF * price.fresh * apart

@@ -69,9 +69,9 @@ def count_broken(before: View, after: View, cached: int) -> tuple[int, int]:
 
 
 def count_kept(before: View, after: View) -> int:
-    """How many tokens at the beginning of a request made from `before` are also the beginning of
-    one made from `after`, with the same system prompt and tools: as they are sent, so that whatever
-    changes them counts."""
+    """Return how many tokens at the beginning of a request made from `before` are also the
+    beginning of one made from `after`, with the same system prompt and tools: as they are sent, so
+    that whatever changes them counts."""
     one, two = before.to_wire(_BARE), after.to_wire(_BARE)
     pairs = enumerate(zip(one, two, strict=False))
     same = next((place for place, (old, new) in pairs if old != new), min(len(one), len(two)))
@@ -88,7 +88,8 @@ def count_kept(before: View, after: View) -> int:
 
 
 def _share(old: str, new: str) -> float:
-    """How much of a text is also the beginning of another one: an activity log grows at its end."""
+    """Return how much of a text is also the beginning of another one: an activity log grows at its
+    end."""
     pairs = enumerate(zip(old, new, strict=False))
     same = next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))
     return same / max(1, len(old))

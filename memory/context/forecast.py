@@ -45,8 +45,8 @@ class Forecast(Struct, frozen=True):
 
 
 def is_far(view: View, limits: Limits, within: int) -> bool:
-    """Whether it is known at a glance, as it nearly always is, that no turn leaves within so many
-    that are as short as the shortest in play."""
+    """Return whether it is known at a glance, as it nearly always is, that no turn leaves within so
+    many that are as short as the shortest in play."""
     if limits.strategy in ("slim", "stubs") or not view.turns:
         return False
     if limits.strategy == "trim" and len(view.turns) + within > limits.max_turns:

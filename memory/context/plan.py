@@ -43,7 +43,7 @@ _SUMMARY = 1 / 4  # of what leaves is how long its summary is taken to be until 
 
 
 def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
-    """Whether a plan is worth carrying out, whoever made it, before anything is paid for it.
+    """Return whether a plan is worth carrying out, whoever made it, before anything is paid for it.
 
     Turns that a person names are compared with themselves: they know how much there is besides. A
     request that would be too long may be freed of less where it fits then, and a limit of turns is
@@ -87,16 +87,16 @@ def count_staying(view: View) -> int:
 
 
 def can_help(view: View, limits: Limits, threshold: int) -> bool:
-    """Whether it can bring the request below so many tokens that turns leave: not where what stays
-    has them by itself, or the system prompt, the tools and a summary do."""
+    """Return whether it can bring the request below so many tokens that turns leave: not where what
+    stays has them by itself, or the system prompt, the tools and a summary do."""
     fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
     room = min(limits.summary_tokens, threshold // 8)
     return fixed + room < threshold and count_staying(view) < threshold
 
 
 def is_filled_by_pins(view: View, limits: Limits) -> bool:
-    """Whether pinned turns and the running one are as many as the limit of turns allows, so that
-    the newest of the others would leave as soon as it is over."""
+    """Return whether pinned turns and the running one are as many as the limit of turns allows, so
+    that the newest of the others would leave as soon as it is over."""
     pinned = sum(turn.number in view.boundaries.pinned for turn in view.complete)
     return pinned > 0 and pinned + 1 >= limits.max_turns
 

@@ -271,8 +271,8 @@ class _Shown:
         self._forms["number"] = frozenset(form for forms in (*numbers, *scaled) for form in forms)
 
     def has(self, fact: _Fact) -> bool:
-        """Whether it tells of this: a date or a number in any form, of a name a part that is more
-        than its first word, of anything else its own words."""
+        """Return whether it tells of this: a date or a number in any form, of a name a part that is
+        more than its first word, of anything else its own words."""
         if fact.kind in self._forms:
             return not fact.forms.isdisjoint(self._forms[fact.kind])
         if any(form in self._text for form in fact.forms):

@@ -187,8 +187,8 @@ def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes) -> Belief:
 
 
 def _is_odd(size: int, counted: Counted, known: KnownSizes) -> bool:
-    """Whether a report within bounds is far from what the one before it lets expect: a vocabulary
-    does not change. What came since may be text of another kind, or pictures."""
+    """Return whether a report within bounds is far from what the one before it lets expect: a
+    vocabulary does not change. What came since may be text of another kind, or pictures."""
     if not known.size:
         return known.is_partial or known.doubt is not None
     odd = min(counted.odd, counted.raw - counted.pictures)
@@ -211,11 +211,11 @@ def _distance(one: float, other: float) -> float:
 
 
 def _is_cut(size: int, counted: Counted, known: KnownSizes) -> bool:
-    """Whether a report is so far below what was sent that the provider must have cut the prompt in
-    silence (Ollama does): by the meter and by characters, since vocabularies differ; or it does not
-    grow with the request any more. What is left of a cut prompt fills a window: a report of next to
-    nothing, or of far less than the one before, counts something else (there are servers that leave
-    out what they had cached)."""
+    """Return whether a report is so far below what was sent that the provider must have cut the
+    prompt in silence (Ollama does): by the meter and by characters, since vocabularies differ; or
+    it does not grow with the request any more. What is left of a cut prompt fills a window: a
+    report of next to nothing, or of far less than the one before, counts something else (there are
+    servers that leave out what they had cached)."""
     if counted.images or known.is_partial or size < _SMALLEST or size * 2 < known.size:
         return False
     ratio = known.ratio
@@ -233,8 +233,8 @@ def _is_cut(size: int, counted: Counted, known: KnownSizes) -> bool:
 
 
 def is_partial(report: Report, counted: Counted) -> bool:
-    """Whether a report is of less than any window holds, of a prompt that is much more: the model
-    reports what it had not cached, and no prompt was cut."""
+    """Return whether a report is of less than any window holds, of a prompt that is much more: the
+    model reports what it had not cached, and no prompt was cut."""
     return report.prompt + report.cached < min(_SMALLEST, counted.least)
 
 
@@ -245,7 +245,7 @@ def clamp(ratio: float, counted: Counted) -> float:
 
 
 def is_measure(counted: int, raw: int) -> bool:
-    """Whether a count of a request that was not sent can be true of so many raw tokens."""
+    """Return whether a count of a request that was not sent can be true of so many raw tokens."""
     return raw > 0 and _ODD[0] * raw <= counted <= _ODD[1] * raw + _TEMPLATE
 
 

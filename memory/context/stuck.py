@@ -1,4 +1,5 @@
-"""What cannot leave and is over a limit by itself, so that nothing leaves by that limit."""
+"""Parts of the context that cannot leave and are over a limit by themselves, so that nothing leaves
+by that limit."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ THRESHOLDS = {
 
 
 def find_stuck(view: View, limits: Limits) -> Stuck:
-    """Whether pins are over a limit, by their number or their size, or the system prompt and the
-    tools are. A running turn is soon over."""
+    """Return whether pins are over a limit, by their number or their size, or the system prompt and
+    the tools are. A running turn is soon over."""
     if limits.strategy == "trim" and is_filled_by_pins(view, limits):
         return "turns"
     over = _when_over(view)
@@ -34,13 +35,14 @@ def find_stuck(view: View, limits: Limits) -> Stuck:
 
 
 def is_over(view: View, limits: Limits) -> bool:
-    """Whether turns would leave by a limit, if they could."""
+    """Return whether turns would leave by a limit, if they could."""
     by_turns = limits.strategy == "trim" and len(view.turns) > limits.max_turns
     return by_turns or view.tokens >= limits.threshold
 
 
 def explain_stuck(view: View, limits: Limits) -> str:
-    """What is over a limit, and what to do, in a sentence for the person; "" where nothing is."""
+    """Return what is over a limit, and what to do, in a sentence for the person; "" where nothing
+    is."""
     stuck = find_stuck(view, limits)
     if not stuck:
         return ""

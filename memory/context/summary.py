@@ -103,7 +103,7 @@ class SummaryRequest(Struct, frozen=True):
 
     @property
     def has_diary(self) -> bool:
-        """Whether the answer says what is new apart."""
+        """Return whether the answer says what is new apart."""
         return bool(self.prior or self.told)
 
     @property

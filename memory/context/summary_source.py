@@ -39,7 +39,7 @@ class SummarySource(Struct, frozen=True):
 
     @property
     def without_told(self) -> SummarySource:
-        """What of it is new to the daily memory."""
+        """Return what of it is new to the daily memory."""
         told = set(self.told)
         return SummarySource(tuple(turn for turn in self.turns if turn.number not in told))
 

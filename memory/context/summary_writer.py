@@ -119,7 +119,7 @@ class SummaryWriter:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a summary is under way or waits."""
+        """Return whether a summary is under way or waits."""
         return bool(self._tasks) or self._one_at_a_time.locked()
 
     async def read(self, summary_id: int) -> Summary | None:
@@ -315,7 +315,8 @@ class SummaryWriter:
         return summaries.find_recorded_turns(database, self._row)
 
     async def _is_told(self, turns: Sequence[int]) -> bool:
-        """Whether another branch that shares these turns has told the daily memory of them."""
+        """Return whether another branch that shares these turns has told the daily memory of
+        them."""
         row, read = self._row, self._services.store.read
         told = await read(lambda db: summaries.find_told_by_others(db, row))
         return told.issuperset(turns)

@@ -181,7 +181,7 @@ class TerseFilter:
         return (self._last_line + more)[:_LINE_KEPT]
 
     def _is_block(self) -> bool:
-        """Whether the next character stands in a code block."""
+        """Return whether the next character stands in a code block."""
         return bool(self._fence) or _FENCE.match(self._last_line) is not None
 
 

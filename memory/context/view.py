@@ -172,8 +172,8 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def has_outside(self) -> bool:
-        """Whether it holds text that came from outside, or what was made of it: the rest of its
-        turn, a summary, a line of the activity log. What is written with it before the model is
+        """Return whether it holds text that came from outside, or what was made of it: the rest of
+        its turn, a summary, a line of the activity log. What is written with it before the model is
         tainted, so this ends only when all of that has left."""
         is_summed = self.preface is not None and self.preface.is_untrusted
         is_summed |= any(self.summaries[s.summary].is_untrusted for s in self._written)

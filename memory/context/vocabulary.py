@@ -113,7 +113,7 @@ class TokenTable:
 
 
 def is_ordinary(text: str) -> bool:
-    """Whether a text has only characters that are counted here."""
+    """Return whether a text has only characters that are counted here."""
     return _stranger().search(text) is None
 
 

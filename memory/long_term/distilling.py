@@ -201,7 +201,7 @@ def _number(name: str, letter: str, most: int) -> int:
 
 
 def find_fault(text: str) -> str:
-    """Why a text can't be a line, as the end of a sentence; "" where it can."""
+    """Return why a text can't be a line, as the end of a sentence; "" where it can."""
     if not text.strip():
         return "is empty"
     if len(text) > LONGEST:

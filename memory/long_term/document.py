@@ -47,7 +47,7 @@ class Source(Struct, frozen=True):
     digest: str = ""
 
     def is_of(self, forgotten: Forgotten) -> bool:
-        """Whether it holds something of what is to be forgotten."""
+        """Return whether it holds something of what is to be forgotten."""
         if self.job and self.job in forgotten.jobs:
             return True
         if self.conversation != forgotten.conversation:
@@ -197,7 +197,7 @@ class LineOperation(Struct, frozen=True):
         return cls(data["do"], line, data["old"], data["why"], data["is_important"], sources)
 
     def is_of(self, forgotten: Forgotten) -> bool:
-        """Whether it was made from what is to be forgotten."""
+        """Return whether it was made from what is to be forgotten."""
         made = (*self.sources, *(self.line.sources if self.line else ()))
         return any(source.is_of(forgotten) for source in made)
 
@@ -239,7 +239,7 @@ def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> L
 
 
 def is_important(lines: Lines, line: MemoryLine) -> bool:
-    """Whether a line stands among what is important."""
+    """Return whether a line stands among what is important."""
     above = lines[: lines.index(line)]
     headings = [other for other in above if other.is_heading]
     return bool(headings) and _is_called(headings[-1], IMPORTANT)

@@ -315,7 +315,7 @@ class LongTermMemory:
             yield
 
     async def count(self, forgotten: Forgotten) -> int:
-        """How many lines that would take."""
+        """Return how many lines that would take."""
         state = await self.read()
         return len(facts(state.proposed)) - len(facts(drop_forgotten(state.proposed, forgotten)))
 

@@ -144,7 +144,7 @@ def _said(entry: Entry) -> tuple[Any, ...]:
 
 
 def _has_shared(database: Database, one: ArchivedConversation) -> bool:
-    """Whether the parent of a branch is there, with all that it shares."""
+    """Return whether the parent of a branch is there, with all that it shares."""
     columns = tables.Conversation
     query = columns.select(columns.last_seq, columns.last_turn).where(columns.key == one.parent)
     found = list(query.tuples().execute(database))

@@ -295,7 +295,8 @@ def _of_chat(database: Database, home: str) -> list[tuple[str, int, str, int, fl
 
 
 def is_branch(database: Database, key: str) -> bool:
-    """Whether the conversation of this id shares something with one that it was branched off."""
+    """Return whether the conversation of this id shares something with one that it was branched
+    off."""
     query = (
         "SELECT 1 FROM branch JOIN conversation AS c ON c.id = branch.conversation WHERE key = ?"
     )

@@ -200,7 +200,7 @@ class Which(Struct, frozen=True):
 
 
 def count(data: Path, audience: str, which: Which) -> int:
-    """How many of these sections there are."""
+    """Return how many of these sections there are."""
     texts = (read(data, audience, day) for day in days(data, audience))
     return sum(which.means(section) for text in texts for section in _blocks(text))
 

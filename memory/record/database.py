@@ -61,13 +61,13 @@ class Database(peewee.Database, ABC):
         """Carry out `work`, which only reads, outside of any transaction."""
 
     def must_repeat(self, error: BaseException) -> bool:
-        """Whether what failed with this error has to be carried out anew with all that was
+        """Return whether what failed with this error has to be carried out anew with all that was
         committed together with it, which `commit_together` does when it sees this error."""
         return False
 
     def tolerates(self, error: BaseException) -> bool:
-        """Whether this was about damaged text, which from now on is shown as far as it goes, so
-        that trying again helps."""
+        """Return whether this was about damaged text, which from now on is shown as far as it goes,
+        so that trying again helps."""
         return False
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Database(peewee.Database, ABC):
 
     @abstractmethod
     def schema_version(self) -> int:
-        """How many of the migrations it has seen; 0 for an empty database."""
+        """Return how many of the migrations it has seen; 0 for an empty database."""
 
     @abstractmethod
     def create(self) -> None:
@@ -104,7 +104,8 @@ class Database(peewee.Database, ABC):
 
     @abstractmethod
     def is_being_filled(self) -> bool:
-        """Whether a copy of a record into this database was begun and has not been finished."""
+        """Return whether a copy of a record into this database was begun and has not been
+        finished."""
 
     @abstractmethod
     def mark_filling(self, is_begun: bool) -> None:
@@ -155,7 +156,7 @@ class DatabaseEngine(Protocol):
         claim."""
 
     def is_unborn(self) -> bool:
-        """Whether nothing was ever said there. Raises StoreError."""
+        """Return whether nothing was ever said there. Raises StoreError."""
 
     def explain(self, error: BaseException) -> BaseException:
         """A StoreError where the system itself failed; else the error as it is."""

@@ -57,7 +57,7 @@ class ForeignDatabase:
                 yield str(name), frozenset(str(one[1]) for one in info)
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether there is a table with these columns."""
+        """Return whether there is a table with these columns."""
         return table in self.columns and {*columns} <= self.columns[table]
 
     def rows(
@@ -104,7 +104,7 @@ class ForeignDatabase:
             return [number for (number,) in found]
 
     def count(self, table: str) -> int:
-        """How many rows a table has; 0 where it is not there."""
+        """Return how many rows a table has; 0 where it is not there."""
         if table not in self.columns:
             return 0
         self._steps = 0

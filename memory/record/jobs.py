@@ -144,7 +144,7 @@ def insert(database: Database, job: JobRow, most: int) -> int:
 
 
 def count_of(database: Database, place: AddressColumns) -> int:
-    """How many jobs the person at this place has in all chats that are not done."""
+    """Return how many jobs the person at this place has in all chats that are not done."""
     columns = tables.ScheduledJob
     is_theirs = (columns.channel == place.channel) & (columns.user == place.user)
     query = columns.select(columns.id).where(is_theirs & (columns.state != "done"))
@@ -228,7 +228,7 @@ def claim(database: Database, before: JobRow, after: JobRow) -> bool:
 
 
 def is_running(database: Database, job: int) -> bool:
-    """Whether a run of a job waits, or is under way."""
+    """Return whether a run of a job waits, or is under way."""
     columns = tables.JobRun
     query = columns.select(columns.id).where((columns.job == job) & (columns.outcome == ""))
     return bool(query.count(database))
@@ -268,7 +268,7 @@ def take_call(database: Database, run: RunRow, call: InboxRow) -> InboxRow | Non
 
 
 def count_runs_since(database: Database, job: int, since: float) -> int:
-    """How many runs of a job have begun since a time."""
+    """Return how many runs of a job have begun since a time."""
     columns = tables.JobRun
     query = columns.select(columns.id).where((columns.job == job) & (columns.at >= since))
     return query.count(database)

@@ -177,8 +177,8 @@ def excuse(database: Database, rows: Sequence[int]) -> None:
 
 
 def is_waiting(database: Database, channels: Sequence[str], but: Collection[int]) -> bool:
-    """Whether something that came in over these channels is not answered, or not sent, `but` for
-    these replies."""
+    """Return whether something that came in over these channels is not answered, or not sent, `but`
+    for these replies."""
     inbox, outbox = tables.Inbox, tables.Outbox
     unanswered = inbox.select(inbox.id).where((inbox.is_done == 0) & inbox.channel.in_(channels))
     is_unsent = (outbox.is_sent == 0) & outbox.id.not_in([*but])
@@ -196,7 +196,7 @@ class Backlog(Struct, frozen=True):
 
 
 def measure_backlog(database: Database) -> Backlog:
-    """How much waits for an answer, or to be sent."""
+    """Return how much waits for an answer, or to be sent."""
     inbox, outbox = tables.Inbox, tables.Outbox
     waiting = inbox.select(fn.COUNT(inbox.id), fn.MIN(inbox.at)).where(inbox.is_done == 0)
     ((unanswered, oldest),) = waiting.tuples().execute(database)
@@ -268,13 +268,14 @@ def delete_before(database: Database, before: float) -> None:
 
 
 def _is_at(table: Any, conversation: str) -> Any:
-    """Whether a row's place is a conversation's, whose id is made of it (`bot.received.key_of`)."""
+    """Return whether a row's place is a conversation's, whose id is made of it
+    (`bot.received.key_of`)."""
     channel, chat, thread = _place(conversation)
     return (table.channel == channel) & (table.chat == chat) & (table.thread == thread)
 
 
 def _is_of(conversation: str) -> Any:
-    """Whether a message was taken in for a conversation, or for one that shares its chat."""
+    """Return whether a message was taken in for a conversation, or for one that shares its chat."""
     inbox, home = tables.Inbox, home_of(conversation)
     start = f"{home}{BRANCH}"
     is_named = (inbox.branch == home) | (fn.substr(inbox.branch, 1, len(start)) == start)
@@ -282,8 +283,8 @@ def _is_of(conversation: str) -> Any:
 
 
 def _is_told(database: Database, conversation: str) -> Any:
-    """Whether a row is where this conversation is told what nobody asked for: at its own chat, and
-    at those that are linked to it."""
+    """Return whether a row is where this conversation is told what nobody asked for: at its own
+    chat, and at those that are linked to it."""
     link, outbox = tables.Link, tables.Outbox
     query = link.select(link.home).where(link.target == home_of(conversation))
     homes = [conversation, *(str(home) for (home,) in query.tuples().execute(database))]

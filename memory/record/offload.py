@@ -197,7 +197,7 @@ def save_once(wanted: Path, content: bytes) -> Path:
 
 
 def is_saved(wanted: Path, content: bytes) -> bool:
-    """Whether `save_once` would have nothing to write. Raises OSError."""
+    """Return whether `save_once` would have nothing to write. Raises OSError."""
     return _place(wanted, content)[1]
 
 

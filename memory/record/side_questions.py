@@ -69,7 +69,7 @@ def _question(row: dict[str, Any]) -> SideQuestion:
 
 
 def count(database: Database, conversation: int, turns: Collection[int] | None = None) -> int:
-    """How many were asked after these turns of a conversation (None: in all of it)."""
+    """Return how many were asked after these turns of a conversation (None: in all of it)."""
     columns = tables.SideQuestion
     query = columns.select().where(columns.conversation == conversation)
     if turns is not None:

@@ -73,8 +73,8 @@ def check_length(path: Path) -> str:
 
 
 def is_unborn(path: Path) -> bool:
-    """Whether a database is not there, or there and without anything in it; by its headers, since
-    who opens it makes SQLite tidy up. Raises OSError."""
+    """Return whether a database is not there, or there and without anything in it; by its headers,
+    since who opens it makes SQLite tidy up. Raises OSError."""
     if not path.exists() or path.stat().st_size == 0:
         return True
     with path.open("rb") as file:
@@ -110,7 +110,7 @@ def read_log(path: Path) -> Log:
 
 
 def _is_whole(header: bytes) -> bool:
-    """Whether a log's header has the checksum that it names."""
+    """Return whether a log's header has the checksum that it names."""
     (magic,) = struct.unpack(">I", header[:4])
     if magic & ~1 != 0x377F0682:
         return False
@@ -124,9 +124,10 @@ def _is_whole(header: bytes) -> bool:
 
 
 def check_log(path: Path) -> str:
-    """Whether SQLite leaves out of the write-ahead log what was committed there, as a sentence; ""
-    for no, or where the database can't be opened. The log is copied first, since SQLite deletes it.
-    For the one process that uses the database, before it writes. Raises OSError."""
+    """Return whether SQLite leaves out of the write-ahead log what was committed there, as a
+    sentence; "" for no, or where the database can't be opened. The log is copied first, since
+    SQLite deletes it. For the one process that uses the database, before it writes. Raises
+    OSError."""
     log = read_log(path)
     if not log.frames and not log.is_torn:
         return ""

@@ -377,7 +377,7 @@ def event_of(database: Database, conversation: int, summary_id: int) -> int:
 
 
 def count_pending(database: Database, audience: str) -> int:
-    """How many jobs of an audience's conversations are not done."""
+    """Return how many jobs of an audience's conversations are not done."""
     return sum(key.audience == audience for key, _ in list_unfinished(database))
 
 

@@ -294,7 +294,7 @@ def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
 
 
 def count_messages(database: Database, conversation: int) -> int:
-    """How many messages the transcript of this conversation holds."""
+    """Return how many messages the transcript of this conversation holds."""
     links = lineage(database, conversation)
     if len(links) == 1:
         return int(_own_count.tuples(database, conversation)[0][0])

@@ -105,7 +105,7 @@ async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
 
 
 async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
-    """What is said of a server that was added, and the same as data."""
+    """Return what is said of a server that was added, and the same as data."""
     why = await ask.bot.mcp.look(name, ask.conversation.key)
     server = _find(await _all(ask), name)
     risk = _(

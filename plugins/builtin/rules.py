@@ -35,7 +35,7 @@ class Tally(Struct):
     calls: int = 0
 
     def allows(self, rule: Rule, now: float) -> bool:
-        """Whether the rule may act again."""
+        """Return whether the rule may act again."""
         is_spent = 0 < rule.max_fires <= self.fires
         return not is_spent and now - self.last >= rule.cooldown
 
@@ -80,7 +80,7 @@ class Engine:
         self._sessions: dict[str, RuleState] = {}
 
     def minds(self, name: EventName) -> bool:
-        """Whether an event can set a rule off, or is needed to count."""
+        """Return whether an event can set a rule off, or is needed to count."""
         rules = self._context.rules()
         if name == "session_end":
             return bool(self._sessions)
@@ -146,7 +146,7 @@ class Engine:
 
 
 async def _compact(rule: Rule, compaction: CompactContext, conversation: Conversation) -> bool:
-    """Whether anything left."""
+    """Return whether anything left."""
     event = await conversation.compactor.compact_by_rule(
         compaction.strategy,
         compaction.keep_recent,

@@ -124,7 +124,7 @@ def parse(written: Any) -> tuple[Rule, ...]:
 
 
 def _is_deeper(value: Any, most: int) -> bool:
-    """Whether more than so many lists and mappings are inside each other."""
+    """Return whether more than so many lists and mappings are inside each other."""
     layer = [value]
     for _ in range(most):
         layer = list(chain.from_iterable(map(_inside, layer)))

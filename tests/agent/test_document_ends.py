@@ -1,4 +1,4 @@
-"""What is said of a document whose reader has failed, however it did."""
+"""The sentence about a document whose reader has failed, however it did."""
 
 from __future__ import annotations
 

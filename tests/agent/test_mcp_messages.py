@@ -1,4 +1,4 @@
-"""What is read of what an MCP server sends: any message as it is, and of one that can't be read, or
+"""Reading what an MCP server sends: any message as it is, and of one that can't be read, or
 is too large, what is true of it."""
 
 from __future__ import annotations

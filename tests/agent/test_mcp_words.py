@@ -1,4 +1,4 @@
-"""Why a server failed, found in what it wrote on its standard error."""
+"""The reason why a server failed, found in what it wrote on its standard error."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from agent.tools.search import Search
 
 
 def in_another_thread(patience: float = 0.0) -> str:
-    """What comes of asking for a place."""
+    """Return what comes of asking for a place."""
     with ThreadPoolExecutor(1) as thread:
 
         def ask() -> str:

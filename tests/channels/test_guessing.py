@@ -1,4 +1,4 @@
-"""How often secrets may be guessed, over made-up sequences of guesses."""
+"""The limit for guesses at secrets, over made-up sequences of guesses."""
 
 from __future__ import annotations
 

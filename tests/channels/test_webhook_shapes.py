@@ -1,5 +1,5 @@
-"""What platforms sign and nobody can read is logged and confirmed, or they would bring it again for
-ever. At Telegram this is in `tests/fuzz/test_telegram_updates.py`."""
+"""Signed calls of platforms that nobody can read are logged and confirmed, or they would bring them
+again for ever. At Telegram this is in `tests/fuzz/test_telegram_updates.py`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def status(bot: FakeBot, channel: Messenger, headers: dict[str, str], body
 
 
 def test_whatsapp(caplog: pytest.LogCaptureFixture) -> None:
-    """What is raised is what `Messenger.call` confirms."""
+    """Errors that are raised are those that `Messenger.call` confirms."""
     caplog.set_level(logging.CRITICAL)
     value = {
         "metadata": {"phone_number_id": "1"},

@@ -27,7 +27,7 @@ ELSEWHERE = {
     *("/props", "/metrics", "/health", "/ready"),  # addresses
     *("/roll", "/note", "/parley", "/newbot", "/imagine"),  # of a plugin, and of other programs
 }
-"""What begins with a slash and is no command of the bot's."""
+"""Words that begin with a slash and are no command of the bot's."""
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

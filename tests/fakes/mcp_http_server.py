@@ -33,7 +33,7 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "plain": (404, "Not Found"),
     "gone": (410, ""),
 }
-"""How servers refuse a session that they do not know."""
+"""The ways in which servers refuse a session that they do not know."""
 
 
 class McpHttpServer:

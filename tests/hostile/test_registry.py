@@ -1,4 +1,4 @@
-"""Whatever reads what strangers wrote has a row in the hostile benchmarks: each function that makes
+"""Each reader of what strangers wrote has a row in the hostile benchmarks: each function that makes
 an event is found in the source of the channels, each importer and each format where it is listed.
 A new one without a row fails here."""
 
@@ -19,7 +19,7 @@ from bot.moving.kinds import OPENERS
 
 CHANNELS = Path(__file__).parents[2] / "channels"
 _READ = re.compile(r"\b(Heard|Pressed|Reacted|Event|Inbound|Letter|\w*(Arrival|Frame))\b")
-"""What a function returns that reads something of a stranger."""
+"""Types that a reader of something of a stranger returns."""
 _OURS = ("kit", "web", "terminal")
 """The kit reads nothing, the terminal is local, and of the page test_bounds.py finds the shapes."""
 

@@ -1,4 +1,4 @@
-"""What is no summary never becomes all that is left of what was said."""
+"""A text that is no summary never becomes all that is left of what was said."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is refused costs no more than what is taken: every list and object that a client may send,
-found in the shapes of the operations themselves, with thousands of wrong entries."""
+"""A refused request costs no more than one that is taken: every list and object that a client may
+send, found in the shapes of the operations themselves, with thousands of wrong entries."""
 
 from __future__ import annotations
 

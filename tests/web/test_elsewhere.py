@@ -1,4 +1,4 @@
-"""What OpenAI's protocol has and Parley has not, and addresses as base URLs make them."""
+"""Parts of OpenAI's protocol that Parley has not, and addresses as base URLs make them."""
 
 from __future__ import annotations
 

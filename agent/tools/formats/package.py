@@ -59,7 +59,7 @@ class _Stream:
         return block
 
     def is_damaged(self) -> bool:
-        """Whether something is wrong with it, once it was read to its end."""
+        """Return whether something is wrong with it, once it was read to its end."""
         return self.is_broken or self._sum != self._checksum
 
 
@@ -196,7 +196,7 @@ class Package:
 
 
 def _is_fatal(log: Any) -> bool:
-    """Whether XML was damaged, and not only careless (a prefix that is not declared)."""
+    """Return whether XML was damaged, and not only careless (a prefix that is not declared)."""
     return any(entry.level >= etree.ErrorLevels.FATAL for entry in log)
 
 

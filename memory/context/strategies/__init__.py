@@ -40,9 +40,9 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def next_plan(view: View, limits: Limits) -> Plan | None:
-    """What the strategy in force wants done, where that frees enough. With `stub_tools` old tool
-    results become stubs first, and only what is due after that is done besides, as a plan of its
-    own."""
+    """Return what the strategy in force wants done, where that frees enough. With `stub_tools` old
+    tool results become stubs first, and only what is due after that is done besides, as a plan of
+    its own."""
     plan = _worthwhile(STRATEGIES[limits.strategy].plan, view, limits)
     if plan is None or not limits.context.stub_tools:
         return plan

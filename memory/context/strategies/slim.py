@@ -79,12 +79,11 @@ def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
 
 
 def _pays(view: View, old: tuple[Turn, ...], limits: Limits) -> bool:
-    """Whether these turns, since each could have folded, have cost as much as it costs to fold
-    them: what stays in full behind them is read anew. The running turn counts whole, with as many
-    requests as the last one had. So turns of one size fold at the distance that is cheapest
+    """Return whether these turns, since each could have folded, have cost as much as it costs to
+    fold them: what stays in full behind them is read anew. The running turn counts whole, with as
+    many requests as the last one had. So turns of one size fold at the distance that is cheapest
     (`cut_cost.py`), long ones sooner than short ones, and later where long ones stay. What a line
-    takes is not saved; it counts half its turn at most, since it leaves the log one day.
-    """
+    takes is not saved; it counts half its turn at most, since it leaves the log one day."""
     lines = Counter[int]()
     for line in view.lines:
         lines[line.turn] += line.brief_tokens
@@ -141,7 +140,7 @@ def _roll(view: View, limits: Limits) -> Change:
 
 
 def _fits(view: View, limits: Limits) -> bool:
-    """Whether the log is within its share of the window."""
+    """Return whether the log is within its share of the window."""
     return view.scale.part(sum(line.tokens for line in view.log)) <= limits.log_tokens
 
 

@@ -38,7 +38,8 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 
 def may_come(limits: Limits) -> bool:
-    """Whether old results become stubs under these settings, as all or as the first of it."""
+    """Return whether old results become stubs under these settings, as all or as the first of
+    it."""
     return limits.strategy == "stubs" or (limits.context.stub_tools and limits.strategy != "full")
 
 

@@ -92,7 +92,7 @@ def _cut_tokens(draft: _Draft, limits: Limits) -> _Draft:
 
 
 def _is_over(draft: _Draft, limits: Limits) -> bool:
-    """Whether the request would not fit, with room for the summary if turns have left."""
+    """Return whether the request would not fit, with room for the summary if turns have left."""
     room = limits.summary_tokens if draft.leaving else 0
     return draft.view.tokens + room > limits.budget
 

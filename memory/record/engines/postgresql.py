@@ -421,7 +421,7 @@ _ERRORS: dict[type, type[DatabaseError]] = {
 
 
 def _may_pass(error: OperationalError) -> bool:
-    """Whether a server that can't be reached now may be reached soon."""
+    """Return whether a server that can't be reached now may be reached soon."""
     text = str(error)
     lasting = ("authentication", "does not exist", "no pg_hba.conf", "permission denied")
     return not any(sign in text for sign in lasting)

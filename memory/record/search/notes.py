@@ -73,7 +73,8 @@ class _IndexedNotes:
         self._by_day: dict[date, list[Note]] = {}
 
     def may_become(self, by_day: Mapping[date, Sequence[Note]], zone: tzinfo) -> bool:
-        """Whether nothing but additions at the end of days make these notes of what is here."""
+        """Return whether nothing but additions at the end of days make these notes of what is
+        here."""
         return zone == self._zone and all(
             by_day.get(day, ())[: len(there)] == there for day, there in self._by_day.items()
         )

@@ -80,7 +80,7 @@ class Facts(Struct, frozen=True):
 
     @property
     def undone(self) -> int:
-        """How many of these cuts a person took back."""
+        """Return how many of these cuts a person took back."""
         ids = {event.id for event in self.cuts}
         return sum(e.kind == "undo" and e.change.target in ids for e in self.events)
 

@@ -104,7 +104,7 @@ async def free_range(ask: Ask, numbers: Turns) -> Reply:
 
 
 def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> str:
-    """Why no turn of these leaves."""
+    """Return why no turn of these leaves."""
     inside = [s for s in view.stand_ins if not set(numbers).isdisjoint(s.turns)]
     if len(inside) == 1:
         (one,) = inside
@@ -138,7 +138,7 @@ def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[i
 
 
 def _explain_staying(numbers: Turns, view: View) -> list[str]:
-    """Why these turns stay as they are, in sentences."""
+    """Return why these turns stay as they are, in sentences."""
     there = {turn.number for turn in view.turns}
     pinned = tuple(n for n in numbers if n in view.boundaries.pinned and n in there)
     gone = tuple(n for n in numbers if n not in there)
@@ -326,7 +326,7 @@ def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
 
 
 def _explain_closed(opened: Expanded, numbers: Turns, view: View) -> str:
-    """Why no turn came back."""
+    """Return why no turn came back."""
     if opened.left:
         newest = opened.left[-1]
         return _(

@@ -184,7 +184,7 @@ def _describe_cached(sent: SentRequest) -> str:
 
 
 def describe_match(again: Rebuilt) -> str:
-    """Whether this is what was sent, and why not."""
+    """Return whether this is what was sent, and why not."""
     sent = again.sent
     if again.is_same:
         return _(

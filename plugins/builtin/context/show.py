@@ -355,7 +355,7 @@ def _explain_ceiling(overview: Overview) -> str:
 
 
 def explain_hold(until: Hold) -> str:
-    """How long nothing is cut after an undo, a no, or the opening of a summary."""
+    """Return how long nothing is cut after an undo, a no, or the opening of a summary."""
     return _(
         "Because {because}, nothing is cut before t{turn} begins, unless the context grows to "
         "{tokens} tokens first.",

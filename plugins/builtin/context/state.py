@@ -163,7 +163,7 @@ def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
 
 
 def say_gone(numbers: Sequence[int]) -> str:
-    """Why nothing is done to turns that are not in play."""
+    """Return why nothing is done to turns that are not in play."""
     return say_of(
         numbers,
         "{turns} is not in play (see /context turns); nothing was changed.",

@@ -116,7 +116,7 @@ def _once(text: str) -> dict[str, Any]:
 
 
 def _below(view: View, limits: Limits) -> str:
-    """Why nothing is compressed by these limits."""
+    """Return why nothing is compressed by these limits."""
     threshold = limits.threshold
     sizes = _(
         "{tokens} tokens are in use, and the threshold is {threshold}",

@@ -192,7 +192,8 @@ async def visible(ask: Ask) -> list[Waiting]:
 
 
 def _is_alone(ask: Ask) -> bool:
-    """Whether nobody else reads this: a private chat, or one without users, as the terminal is."""
+    """Return whether nobody else reads this: a private chat, or one without users, as the terminal
+    is."""
     return ask.address.is_private or not ask.address.user
 
 

@@ -13,7 +13,7 @@ Changes = Sequence[tuple[str, str]]
 
 
 def count_changes(changes: Changes) -> str:
-    """How many lines came and went, as a sentence."""
+    """Return how many lines came and went, as a sentence."""
     new = sum(sign == "+" for sign, _raw in changes)
     gone = len(changes) - new
     parts = [
@@ -37,7 +37,7 @@ def to_block(changes: Changes) -> str:
 
 
 def list_reasons(operations: Sequence[LineOperation]) -> str:
-    """Why each change is wanted, and where that was said."""
+    """Return why each change is wanted, and where that was said."""
     names: Mapping[str, str] = {"add": "new", "replace": "changed", "remove": "gone"}
     lines = []
     for one in operations:

@@ -154,7 +154,7 @@ def _with_neighbours(hits: Sequence[Hit]) -> list[list[Hit]]:
 
 
 def _is_next(hit: Hit, before: Hit) -> bool:
-    """Whether it was said right after another one, without a long pause."""
+    """Return whether it was said right after another one, without a long pause."""
     is_beside = (hit.conversation, hit.entry.seq) == (before.conversation, before.entry.seq + 1)
     return is_beside and hit.entry.at - before.entry.at < _PAUSE
 
