@@ -1,0 +1,1 @@
+"""Long-term memory: `/memory`, its daily files, and its nightly distillation."""
