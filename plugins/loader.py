@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.prompt import PromptHook
+from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.record.forget import FeatureRows
@@ -77,6 +78,11 @@ class Loaded(Struct):
     def service(self, kind: type[T]) -> T:
         """The object of this class that a feature has opened. Raises KeyError."""
         return cast(T, self.services[kind])
+
+    async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
+        """What plugins say of a turn below its answer."""
+        del conversation
+        return [said for note in self.notes for said in note(turn)]
 
     def open(self, kernel: object) -> None:
         """Have each plugin that wants it make its object, in the order in which they were loaded,

@@ -117,10 +117,10 @@ async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path
         bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         async with running(tmp_path, bot, {"owners": [f"afar/{OWNER}"]}, environ):
-            await bot.app.alerts.channel_down("page", OSError("gone"))
+            bot.app.alerts.channel_down("page", OSError("gone"))
             await bot.says("/version", OWNER, OWNER)
-            await bot.app.alerts.channel_down("page", OSError("gone"))
-            await bot.app.alerts.channel_down("page", OSError("gone"))
+            bot.app.alerts.channel_down("page", OSError("gone"))
+            bot.app.alerts.channel_down("page", OSError("gone"))
             await bot.reply_to("")
             assert len(alerts(bot)) == 1
 
