@@ -20,6 +20,7 @@ from bot import doctor
 from bot.app import VERSION
 from bot.assembly import credentials
 from bot.backup import SavedDatabase, backup
+from bot.command_line import Commands, call_of, say, with_places
 from bot.data_folder import (
     DATABASE,
     FolderError,
@@ -41,7 +42,7 @@ _MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what 
 
 
 def add_commands(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: Commands,
     look_at_cluster: doctor.ClusterProbe,
 ) -> None:
     """Add these commands to the command line's; the doctor has a cluster looked at."""
@@ -77,11 +78,6 @@ def add_commands(
         help="with plugins, skills and powerful settings, without asking",
     )
     bring_back.set_defaults(run=_bring_back)
-
-
-def say(text: str) -> None:
-    """A line for the person."""
-    sys.stdout.write(f"{text}\n")
 
 
 def _examine(options: argparse.Namespace, look_at_cluster: doctor.ClusterProbe) -> int:
@@ -126,23 +122,6 @@ def _examine_database(options: argparse.Namespace) -> str:
 def _place(options: argparse.Namespace) -> Path | str:
     """Where the record is kept. Raises SettingError."""
     return find_database(load_layers(options.config, os.environ), options.data)
-
-
-def call_of(options: argparse.Namespace) -> str:
-    """How the command line is called for this bot, to be copied: the same command without these
-    places would be about the bot of the folder where the person stands."""
-    words = ["python", "main.py"]
-    for name, usual in (("config", "config.json"), ("data", "data")):
-        place: Path = getattr(options, name)
-        if place != Path(usual):
-            words += [f"--{name}", str(place)]
-    return shlex.join(words)
-
-
-def with_places(text: str, options: argparse.Namespace) -> str:
-    """What a room below advises, with the commands in it as they are called for this bot."""
-    call = call_of(options)
-    return text if call in text else text.replace("python main.py", call)
 
 
 @contextmanager

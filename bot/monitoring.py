@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from bot.command_line import Commands
 from bot.recent import RecentActivity
 from bot.settings import Layers, SettingsStore
 from channels.base import ChannelError
@@ -59,7 +60,7 @@ class Monitoring(Struct, frozen=True):
             yield
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add `logs` and `report` to the command line's."""
     logs = commands.add_parser("logs", help="show what the bot has logged")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as more is written")

@@ -31,10 +31,10 @@ from bot import doctor
 from bot.app import VERSION
 from bot.assembly import credentials
 from bot.audit import Installation, installation
+from bot.command_line import say
 from bot.data_folder import find_database
 from bot.log_reading import read_entries
 from bot.logs import make_masker
-from bot.maintenance import say
 from bot.report_masking import LogMasker, read_pins
 from bot.restore import SET_ASIDE
 from bot.settings import SettingError, load_layers

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.moving.chatgpt import ChatGpt
-from bot.moving.citations import without_citations
-from bot.moving.cowagent import CowAgent
-from bot.moving.open_webui import OpenWebUi
-from bot.moving.personas import as_agent
-from bot.moving.source import ForeignChat, ForeignMessage, ForeignSource, MovingError, Persona
 from bot.settings import load_layers
-from tests.fakes.other_programs import (
+from plugins.moving.chatgpt import ChatGpt
+from plugins.moving.citations import without_citations
+from plugins.moving.cowagent import CowAgent
+from plugins.moving.open_webui import OpenWebUi
+from plugins.moving.personas import as_agent
+from plugins.moving.source import ForeignChat, ForeignMessage, ForeignSource, MovingError, Persona
+from tests.moving.other_programs import (
     gpt_conversation,
     gpt_message,
     webui_chat,

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
+from bot.command_line import CommandRefused
 from memory.messages import ToolCall
 
 ForeignRole = Literal["user", "assistant", "tool"]
@@ -20,7 +21,7 @@ _LONGEST_KIND = 40  # characters
 _MOST_GAPS = 100  # in a tree: each costs as much time as there are nodes
 
 
-class MovingError(Exception):
+class MovingError(CommandRefused):
     """Nothing can be imported or exported. The text is a sentence, and says what to do."""
 
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bot.moving.citations import without_citations
-from bot.moving.reading import MOST_PICTURE, Archive
-from bot.moving.source import (
+from memory.messages import PICTURE, ToolCall
+from plugins.moving.citations import without_citations
+from plugins.moving.reading import MOST_PICTURE, Archive
+from plugins.moving.source import (
     Belongings,
     ForeignChat,
     ForeignMessage,
@@ -31,7 +32,6 @@ from bot.moving.source import (
     find_path,
     name_by_beginning,
 )
-from memory.messages import PICTURE, ToolCall
 
 _PART = re.compile(r"conversations(-\d+)?\.json", re.IGNORECASE)
 _POINTER = re.compile(r"(?:file-service|sediment)://([\w.-]+)")

@@ -9,7 +9,7 @@ import pytest
 
 from main import main
 from tests.docs.pages import example
-from tests.fakes.other_programs import (
+from tests.moving.other_programs import (
     gpt_conversation,
     gpt_message,
     webui_chat,

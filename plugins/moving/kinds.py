@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bot.moving.chatgpt import ChatGpt
-from bot.moving.cowagent import CowAgent
-from bot.moving.open_webui import OpenWebUi
-from bot.moving.plain_arrival import PlainExport
-from bot.moving.reading import Archive
-from bot.moving.source import ForeignChat, ForeignSource, MovingError
 from memory.record.store import StoreError
+from plugins.moving.chatgpt import ChatGpt
+from plugins.moving.cowagent import CowAgent
+from plugins.moving.open_webui import OpenWebUi
+from plugins.moving.plain_arrival import PlainExport
+from plugins.moving.reading import Archive
+from plugins.moving.source import ForeignChat, ForeignSource, MovingError
 
 OPENERS: Mapping[str, Callable[[Path], ForeignSource]] = {
     "chatgpt": ChatGpt,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.other_programs import (
+from tests.moving.other_programs import (
     gpt_conversation,
     gpt_message,
     webui_chat,
@@ -30,10 +30,10 @@ GIGABYTE = 1_000_000_000
 READ = """
 import sys
 from pathlib import Path
-from bot.moving.chatgpt import ChatGpt
-from bot.moving.cowagent import CowAgent
-from bot.moving.open_webui import OpenWebUi
-from bot.moving.source import MovingError
+from plugins.moving.chatgpt import ChatGpt
+from plugins.moving.cowagent import CowAgent
+from plugins.moving.open_webui import OpenWebUi
+from plugins.moving.source import MovingError
 from memory.record.store import StoreError
 try:
     source = {"chatgpt": ChatGpt, "cowagent": CowAgent, "open-webui": OpenWebUi}[sys.argv[1]](

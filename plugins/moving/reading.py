@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import orjson
 
-from bot.moving.source import TOO_LARGE, MovingError, UnreadableChat
+from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat
 
 MOST_JSON = 8_000_000_000
 """Bytes of a JSON file; with a million long messages it has two thousand million."""

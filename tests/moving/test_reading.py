@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.moving import reading
-from bot.moving.reading import Archive
-from bot.moving.source import MovingError
+from plugins.moving import reading
+from plugins.moving.reading import Archive
+from plugins.moving.source import MovingError
 
 texts = st.text('ab"\\[]{},:\n\u00e9', max_size=8)
 values = st.recursive(

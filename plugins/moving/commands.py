@@ -22,19 +22,19 @@ from bot.data_folder import (
 )
 from bot.keys import NAME, person_of
 from bot.logs import set_up_logs
-from bot.moving.arrival import Arrival, Destination, count_prompts
-from bot.moving.export import Exported, export
-from bot.moving.kinds import open_source, suggest
-from bot.moving.personas import add_agents, as_agent
-from bot.moving.plain_arrival import PlainArrival, PlainExport
-from bot.moving.report import describe, describe_nothing
-from bot.moving.source import Belongings, ForeignSource, MovingError
 from bot.settings import Layers, SettingsStore, load_layers
 from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.people import find_known
 from memory.record.rehearsal import NEWEST, find_schema
 from memory.record.store import Store, StoreError
+from plugins.moving.arrival import Arrival, Destination, count_prompts
+from plugins.moving.export import Exported, export
+from plugins.moving.kinds import open_source, suggest
+from plugins.moving.personas import add_agents, as_agent
+from plugins.moving.plain_arrival import PlainArrival, PlainExport
+from plugins.moving.report import describe, describe_nothing
+from plugins.moving.source import Belongings, ForeignSource, MovingError
 
 CHANNELS = ("web", "terminal")
 """Those that list several conversations of one person."""

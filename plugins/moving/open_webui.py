@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from bot.moving.reading import MOST_PICTURE, Archive, load_json
-from bot.moving.source import (
+from memory.messages import ToolCall
+from plugins.moving.reading import MOST_PICTURE, Archive, load_json
+from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.source import (
     TOO_LARGE,
     Belongings,
     ForeignChat,
@@ -31,8 +33,6 @@ from bot.moving.source import (
     find_path,
     name_by_beginning,
 )
-from memory.messages import ToolCall
-from memory.record.foreign import ForeignDatabase, TooLargeRow
 
 DATABASE = "webui.db"
 _OPENING = '<details type="'

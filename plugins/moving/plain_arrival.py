@@ -18,27 +18,28 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from bot.app import App
-from bot.moving.arrival import Arrival, Arrived, Destination
-from bot.moving.export import KEPT
-from bot.moving.plain import ABOUT, MESSAGES, NotPlain, read_about, read_message
-from bot.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT, Archive
-from bot.moving.source import (
-    Belongings,
-    ForeignChat,
-    MovingError,
-    Remains,
-    UnreadableChat,
-)
 from bot.wording import count
 from channels.message import clean_text
 from memory.keys import ConversationKey
 from memory.long_term.document import facts, is_important, parse
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Message
-from memory.record import archive, offload
-from memory.record.archive import ArchivedConversation, in_order_of_descent
+from memory.record import offload
 from memory.record.daily import notes_in
 from memory.turns import Entry
+from plugins.moving.arrival import Arrival, Arrived, Destination
+from plugins.moving.export import KEPT
+from plugins.moving.plain import ABOUT, MESSAGES, NotPlain, read_about, read_message
+from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT, Archive
+from plugins.moving.record import archive
+from plugins.moving.record.archive import ArchivedConversation, in_order_of_descent
+from plugins.moving.source import (
+    Belongings,
+    ForeignChat,
+    MovingError,
+    Remains,
+    UnreadableChat,
+)
 
 _AUDIENCE = re.compile(r"[a-z0-9_-]{1,100}")
 _PICTURE = re.compile(r"([0-9a-f]{64})\.[A-Za-z0-9]{1,10}")

@@ -14,9 +14,9 @@ from datetime import datetime
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from bot.moving.source import ForeignMessage
 from channels.message import clean_text
 from memory.messages import PICTURE, Message, ToolCall
+from plugins.moving.source import ForeignMessage
 
 NO_QUESTION = "(There was no question.)"
 """Stands for the person's words where a model spoke first."""

@@ -24,14 +24,6 @@ from agent.pictures import find_picture_type
 from agent.tools.allowance import refusal
 from bot.app import App
 from bot.attachments import AttachmentRefused, store
-from bot.moving.source import (
-    Belongings,
-    ForeignChat,
-    ForeignSetting,
-    ForeignSource,
-    UnreadableChat,
-)
-from bot.moving.turns import Told, as_turns
 from bot.received import clean_name, key_of
 from bot.wording import count
 from channels.message import Address, Attachment, clean_text
@@ -39,11 +31,19 @@ from memory.keys import ConversationKey
 from memory.long_term.document import LineOperation, MemoryLine, Source, fact, facts
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Image
-from memory.record import arrivals, daily, memory_versions
-from memory.record.arrivals import Exchange
+from memory.record import daily, memory_versions
 from memory.record.daily import Note, Section
 from memory.record.database import Database
 from plugins.api import CommandError, Person
+from plugins.moving.record.archive import Exchange, exchanges_of
+from plugins.moving.source import (
+    Belongings,
+    ForeignChat,
+    ForeignSetting,
+    ForeignSource,
+    UnreadableChat,
+)
+from plugins.moving.turns import Told, as_turns
 
 MOST_LINES = 1_000
 """Lines for `MEMORY.md` that are taken over."""
@@ -176,7 +176,7 @@ class Arrival:
     async def _stored(self, key: ConversationKey) -> list[Exchange]:
         if self._app is None:
             return []
-        return await self._app.store.read(lambda db: arrivals.exchanges_of(db, key.id))
+        return await self._app.store.read(lambda db: exchanges_of(db, key.id))
 
     async def _write(
         self, app: App, key: ConversationKey, chat: ForeignChat, turns: list[list[Told]]

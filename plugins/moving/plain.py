@@ -16,9 +16,9 @@ from bot.received import key_of
 from channels.message import Address
 from memory.keys import BRANCH, home_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
-from memory.record.archive import ArchivedConversation
 from memory.record.conversations import Standing
 from memory.turns import Entry
+from plugins.moving.record.archive import ArchivedConversation
 
 ABOUT, MESSAGES, READABLE = "about.json", "messages.jsonl", "conversation.md"
 VERSION = 1

@@ -21,15 +21,16 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from bot.listing import title_of
-from bot.moving.plain import ABOUT, MESSAGES, READABLE, write_about, write_message
-from bot.moving.source import MovingError
 from bot.wording import count
 from memory.keys import file_name
-from memory.record import archive, daily, memory_versions
-from memory.record.archive import ArchivedConversation
+from memory.record import daily, memory_versions
 from memory.record.exchange import paragraphs
 from memory.record.store import Store
 from memory.turns import Entry
+from plugins.moving.plain import ABOUT, MESSAGES, READABLE, write_about, write_message
+from plugins.moving.record import archive
+from plugins.moving.record.archive import ArchivedConversation
+from plugins.moving.source import MovingError
 from plugins.wording import clip, literal
 
 KEPT = ("memory", "files", "data")

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.moving.arrival import new_part
-from bot.moving.source import ForeignMessage, as_time
-from bot.moving.turns import NO_QUESTION, NO_RESULT, Told, as_turns
 from memory.messages import Message, ToolCall
 from memory.record.exchange import fault
+from plugins.moving.arrival import new_part
+from plugins.moving.source import ForeignMessage, as_time
+from plugins.moving.turns import NO_QUESTION, NO_RESULT, Told, as_turns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 THEN = datetime(2024, 1, 1, tzinfo=UTC)

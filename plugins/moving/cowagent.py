@@ -15,8 +15,11 @@ from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bot.moving.reading import Archive, load_json
-from bot.moving.source import (
+from memory.messages import ToolCall
+from memory.record.store import StoreError
+from plugins.moving.reading import Archive, load_json
+from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.source import (
     TOO_LARGE,
     Belongings,
     ForeignChat,
@@ -31,9 +34,6 @@ from bot.moving.source import (
     as_text,
     as_time,
 )
-from memory.messages import ToolCall
-from memory.record.foreign import ForeignDatabase, TooLargeRow
-from memory.record.store import StoreError
 
 _DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")
 _SELVES = ("AGENT.md", "SOUL.md")

@@ -16,7 +16,7 @@ from bot.restore import restore
 from channels.message import Address
 from main import main
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.fakes.other_programs import (
+from tests.moving.other_programs import (
     PNG,
     gpt_conversation,
     gpt_message,

@@ -22,11 +22,11 @@ from main import main
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record import conversations, engines, transcript
-from memory.record.archive import ArchivedConversation, list_all
 from memory.record.store import Store
 from memory.turns import Entry
+from plugins.moving.record.archive import ArchivedConversation, list_all
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.fakes.other_programs import PNG
+from tests.moving.other_programs import PNG
 from tests.whole.scenario import say_all
 from tests.whole.testbot import run_bot
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from bot.first_steps import write_all
-from bot.moving.source import MovingError, Persona
 from bot.settings import SettingError, load_layers
 from bot.settings.files import read_tree
 from channels.message import clean_text
+from plugins.moving.source import MovingError, Persona
 
 _LONGEST_PROMPT, _LONGEST_ABOUT = 90_000, 500
 _NAMES = re.compile(r"[^A-Za-z0-9_-]+")

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.moving.arrival import Arrived
-from bot.moving.source import ForeignSource
 from bot.wording import count
+from plugins.moving.arrival import Arrived
+from plugins.moving.source import ForeignSource
 
 _MOST, _LONGEST = 10, 80  # things of a kind that are named, and characters of each
 _REASONS = 3  # why conversations can't be read, that are told

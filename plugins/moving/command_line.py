@@ -1,21 +1,19 @@
-"""`python main.py import` and `export` as the command line knows them; what they do is loaded when
-it is asked for."""
+"""`python main.py import` and `export` as the command line knows them."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 
-from bot.maintenance import say, with_places
+from bot.command_line import Commands, say, with_places
 from channels.message import clean_text
 
 PROGRAMS = ("chatgpt", "open-webui", "cowagent", "parley")
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands to the command line's."""
+def add_commands(commands: Commands) -> None:
+    """Add `export` and `import` to the command line."""
     out = commands.add_parser("export", help="write all that was said to FOLDER, as plain files")
     out.add_argument("folder", type=Path)
     out.set_defaults(run=_write_out)
@@ -38,26 +36,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _bring_in(options: argparse.Namespace) -> int:
-    return _run("bring_in", options)
+    from plugins.moving.commands import bring_in  # noqa: PLC0415 - slow, and nothing for others
+
+    return bring_in(options, partial(_say, options))
 
 
 def _write_out(options: argparse.Namespace) -> int:
-    return _run("write_out", options)
+    from plugins.moving.commands import write_out  # noqa: PLC0415 - as above
 
-
-def _run(name: str, options: argparse.Namespace) -> int:
-    # slow, and nothing for the other commands
-    from bot.moving import commands  # noqa: PLC0415
-    from bot.moving.source import MovingError  # noqa: PLC0415
-
-    work = {"bring_in": commands.bring_in, "write_out": commands.write_out}[name]
-    try:
-        return work(options, partial(_say, options))
-    except MovingError as error:
-        sys.stderr.write(f"{clean_text(with_places(str(error), options))}\n")
-        return 1
+    return write_out(options, partial(_say, options))
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
-    """A text for the person, in which names may stand that a stranger chose."""
+    """Write a text for the person, in which names may stand that a stranger chose."""
     say(clean_text(with_places(text, options)))
