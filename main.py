@@ -9,15 +9,6 @@ python main.py pair CODE       let the stranger in who was given this code
 python main.py --serve         serve all channels of the configuration, without a terminal
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py key add NAME    make a key to OpenAI's protocol; key list, key revoke NAME
-python main.py doctor          check the installation, and say what to do
-python main.py logs            show what the bot has logged; -f goes on as more is written
-python main.py report          write a file for an issue, without secrets and texts
-python main.py audit           say what is open, weak or shared in this installation
-python main.py backup FILE     save all that is kept
-python main.py restore FILE    bring it back (plugins and the like with --with-code)
-python main.py upgrade --check see what a new version changes in your data, and have a backup
-python main.py service install run always, as a service of systemd; service status, uninstall
-python main.py migrate --to postgresql   move the record to the database that is set
 """
 
 from __future__ import annotations
@@ -42,11 +33,10 @@ if __name__ == "__main__":
 
 from agent.models import embedded
 from agent.models.selection import AUTO, Models
-from bot import ask, doctor, event_loop, first_steps, key_commands, maintenance, monitoring
+from bot import ask, event_loop, first_steps, key_commands
 from bot.access import Access, Rules
 from bot.app import VERSION, App
 from bot.assembly import assemble, credentials
-from bot.backup import BackupError
 from bot.command_line import CommandParser, CommandRefused, Commands, say, with_places
 from bot.data_folder import (
     FolderError,
@@ -94,14 +84,7 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
         return _run(options)
     except SettingError as error:
         return _complain(str(error), options, 2)
-    except (
-        CommandRefused,
-        CommandError,
-        FolderError,
-        StoreError,
-        BackupError,
-        ChannelError,
-    ) as error:
+    except (CommandRefused, CommandError, FolderError, StoreError, ChannelError) as error:
         return _complain(str(error), options, 1)
     except OSError as error:
         if error.filename is None:
@@ -157,8 +140,6 @@ def make_parser() -> argparse.ArgumentParser:
     first_steps.add_command(commands)
     ask.add_command(commands)
     key_commands.add_commands(commands)
-    maintenance.add_commands(commands, _examine_cluster)
-    monitoring.add_commands(commands)
     for module in find_modules("command_line"):
         module.add_commands(commands)
     return parser
@@ -253,19 +234,6 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
 async def _watched(living: Coroutine[None, None, None], watch: Monitoring, has_page: bool) -> None:
     async with watch.serving(has_page=has_page), announced(os.environ):
         await living
-
-
-async def _examine_cluster(settings: Settings) -> Sequence[doctor.Finding]:
-    if not settings.database:
-        advice = "Set database, too: several processes can't share an SQLite file."
-        return [doctor.Finding("cluster", False, "broker is set without database.", advice)]
-    try:
-        from bot.cluster import checkup  # noqa: PLC0415 - only for this, and its client is an extra
-    except ModuleNotFoundError as error:
-        advice = ".venv/bin/python -m pip install -r bot/cluster/requirements.txt"
-        sentence = f"The setting broker needs a package that is not installed ({error.name})."
-        return [doctor.Finding("broker", False, sentence, f"Install it: {advice}")]
-    return await checkup.examine(settings.broker, engine_for(settings.database))
 
 
 def _faces(

@@ -1,17 +1,14 @@
-"""How the bot is watched: what happened lately, metrics where they are set, and two commands."""
+"""How the bot is watched: what happened lately, and metrics where they are set."""
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from bot.command_line import Commands
 from bot.recent import RecentActivity
 from bot.settings import Layers, SettingsStore
 from channels.base import ChannelError
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 METRICS_TOKEN, PAGE_TOKEN = "PARLEY_METRICS_TOKEN", "PARLEY_WEB_TOKEN"
-LEVELS = ("debug", "info", "warning", "error")
 UNSERVED = (
     "metrics.enabled is set, but this process serves no page to have /metrics beside it; set "
     "metrics.port, too."
@@ -58,39 +54,6 @@ class Monitoring(Struct, frozen=True):
             ) from None
         async with serving(self.page, listener):
             yield
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `logs` and `report` to the command line's."""
-    logs = commands.add_parser("logs", help="show what the bot has logged")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is written")
-    logs.add_argument("--since", metavar="WHEN", help="from then on: 2h, 30m, 14:30, 2026-11-23")
-    logs.add_argument("--level", choices=LEVELS, default="debug", help="this level and above")
-    logs.add_argument("-n", "--lines", type=_number, metavar="N", help="the last N")
-    logs.set_defaults(run=_show_logs)
-    report = commands.add_parser(
-        "report", help="write a file for an issue, without secrets and texts"
-    )
-    report.add_argument("file", type=Path, nargs="?", help="a new file (parley-report-….zip)")
-    report.set_defaults(run=_report)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of entries; write -n 50.")
-    return int(text)
-
-
-def _show_logs(options: argparse.Namespace) -> int:
-    from bot import log_command  # noqa: PLC0415 - nothing for the bot itself
-
-    return log_command.run(options)
-
-
-def _report(options: argparse.Namespace) -> int:
-    from bot import report  # noqa: PLC0415 - nothing for the bot itself
-
-    return report.run(options)
 
 
 def monitor(layers: Layers, version: str) -> Monitoring:

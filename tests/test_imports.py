@@ -85,17 +85,6 @@ def test_each_class_has_a_name_of_its_own() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_nothing_but_the_cluster_itself_knows_of_the_cluster() -> None:
-    """A bot of one process imports nothing of it, nor RabbitMQ's client."""
-    knowing = {
-        name
-        for name, imported in imports().items()
-        if any(one.startswith("bot.cluster") for one in imported)
-    }
-    assert knowing, "it looks where the modules are"
-    assert {name for name in knowing if not name.startswith("bot.cluster")} == set()
-
-
 FEATURES = {
     path.parent.name: ast.parse(path.read_text("utf-8"))
     for path in (ROOT / "plugins").glob("*/__init__.py")

@@ -17,7 +17,9 @@ def add_commands(commands: Commands) -> None:
     out = commands.add_parser("export", help="write all that was said to FOLDER, as plain files")
     out.add_argument("folder", type=Path)
     out.set_defaults(run=_write_out)
-    parser = commands.add_parser("import", help="bring in what another program kept")
+    parser = commands.add_parser(
+        "import", help="bring in what chatgpt, open-webui or cowagent kept"
+    )
     parser.add_argument("source", choices=PROGRAMS, help="the program; parley: what export wrote")
     parser.add_argument("path", type=Path, help="its export, database or folder")
     parser.add_argument("--to", default="", help="web, web/NAME or terminal (web)")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from bot.restore import restore
 from channels.message import Address
 from main import main
+from plugins.operations.restore import restore
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.moving.other_programs import (
     PNG,

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bot.command_line import CommandRefused
+
 _PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TEMPLATE = """\
@@ -44,7 +46,7 @@ WantedBy=default.target
 """
 
 
-class ServiceError(Exception):
+class ServiceError(CommandRefused):
     """The service can't be had. The text says why, and what to do."""
 
 

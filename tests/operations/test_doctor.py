@@ -13,10 +13,11 @@ from agent.models.base import ModelRefused, ModelUnlisted
 from agent.models.listed import ListedModel
 from agent.models.selection import ModelEndpoint, place_of
 from agent.settings import Brain
-from bot import doctor
 from bot.assembly import credentials
-from bot.doctor import Finding, Probes, examine, exit_code, report
+from bot.checks import Finding
 from bot.settings import Layers, SettingsStore, load_layers
+from plugins.operations import doctor
+from plugins.operations.doctor import Probes, examine, exit_code, report
 
 
 async def sound() -> str:

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot import restore as restoring
-from bot.backup import MANIFEST, BackupError, Saved, SavedDatabase, backup
 from bot.data_folder import FolderError, check_not_emptied
-from bot.restore import SET_ASIDE, Contents, Restored, _is_inside
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
+from plugins.operations import restore as restoring
+from plugins.operations.backup import MANIFEST, BackupError, Saved, SavedDatabase, backup
+from plugins.operations.restore import SET_ASIDE, Contents, Restored, _is_inside
 from tests.bot.in_process import run_main
 
 NAME = "parley.db"

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from bot.log_reading import (
+from bot.settings import SettingError, SettingsStore, load_layers
+from plugins.api import CommandError
+from plugins.operations.log_reading import (
     FILE,
     LogEntry,
     LogFollower,
@@ -21,8 +23,6 @@ from bot.log_reading import (
     parse_since,
     read_entries,
 )
-from bot.settings import SettingError, SettingsStore, load_layers
-from plugins.api import CommandError
 
 USUAL = 50
 """Events that are shown where nothing else is asked for."""

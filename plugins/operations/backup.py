@@ -2,7 +2,7 @@
 
 The file is a .tar.gz. Its last member is the manifest, which names every other member with its
 SHA-256: half a file has none, and is never restored. What is restored, and how, is in
-`bot/restore.py`.
+`plugins/operations/restore.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import IO
 
 from msgspec import Struct
 
+from bot.command_line import CommandRefused
 from bot.data_folder import MOVED_ASIDE
 
 MANIFEST = ".parley-backup.json"
@@ -28,7 +29,7 @@ LEFT_OUT = ("logs", "cache", "lock", "lost+found")
 """What stays behind, at the top of the data folder: it has no worth elsewhere."""
 
 
-class BackupError(Exception):
+class BackupError(CommandRefused):
     """Nothing was saved or restored. The text says why, and what to do."""
 
 

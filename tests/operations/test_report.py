@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.log_reading import LogEntry
 from bot.logs import ROOMS, set_up_logs
-from bot.report import describe_versions, mask_value
-from bot.report_masking import REQUIREMENTS, ROOT, LogMasker, mask_traceback
 from bot.sentences import LEFT_OUT, Sentence
 from bot.settings import load_layers
 from channels.message import Address, Inbound
+from plugins.operations.log_reading import LogEntry
+from plugins.operations.report import describe_versions, mask_value
+from plugins.operations.report_masking import REQUIREMENTS, ROOT, LogMasker, mask_traceback
 from tests.bot.in_process import run_main
 from tests.fakes.openai_server import Answer, Fail, Received, Say
 from tests.whole.testbot import run_bot

@@ -19,14 +19,14 @@ from msgspec import Struct
 
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
-from bot.restore import SET_ASIDE
 from bot.settings import Layers, Settings, SettingsStore, load_layers
 from bot.settings.permits import HARMLESS, Permit, parse_permit
 from channels.tokens import is_weak
 from channels.web.guard import is_loopback
-from memory.record.carried import Carried, read_carried
 from memory.record.engines import engine_for
 from memory.record.transfer import copy_out
+from plugins.operations.record import Carried, read_carried
+from plugins.operations.restore import SET_ASIDE
 
 Severity = Literal["high", "medium", "low", "note"]
 COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}

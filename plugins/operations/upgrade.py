@@ -13,14 +13,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from bot.app import VERSION
-from bot.backup import BackupError, Saved, SavedDatabase, backup
 from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
-from bot.restore import UNREADABLE, unpack
 from bot.settings import SettingsStore
 from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.rehearsal import NEWEST, Rehearsal, Step, find_schema, rehearse
 from memory.record.store import StoreError
+from plugins.operations.backup import BackupError, Saved, SavedDatabase, backup
+from plugins.operations.restore import UNREADABLE, unpack
 
 _HAS_CONSENT = 18
 """Before this version of the schema, `restore` brought everything back without asking."""

@@ -1,4 +1,4 @@
-"""What the command line does to an installation: check it, save it, restore it."""
+"""The commands on an installation: check it, save it, restore it, move it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from pathlib import Path
 from agent.models.embedded import is_installed
 from agent.models.selection import Models, place_of
 from agent.tools import box
-from bot import doctor
 from bot.app import VERSION
 from bot.assembly import credentials
-from bot.backup import SavedDatabase, backup
-from bot.command_line import Commands, call_of, say, with_places
+from bot.checks import examine_features
+from bot.command_line import call_of, say, with_places
 from bot.data_folder import (
     DATABASE,
     FolderError,
@@ -29,7 +28,6 @@ from bot.data_folder import (
     has_bot,
     lock_data_folder,
 )
-from bot.restore import SET_ASIDE, Contents, restore
 from bot.settings import SettingError, SettingsStore, load_layers
 from bot.wording import count
 from memory.keys import BRANCH, home_of
@@ -37,50 +35,15 @@ from memory.record.engines import engine_for
 from memory.record.rehearsal import find_schema
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
+from plugins.operations import audit, doctor, service
+from plugins.operations.backup import SavedDatabase, backup
+from plugins.operations.restore import SET_ASIDE, Contents, restore
+from plugins.operations.upgrade import UpgradePlan, upgrade
 
 _MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
 
 
-def add_commands(
-    commands: Commands,
-    look_at_cluster: doctor.ClusterProbe,
-) -> None:
-    """Add these commands to the command line's; the doctor has a cluster looked at."""
-    examine = commands.add_parser("doctor", help="check the installation")
-    examine.set_defaults(run=partial(_examine, look_at_cluster=look_at_cluster))
-    look = commands.add_parser(
-        "audit", help="say what is open, weak or shared in this installation"
-    )
-    look.set_defaults(run=_audit)
-    save = commands.add_parser("backup", help="save everything that is kept, to FILE")
-    save.add_argument("file", type=Path)
-    save.set_defaults(run=_save)
-    upgrade = commands.add_parser("upgrade", help="bring an older version's data into this one's")
-    upgrade.add_argument(
-        "--check",
-        action="store_true",
-        help="only make a backup, and say what would change and how long that takes",
-    )
-    upgrade.add_argument("--backup", type=Path, metavar="FILE", help="where to put the backup")
-    upgrade.set_defaults(run=_upgrade)
-    service = commands.add_parser("service", help="run always, as a service of systemd")
-    service.add_argument("action", choices=("install", "status", "uninstall"))
-    service.add_argument("--name", default="parley", help="the service's name (parley)")
-    service.set_defaults(run=_serve)
-    move = commands.add_parser("migrate", help="move the record to another database system")
-    move.add_argument("--to", choices=("postgresql", "sqlite"), required=True)
-    move.set_defaults(run=_move)
-    bring_back = commands.add_parser("restore", help="restore what FILE holds")
-    bring_back.add_argument("file", type=Path)
-    bring_back.add_argument(
-        "--with-code",
-        action="store_true",
-        help="with plugins, skills and powerful settings, without asking",
-    )
-    bring_back.set_defaults(run=_bring_back)
-
-
-def _examine(options: argparse.Namespace, look_at_cluster: doctor.ClusterProbe) -> int:
+def examine(options: argparse.Namespace) -> int:
     """Check the installation, and say what to do."""
     findings = asyncio.run(
         doctor.examine(
@@ -92,7 +55,7 @@ def _examine(options: argparse.Namespace, look_at_cluster: doctor.ClusterProbe) 
                 place=lambda layers, brain: place_of(brain, credentials(layers)),
                 models=lambda layers, brain: Models(credentials(layers)).list_models(brain),
                 has_embedded=is_installed,
-                cluster=look_at_cluster,
+                features=examine_features,
                 box=box.is_there,
             ),
         )
@@ -136,16 +99,14 @@ def _hold(data: Path, place: Path | str) -> Iterator[None]:
             yield
 
 
-def _audit(options: argparse.Namespace) -> int:
+def look_for_risks(options: argparse.Namespace) -> int:
     """Say what is open, weak or shared in this installation."""
-    from bot import audit  # noqa: PLC0415 - slow, and nothing for the other commands
-
     risks = audit.audit(audit.installation(options.config, options.data, os.environ))
     say(audit.report(risks, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     return audit.exit_code(risks)
 
 
-def _save(options: argparse.Namespace) -> int:
+def save(options: argparse.Namespace) -> int:
     """Save the data folder; the bot may be running."""
     place = _place(options)
     is_on_server = not isinstance(place, Path)
@@ -157,10 +118,8 @@ def _save(options: argparse.Namespace) -> int:
     return 0
 
 
-def _upgrade(options: argparse.Namespace) -> int:
+def bring_up_to_date(options: argparse.Namespace) -> int:
     """Bring the data of an older version into this one's, or say what that would change."""
-    from bot.upgrade import UpgradePlan, upgrade  # noqa: PLC0415 - nothing for the other commands
-
     layers = load_layers(options.config, os.environ)
     place = find_database(layers, options.data)
     hold = partial(_hold, options.data, place)
@@ -170,30 +129,24 @@ def _upgrade(options: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(options: argparse.Namespace) -> int:
-    """Let the bot run as a service, or look how that is, or end it."""
-    from bot import service  # noqa: PLC0415 - nothing for the other commands
-
+def manage_service(options: argparse.Namespace) -> int:
+    """Let the bot run as a service, or say how that is, or end it."""
     units = service.UserUnits(os.environ)
 
     def tell(text: str) -> None:
         say(with_places(text, options))
 
-    try:
-        if options.action == "status":
-            return service.report(service.clean_name(options.name), units, tell)
-        if options.action == "uninstall":
-            service.uninstall(service.clean_name(options.name), units, say)
-            return 0
-        load_layers(options.config, os.environ)  # raises SettingError
-        service.install(service.describe_bot(options), units, say)
-    except service.ServiceError as error:
-        sys.stderr.write(f"{with_places(str(error), options)}\n")
-        return 1
+    if options.action == "status":
+        return service.report(service.clean_name(options.name), units, tell)
+    if options.action == "uninstall":
+        service.uninstall(service.clean_name(options.name), units, say)
+        return 0
+    load_layers(options.config, os.environ)  # raises SettingError
+    service.install(service.describe_bot(options), units, say)
     return 0
 
 
-def _bring_back(options: argparse.Namespace) -> int:
+def bring_back(options: argparse.Namespace) -> int:
     """Restore a backup; what is in the data folder now is moved aside, never deleted."""
     consent = (lambda contents: True) if options.with_code else _confirm
     place = _place(options)
@@ -235,7 +188,7 @@ def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iter
     )
 
 
-def _move(options: argparse.Namespace) -> int:
+def move(options: argparse.Namespace) -> int:
     """Copy the record of a bot that does not run to another database system; the old one stays as
     it is."""
     address, file = _place(options), options.data / DATABASE

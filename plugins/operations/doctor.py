@@ -21,6 +21,7 @@ from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
 from agent.settings import Brain
 from bot.channel_state import read_health
+from bot.checks import Finding
 from bot.data_folder import find_database, plugins_folder
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
@@ -31,27 +32,14 @@ from memory.record.engines import engine_for
 from memory.record.store import StoreError
 from plugins.channels import describe_channels
 
-PINS = Path(__file__).parents[1] / "requirements.txt"
+PINS = Path(__file__).parents[2] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE = 200_000_000  # bytes
 PATIENCE = 15.0  # seconds that an endpoint has to list its models
 
 
-class Finding(Struct, frozen=True):
-    """What was looked at and what was seen; `advice` says what to do where that is not well."""
-
-    name: str
-    is_ok: bool
-    sentence: str
-    advice: str = ""
-
-
-ClusterProbe = Callable[[Settings], Awaitable[Sequence[Finding]]]
-"""Looks at a bot of several processes, whose broker is set."""
-
-
-async def _no_cluster(settings: Settings) -> Sequence[Finding]:
-    """Nothing is looked at."""
+async def _no_features(settings: Settings) -> Sequence[Finding]:
+    """Find nothing."""
     return ()
 
 
@@ -61,13 +49,13 @@ async def _no_box() -> bool:
 
 
 class Probes(Struct, frozen=True):
-    """What the doctor has other rooms look at.
+    """Functions by which the doctor looks at what other modules have.
 
     `database` tells what is wrong with the database, "" for nothing or where there is none yet, or
     raises StoreError where it can't be reached;
     `place` says where a brain's models are served, `models` lists them or raises ModelError;
     `has_embedded` says whether the
-    embedded model is installed; `cluster` looks at a bot of several processes; `box` says whether
+    embedded model is installed; `features` returns what features find; `box` says whether
     commands can be confined here.
     """
 
@@ -75,7 +63,7 @@ class Probes(Struct, frozen=True):
     place: Callable[[Layers, Brain], ModelEndpoint]
     models: Callable[[Layers, Brain], Awaitable[Sequence[ListedModel]]]
     has_embedded: Callable[[], bool]
-    cluster: ClusterProbe = _no_cluster
+    features: Callable[[Settings], Awaitable[Sequence[Finding]]] = _no_features
     box: Callable[[], Awaitable[bool]] = _no_box
 
 
@@ -107,8 +95,7 @@ async def examine(
         findings.append(check_servers(settings, find_installed_version))
     if settings.tools.shell:
         findings.append(check_box(settings, await probes.box(), bool(shutil.which("bwrap"))))
-    if settings.broker:
-        findings += await probes.cluster(settings)
+    findings += await probes.features(settings)
     return findings + await _check_models(book, layers, probes)
 
 

@@ -24,16 +24,16 @@ from typing import IO, Any
 
 from msgspec import Struct, field
 
-from bot.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
-from memory.record.carried import (
+from memory.record.store import StoreError
+from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
+from plugins.operations.record import (
     Carried,
     pause_jobs,
     read_carried,
     take_commands_out,
     take_settings_out,
 )
-from memory.record.store import StoreError
 
 SET_ASIDE = "set-aside"
 """The folder in the data folder for what a backup brought along and nobody agreed to."""

@@ -21,10 +21,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot import log_reading, logs
+from bot import logs
 from bot.app import VERSION
-from bot.log_reading import LogFollower, LogPrinter, LogStream, parse_since, read_entries
 from bot.settings import load_layers
+from plugins.operations import log_reading
+from plugins.operations.log_reading import (
+    LogFollower,
+    LogPrinter,
+    LogStream,
+    parse_since,
+    read_entries,
+)
 from tests.bot.in_process import Ended, run_main
 from tests.fakes.openai_server import Fail
 from tests.whole.process import MAIN

@@ -27,22 +27,22 @@ from msgspec import Struct
 from agent.models.catalogue import window_of
 from agent.models.embedded import is_installed
 from agent.models.selection import AUTO, EMBEDDED, place_of
-from bot import doctor
 from bot.app import VERSION
 from bot.assembly import credentials
-from bot.audit import Installation, installation
 from bot.command_line import say
 from bot.data_folder import find_database
-from bot.log_reading import read_entries
 from bot.logs import make_masker
-from bot.report_masking import LogMasker, read_pins
-from bot.restore import SET_ASIDE
 from bot.settings import SettingError, load_layers
 from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.size import SQLITE, count_rows
 from memory.record.store import StoreError
 from plugins.api import CommandError
+from plugins.operations import doctor
+from plugins.operations.audit import Installation, installation
+from plugins.operations.log_reading import read_entries
+from plugins.operations.report_masking import LogMasker, read_pins
+from plugins.operations.restore import SET_ASIDE
 
 MOST_EVENTS = 5_000
 """Of the log, the newest."""

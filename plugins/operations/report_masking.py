@@ -20,12 +20,12 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from bot.log_reading import LogEntry
 from bot.logs import ROOMS
 from bot.sentences import LEFT_OUT, Sentence, mask_text
 from bot.wording import count
+from plugins.operations.log_reading import LogEntry
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = (
     ROOT / "requirements.txt",
     *(file for room in ROOMS for file in sorted((ROOT / room).rglob("requirements*.txt"))),
