@@ -48,7 +48,6 @@ from bot.data_folder import (
     lock_data_folder,
     plugins_folder,
 )
-from bot.features import find_modules
 from bot.logs import set_up_logs
 from bot.monitoring import Monitoring, monitor
 from bot.notify import announced
@@ -61,6 +60,7 @@ from memory.record.engines import engine_for
 from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError
 from plugins.api import CommandError
+from plugins.features import find_modules
 
 if TYPE_CHECKING:
     from channels.terminal.early import EarlyInput

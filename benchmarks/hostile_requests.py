@@ -12,12 +12,12 @@ from functools import partial
 import orjson
 from pydantic import BaseModel
 
-from bot.jobs.templates import fill
 from channels.kit.frames import ODD_SHAPE, load_frame
 from channels.web.chat_shapes import ChatRequest
 from channels.web.operations import Problem, parse_body
 from channels.web.shapes import Incoming
 from channels.whatsapp.reading import read
+from plugins.jobs.templates import fill
 
 SIZES = (10_000, 100_000, 1_000_000)
 """Bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,9 +31,9 @@ MOST_PICTURES = 6
 
 
 class Answers:
-    """What answers are made of. `list_made` says what a turn has made for a later time,
-    `tell_saving` that a cheaper model answers now; `speaking` reads answers aloud, and `tasks` can
-    be stopped meanwhile."""
+    """What answers are made of. `notes` are what features say of a turn below its answer,
+    `tell_saving` says that a cheaper model answers now; `speaking` reads answers aloud, and `tasks`
+    can be stopped meanwhile."""
 
     def __init__(
         self,
@@ -42,11 +42,12 @@ class Answers:
         spending: Spending,
         access: Access,
         tasks: StoppableTasks,
+        notes: Sequence[Callable[[OpenTurn], list[str]]] = (),
     ) -> None:
         self.conversations, self.delivery = conversations, delivery
         self.spending, self.access, self.tasks = spending, access, tasks
         self.speaking: Speaking | None = None
-        self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
+        self.notes = notes
         self.tell_saving: Callable[[Conversation], Awaitable[list[str]]] = _not_saving
 
     def begin(
@@ -112,7 +113,7 @@ class TurnAnswer(Struct):
         told = (
             *self._besides,
             *map(explain, await self._turn.list_notices()),
-            *self._answers.list_made(self._turn),
+            *(said for note in self._answers.notes for said in note(self._turn)),
             *await self._warnings(),
             "" if is_here else await self._name_branch(),
         )

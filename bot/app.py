@@ -20,7 +20,6 @@ from bot.clock import ClockWatch
 from bot.completions import clear_up
 from bot.delivery import Delivery
 from bot.forms import Forms
-from bot.jobs.firing import Jobs
 from bot.links import Links
 from bot.ports import (
     Processes,
@@ -43,6 +42,7 @@ from memory.conversations import Conversations
 from memory.keys import Scope, everything
 from memory.record.store import Store, StoreError
 from memory.tasks import cancel_and_wait
+from plugins.loader import Loaded
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class App(Struct, frozen=True):
     clock: ClockWatch
     losses: tuple[str, ...]
     schedule: Schedule
-    jobs: Jobs
+    features: Loaded
     forms: Forms
     shared: SharedChanges
     processes: Processes
@@ -179,7 +179,8 @@ class App(Struct, frozen=True):
 
     async def idle(self, is_awaited: Callable[[Hashable], bool] = lambda _: True) -> None:
         """Wait until nothing is left to do, and replies are sent to the chats that are awaited."""
-        await self.jobs.idle()
+        for background in self.features.background:
+            await background.idle()
         await self.bot.commands.queues.idle()
         await self.turns.queues.idle()
         await self.delivery.queues.idle_in(is_awaited)
@@ -229,10 +230,14 @@ class App(Struct, frozen=True):
         self.forms.drop(is_meant)
         await self.conversations.let_go(is_meant)
 
+    async def _stop_features(self) -> None:
+        for background in self.features.background:
+            await background.stop()
+
     async def abandon(self) -> None:
         """End what runs, and write nothing: others have taken everything over."""
         await self.schedule.stop()
-        await self.jobs.stop()
+        await self._stop_features()
         for queues in self._work:
             await queues.close()
         await self.conversations.abandon()
@@ -246,7 +251,7 @@ class App(Struct, frozen=True):
     async def close(self, farewell: Callable[[], Awaitable[None]] = _unspoken) -> None:
         """End what runs, and close; `farewell` is the last that may write."""
         await self.schedule.stop()
-        await self.jobs.stop()
+        await self._stop_features()
         for queues in self._work:
             await queues.close()
         await self.delivery.excuse(self.conversations.is_ours)

@@ -37,12 +37,7 @@ from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.hearing import Hearing
 from bot.intake import Intake
-from bot.jobs.conditions import JobConditions
-from bot.jobs.firing import Jobs
-from bot.jobs.hooks import HookDesk
-from bot.jobs.orders import JobOrders
-from bot.jobs.runner import JobRules, JobRunner
-from bot.jobs.runs import JobTurns
+from bot.kernel import Kernel
 from bot.keys import ApiKeys
 from bot.languages import Languages
 from bot.learnt_models import keep_learnt
@@ -66,6 +61,7 @@ from bot.ports import (
 )
 from bot.recent import RecentActivity
 from bot.running import RunningBot
+from bot.runs import Runs
 from bot.runtime import RuntimeConfig
 from bot.saving import Saving
 from bot.schedule import Retention, Schedule
@@ -171,7 +167,7 @@ async def assemble(
         approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
-        lambda key, address, new: job_orders.add_for_model(key, address, new),
+        plugins.services,
         saving,
         lambda address: access.find_limited_user(address),
         lambda key, address: offers.offer(key, address),
@@ -210,6 +206,7 @@ async def assemble(
         on_event=recent.view_changed,
         on_spent=on_spent,
         on_cut=CutNotices(store, delivery).tell,
+        feature_rows=plugins.rows,
         distiller=ThriftyDistiller(
             distiller,
             lambda request: (
@@ -220,8 +217,9 @@ async def assemble(
     )
     conversations: Conversations = Conversations(services)
     runner = TurnRunner(bus, config.turn_rules(), recent, conversations.branches.is_current)
-    answers = Answers(conversations, delivery, spending, access, runner.tasks)
-    turns = Turns(conversations, delivery, runner, answers, spending, access, links)
+    answers = Answers(conversations, delivery, spending, access, runner.tasks, plugins.notes)
+    runs = Runs(plugins.runs)
+    turns = Turns(conversations, delivery, runner, answers, links, runs)
     turns.hearing = Hearing(conversations, config.ears, config.folder, spending, access)
     answers.speaking = Speaking(
         conversations, config.mouth, lambda name: _form_of_sound(by_name.get(name)), spending
@@ -237,23 +235,6 @@ async def assemble(
         conversations, turns, by_name, lambda home, gone: bus.publish(home, TurnsDeleted(gone))
     )
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
-    job_rules = JobRules(
-        lambda key: config.settings(key).jobs,
-        lambda: book.effective().zone,
-        lambda: clock.believed,
-        lambda: spending.since_midnight,
-        lambda key: config.settings(key).tools.approve == "ask",
-    )
-    job_runner = JobRunner(store, delivery, turns, access, job_rules)
-    hook_desk = HookDesk(job_runner, turns, layers.secrets)
-    conditions = JobConditions(job_runner, conversations, config.agent, alerts.job_failed)
-    jobs = Jobs(job_runner, conversations, conditions)
-    job_orders: JobOrders = JobOrders(
-        job_runner, conversations, hook_desk.has_secret, conditions.look
-    )
-    job_turns = JobTurns(job_runner, delivery, alerts.job_failed)
-    answers.list_made = job_orders.list_made
-
     logins = Logins(store, access)
 
     def on_access_change() -> None:
@@ -287,12 +268,10 @@ async def assemble(
         forgetting, lambda: book.effective().session_retention_days, is_clock_believed
     )
 
-    schedule = Schedule(config.zone, retention, run_often, jobs.tick)
-    job_runner.wake_at = schedule.wake_at
+    schedule = Schedule(config.zone, retention, run_often)
 
     queues = {"turns": turns.queues, "replies": delivery.queues}
     work = RecentWork(recent, turns, queues, conversations, data, by_name)
-    problems = (*left_out, *plugins.problems)
     ports = Ports(
         settings=StoredSettings(book, store, on_setting_change),
         turns=RunningTurns(
@@ -300,7 +279,8 @@ async def assemble(
             tuple(by_name),
             tuple(plugins.names),
             lambda key: (
-                *problems,
+                *left_out,
+                *plugins.problems,
                 *filter(None, [models.advise(config.choice(key)), saving.find_problem()]),
                 *config.skills.describe_left_out(config.folder(key)),
             ),
@@ -323,9 +303,9 @@ async def assemble(
         approvals=approvals,
         forms=forms,
         channels=ChannelWatch(StoredState(store), by_name),
-        jobs=job_orders,
         mcp=SetServers(servers, offers, meter.count, config.workspace, config.zone, hide),
         commands=plugins.commands,
+        services=plugins.services,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,
@@ -337,8 +317,7 @@ async def assemble(
     workspaces = Workspaces(
         config.folder, config.workspace, lambda key: config.settings(key).tools.files_quota
     )
-    commands = CommandRunner(ports, conversations, delivery, access, forms, links, languages)
-    turns.runs = commands.runs = job_turns
+    commands = CommandRunner(ports, conversations, delivery, access, forms, links, runs)
     queues["commands"] = commands.queues
     recent.work_begun(work)
     bot = RunningBot(
@@ -360,12 +339,30 @@ async def assemble(
         Listing(conversations, links),
         logins,
         languages,
-        hook_desk,
+        plugins,
         StoredState(store),
         alerts.channel_unreachable,
     )
-    job_runner.dispatch = bot.dispatch
-    for problem in problems:
+    plugins.open(
+        Kernel(
+            data,
+            layers.secrets,
+            config,
+            store,
+            access,
+            links,
+            conversations,
+            delivery,
+            turns,
+            bot,
+            bus,
+            alerts,
+            spending,
+            schedule,
+            clock,
+        )
+    )
+    for problem in (*left_out, *plugins.problems):
         log.warning("%s", problem)
     return App(
         store=store,
@@ -384,7 +381,7 @@ async def assemble(
         clock=clock,
         losses=losses,
         schedule=schedule,
-        jobs=jobs,
+        features=plugins,
         forms=forms,
         shared=shared,
         processes=processes,

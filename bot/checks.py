@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bot.features import find_modules
 from bot.settings import Settings
+from plugins.features import find_modules
 
 
 class Finding(Struct, frozen=True):

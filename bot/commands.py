@@ -15,13 +15,12 @@ from msgspec.structs import replace
 from bot.access import CLOSED, Access, is_local, name_of
 from bot.delivery import Delivery, sendable
 from bot.forms import Forms
-from bot.job_runs import JobRuns, NoRuns
-from bot.languages import Languages
 from bot.links import Links
 from bot.queues import Job, KeyedQueues
 from bot.received import CommandLine, Received
+from bot.runs import Runs
 from channels.base import CommandEntry
-from channels.language import _, explain, speaking
+from channels.language import _, explain
 from channels.message import Address, Reply
 from memory.conversations import Conversations
 from memory.record.store import StoreError
@@ -63,15 +62,14 @@ class CommandRunner:
         access: Access,
         forms: Forms,
         links: Links,
-        languages: Languages,
+        runs: Runs,
     ) -> None:
-        self._languages = languages
+        self._runs = runs
         self._ports, self._conversations, self._links = ports, conversations, links
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
         self._leading = Counter[str]()
         self._givers = WeakKeyDictionary[Job, str]()  # of what the queues hold, and no longer
-        self.runs: JobRuns = NoRuns()
 
     @property
     def offered(self) -> list[CommandEntry]:
@@ -123,7 +121,7 @@ class CommandRunner:
         files: tuple[str, ...] = (),
     ) -> Reply:
         """Carry out a command now; its answer is in the language of who asks."""
-        with speaking(self._languages.of(address)):
+        with self._delivery.speaking_to(address):
             return await self._run(address, line, speaker, files)
 
     async def _run(
@@ -152,7 +150,7 @@ class CommandRunner:
         if received.is_begun:
             command = self._ports.commands.get(line.name)
             said = command.interrupted if command is not None else ""
-            with speaking(self._languages.of(received.address)):
+            with self._delivery.speaking_to(received.address):
                 told = _(said) if said else _(INTERRUPTED, name=line.name)
             reply = Reply(told, problem="failed")
             waiting = self._forms.find(received.address)
@@ -169,20 +167,18 @@ class CommandRunner:
                 reply = self._remind_of_form(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])
-        if received.run:
-            await self.runs.answer(received, reply)
-        else:
+        if not (received.run and await self._runs.answer(received, reply)):
             await self._delivery.answer(received, reply)
 
     async def _run_unless_gone(
         self, received: Received, line: CommandLine, files: tuple[str, ...]
     ) -> Reply:
-        if received.run and (refusal := await self.runs.refusal(received)):
+        if received.run and (refusal := await self._runs.refusal(received)):
             return Reply(refusal, problem="refused")
         return await self.run(received.address, line, received.speaker, files)
 
     def _remind_of_form(self, address: Address, reply: Reply) -> Reply:
-        with speaking(self._languages.of(address)):
+        with self._delivery.speaking_to(address):
             said = self._forms.remind(address)
         return replace(reply, text=f"{reply.text}\n\n{said}") if said else reply
 
@@ -190,7 +186,7 @@ class CommandRunner:
         try:
             return await self._forms.ask(address, reply)
         except StoreError as error:
-            with speaking(self._languages.of(address)):
+            with self._delivery.speaking_to(address):
                 why = explain(str(error))
             return replace(reply, text=f"{reply.text}\n\n({why})", form=None)
 

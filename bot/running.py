@@ -17,7 +17,6 @@ from bot.attachments import split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.intake import Intake
-from bot.jobs.hooks import HookDesk
 from bot.keys import ApiKeys
 from bot.languages import Languages
 from bot.links import Links
@@ -45,7 +44,6 @@ from channels.message import (
     Address,
     Completed,
     CompletionRequest,
-    HookCall,
     Inbound,
     Reply,
     clean_text,
@@ -56,6 +54,7 @@ from memory.record.offload import SESSIONS
 from memory.record.store import StoreError
 from memory.turns import Entry
 from plugins.api import CommandError, Person, SettingsPort
+from plugins.loader import Loaded
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
 AT_THE_MACHINE = ("web", "terminal")
@@ -82,7 +81,7 @@ class RunningBot(Struct, frozen=True):
     listing: Listing
     logins: Logins
     languages: Languages
-    hooks: HookDesk
+    features: Loaded
     state: ChannelState
     on_trouble: Callable[[str, BaseException], None]
 
@@ -208,13 +207,13 @@ class RunningBot(Struct, frozen=True):
         """A file of a chat's."""
         return await self.workspaces.open(self.turns.lead(address), path)
 
-    async def opens_hook(self, call: HookCall) -> bool:
-        """Return whether a call of a job proves that it may be made."""
-        return await self.hooks.opens(call)
+    def list_routes(self) -> Sequence[object]:
+        """Return what features serve over HTTP, as `channels.web.operations.Operation`s."""
+        return [route for make in self.features.routes for route in make(self)]
 
-    async def call_hook(self, call: HookCall) -> bool:
-        """Let the job of a call run; False where it was called so before."""
-        return await self.hooks.take(await self.hooks.read(call))
+    async def call_owner(self, address: Address, name: str, body: bytes) -> bytes:
+        """Carry out the call of a feature by its name: this process has all conversations."""
+        return await self.features.calls[name](body)
 
     async def instruct(self, address: Address, text: str) -> str:
         """Let a client's words be its conversation's system prompt; returns what is wrong."""

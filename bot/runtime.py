@@ -6,7 +6,7 @@ Asked for at each step, never kept, so that `/config` holds from the next one on
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from agent.tools.toolbox import Toolbox
 from bot.access import Rules
 from bot.approvals import Approvals
 from bot.completions import CompletionRules
+from bot.delivery import columns_of
 from bot.hearing import Ears
 from bot.keys import CHANNEL
 from bot.ports import (
@@ -48,7 +49,6 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.long_term.prompt import NOTHING, MemoryPrompts, PromptMemory
 from memory.messages import PICTURE_TOKENS
-from memory.record.jobs import NewJob
 from memory.record.offload import LocalWorkspace, Offloader
 from plugins.rules import find_compacting
 
@@ -60,7 +60,6 @@ MEMORY_SHARE = 16
 RemoteFor = Callable[[ConversationKey, Address | None], RemoteTools | None]
 """The tools that others have for a conversation, and, where an address is given, for who asks
 there; equal as long as nothing has changed."""
-KeepJobFor = Callable[[ConversationKey, Address, NewJob], Awaitable[str]]
 
 
 class TurnConfig(Struct, frozen=True):
@@ -90,7 +89,7 @@ class RuntimeConfig(Struct, frozen=True):
     approvals: Approvals
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
-    keep_job: KeepJobFor | None = None
+    services: Mapping[type, object] = field(default_factory=dict)
     saving: Saving | None = None
     limited_user: Callable[[Address], str] = lambda address: ""
     remote_for: RemoteFor = lambda key, address: None
@@ -231,7 +230,8 @@ class RuntimeConfig(Struct, frozen=True):
                 skills=skills,
                 settings=now.settings.tools,
                 approve=self._approve(key, address),
-                keep_job=self.keep_job and partial(self.keep_job, key, address),
+                place=columns_of(address),
+                services=self.services,
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,

@@ -1,5 +1,5 @@
 """What happens by the clock: one tick at the start of the bot and one each night, what is done
-every few minutes, and what people want at a time of theirs (`bot/jobs/`)."""
+every few minutes, and what features do every minute."""
 
 from __future__ import annotations
 
@@ -27,43 +27,45 @@ OFTEN = 10
 """Minutes."""
 
 
-async def _nothing() -> None:
-    """No jobs are kept."""
-
-
 class Schedule:
     """Lets `tick` happen; one at a time, and one that fails is logged and tried again the night
-    after. `often` happens every few minutes, `jobs` every minute, and when `wake_at` wants it."""
+    after. `often` happens every few minutes; what `every_minute` adds, every minute, and when
+    `wake_at` wants it."""
 
     def __init__(
         self,
         zone: Callable[[], tzinfo],
         tick: Callable[[], Awaitable[None]],
         often: Callable[[], Awaitable[None]],
-        jobs: Callable[[], Coroutine[Any, Any, None]] = _nothing,
     ) -> None:
-        self._zone, self._tick, self._often, self._jobs = zone, tick, often, jobs
+        self._zone, self._tick, self._often = zone, tick, often
+        self._minutely: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._scheduler: AsyncIOScheduler | None = None
         self._ticking, self._firing = BackgroundTasks(), BackgroundTasks()
+
+    def every_minute(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have this done every minute once the clock runs, and when `wake_at` wants it."""
+        self._minutely.append(work)
 
     async def start(self) -> None:
         """Tick now, and every night from now on."""
         scheduler = await asyncio.to_thread(_scheduler, self._zone())
         scheduler.add_job(self.due, "cron", id="night", hour=HOUR)
         scheduler.add_job(self._often, "interval", id="often", minutes=OFTEN)
-        scheduler.add_job(self.fire, "cron", id="jobs", second=0)
+        scheduler.add_job(self.fire, "cron", id="minute", second=0)
         scheduler.start()
         self._scheduler = scheduler
         await self.due()
         await self.fire()
 
     async def fire(self) -> None:
-        """Let jobs happen, unless they are looked at just now."""
+        """Do what is done every minute, unless it is under way."""
         if not self._firing:
-            self._firing.start(self._jobs(), "jobs")
+            for work in self._minutely:
+                self._firing.start(work(), "every minute")
 
     def wake_at(self, at: float) -> None:
-        """Let `jobs` happen at a time (seconds since 1970), besides every minute."""
+        """Do what is done every minute at a time (seconds since 1970), too."""
         if self._scheduler is not None:
             run_at = datetime.fromtimestamp(at, UTC)
             self._scheduler.add_job(

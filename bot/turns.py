@@ -17,19 +17,19 @@ from weakref import WeakValueDictionary
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from bot.access import CLOSED, Access, name_of
+from bot.access import CLOSED, name_of
 from bot.answers import Answers, TurnAnswer
 from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.delivery import Delivery
 from bot.hearing import Hearing
-from bot.job_runs import JobRuns, NoRuns
 from bot.links import Links, key_of_home
 from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
-from bot.spending import BudgetedModel, MonthBudget, Spending
+from bot.runs import Runs
+from bot.spending import BudgetedModel, MonthBudget
 from bot.turn_runner import TurnRunner
 from bot.turn_tasks import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
@@ -99,20 +99,19 @@ class Turns:
         delivery: Delivery,
         runner: TurnRunner,
         answers: Answers,
-        spending: Spending,
-        access: Access,
         links: Links,
+        runs: Runs,
     ) -> None:
         self._conversations, self._delivery = conversations, delivery
         self.runner, self.answers = runner, answers
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
-        self._spending, self._access, self._links = spending, access, links
+        self._spending, self._access, self._links = answers.spending, answers.access, links
+        self._runs = runs
         self._branches = conversations.branches
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
-        self.runs: JobRuns = NoRuns()
         self.hearing: Hearing | None = None
 
     def lead(self, address: Address) -> ConversationKey:
@@ -221,7 +220,7 @@ class Turns:
         return await self._find_run_refusal(said) or self._refusal(key, said)
 
     async def _find_run_refusal(self, said: _Said) -> str:
-        return await self.runs.refusal(said.received) if said.received.run else ""
+        return await self._runs.refusal(said.received) if said.received.run else ""
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
         """Return why a message is not answered, though it was taken in; "": it is."""
@@ -264,9 +263,7 @@ class Turns:
     async def _reply(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
     ) -> None:
-        if received.run:
-            await self.runs.answer(received, reply, turn, mark)
-        else:
+        if not (received.run and await self._runs.answer(received, reply, turn, mark)):
             await self._delivery.answer(received, reply, turn)
 
     async def _open(self, key: ConversationKey, said: _Said) -> OpenTurn:
@@ -362,7 +359,7 @@ class Turns:
         budget = MonthBudget(self._spending, conversation.key, user)
         agent = replace(agent, model=BudgetedModel(agent.model, budget))
         if received.run:
-            agent = await self.runs.prepare(received, conversation, agent)
+            agent = await self._runs.prepare(received, conversation, agent)
         else:
             turn.with_last = answer.put_with
         return await self.runner.run(conversation.key, turn, agent, received.address)

@@ -14,7 +14,6 @@ from channels.message import (
     Address,
     Completed,
     CompletionRequest,
-    HookCall,
     Inbound,
     Outbound,
     Reply,
@@ -401,14 +400,13 @@ class Bot(Protocol):
         is in no transcript. Closing the generator cancels it. Raises NotCompleted."""
         ...
 
-    async def opens_hook(self, call: HookCall) -> bool:
-        """Return whether a call proves that it may be made; one that does not is counted, and
-        logged."""
+    def list_routes(self) -> Sequence[object]:
+        """Return what features serve over HTTP, as `channels.web.operations.Operation`s."""
         ...
 
-    async def call_hook(self, call: HookCall) -> bool:
-        """Let the job of a call that may be made run, with its body as text from outside; returns
-        once that is on disk. False: this call was taken before. Raises NotCompleted."""
+    async def call_owner(self, address: Address, name: str, body: bytes) -> bytes:
+        """Have the process that owns the conversation at an address carry out the call of a
+        feature; `name` is one of its `parley_calls`. Raises NotCompleted."""
         ...
 
     async def instruct(self, address: Address, text: str) -> str:

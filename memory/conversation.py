@@ -396,7 +396,9 @@ class Conversation:
         or `is_shared_too`)."""
         row, data = self.context.row, self._services.data
         counts = await self._services.store.read(
-            lambda db: forget.count_stored(db, row, turns, is_shared_too=is_shared_too)
+            lambda db: forget.count_stored(
+                db, row, turns, is_shared_too=is_shared_too, features=self._services.feature_rows
+            )
         )
         which = self._sections(counts, turns)
         sections = 0
@@ -485,7 +487,14 @@ class Conversation:
                 mine = [turn for turn in gone.turns if turn <= last]
                 is_gone &= await one._delete_files(mine)
             await self._services.store.write(
-                lambda db: forget.delete(db, self.key, row, turns, is_told=is_told)
+                lambda db: forget.delete(
+                    db,
+                    self.key,
+                    row,
+                    turns,
+                    is_told=is_told,
+                    features=self._services.feature_rows,
+                )
             )
         return is_gone
 

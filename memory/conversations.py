@@ -25,7 +25,6 @@ from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
     conversations,
-    jobs,
     ledger,
     mailbox,
     memory_versions,
@@ -277,7 +276,8 @@ class Conversations:
 
         def work(db: Any) -> None:
             mailbox.delete_before(db, before)
-            jobs.delete_done_before(db, before)
+            for feature in self.services.feature_rows:
+                feature.prune(db, before)
 
         await self.services.store.write(work)
 

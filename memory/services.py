@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from memory.context.summary import Summarizer
 from memory.events import Events
 from memory.keys import ConversationKey, file_name
 from memory.long_term.asking import Distiller, NoDistiller
+from memory.record.forget import FeatureRows
 from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.store import Store
@@ -57,7 +58,8 @@ class MemoryServices(Struct, frozen=True):
     secrets out of what is exported. `on_change` hears that something in a conversation's context
     has changed, `on_cut` of cuts that a person is to hear of (`context.compaction_approval`);
     `distiller` is the model that distils the daily memory; whoever holds an audience's lock in
-    `telling` alone decides what it is told."""
+    `telling` alone decides what it is told; `feature_rows` are rows that features keep for
+    turns."""
 
     store: Store
     meter: Meter
@@ -77,6 +79,7 @@ class MemoryServices(Struct, frozen=True):
     on_spent: OnSpent = lambda key, person, spent: None
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     distiller: Distiller = field(default_factory=NoDistiller)
+    feature_rows: Sequence[FeatureRows] = ()
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )

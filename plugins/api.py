@@ -19,7 +19,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import pluggy
 from msgspec import Struct, field
@@ -42,7 +42,6 @@ from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry, Turn
 from plugins.channels import ChannelsPort
-from plugins.jobs import JobsPort
 from plugins.mcp import McpPort
 from plugins.processes import ProcessesPort
 from plugins.recent import RecentPort
@@ -78,6 +77,7 @@ __all__ = [
     "tool",
 ]
 
+T = TypeVar("T")
 hookimpl = pluggy.HookimplMarker("parley")
 
 
@@ -535,7 +535,8 @@ class Ports(Struct, frozen=True):
     """What commands may ask of the bot.
 
     `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
-    `remembered` what of `MEMORY.md` stands in the prompt, and `notify` says a line to whoever
+    `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
+    have opened, by their class, and `notify` says a line to whoever
     watches a conversation, which is part of no answer.
     """
 
@@ -557,9 +558,9 @@ class Ports(Struct, frozen=True):
     tools: ToolsPort
     approvals: ApprovalsPort
     forms: FormsPort
-    jobs: JobsPort
     mcp: McpPort
     commands: Mapping[str, Command]
+    services: Mapping[type, object]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
     version: str
@@ -583,6 +584,14 @@ class Ask(Struct, frozen=True):
     @property
     def words(self) -> list[str]:
         return self.text.split()
+
+    def service(self, kind: type[T]) -> T:
+        """The object of this class that a feature has opened. Raises CommandError where that
+        feature is not there."""
+        found = self.bot.services.get(kind)
+        if not isinstance(found, kind):
+            raise CommandError(_("This is not installed here."))
+        return found
 
     def require_owner(self, what: str) -> None:
         """Refuse, unless an owner asks: `what` completes "Only an owner may …"."""

@@ -1,15 +1,40 @@
-"""The hooks that a plugin may implement."""
+"""The hooks that a plugin may implement: functions of its module, or methods of the object that its
+`parley_open` returns."""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import pluggy
 
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.turn_log import OpenTurn
 from plugins.api import Command, HookContext, Tool
 
 hookspec = pluggy.HookspecMarker("parley")
+
+
+class Background(Protocol):
+    """Work of a feature beside the turns."""
+
+    async def idle(self) -> None:
+        """Wait until nothing is under way."""
+        ...
+
+    async def stop(self) -> None:
+        """End what is under way; it goes on at the next start."""
+        ...
+
+
+@hookspec
+def parley_open(kernel: Any) -> object:
+    """An object of the plugin, made once the kernel is there (`bot/kernel.py`) and before anything
+    is taken in. Those of its methods that are hooks are asked as those of the module are."""
+    raise NotImplementedError
 
 
 @hookspec
@@ -45,4 +70,50 @@ def parley_system_prompt(prompt: str, key: ConversationKey) -> str:
     first: it must be quick, and say the same as long as nothing has changed, since the provider's
     cache holds only as long as the prompt does (no clock, no counter). One that fails is skipped.
     """
+    raise NotImplementedError
+
+
+@hookspec
+def parley_services() -> Sequence[object]:
+    """Objects that commands and tools find by their class: `ask.service(Kind)`,
+    `context.service(Kind)`."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_background() -> Background:
+    """Work that is waited for, and ended, when the bot stops."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_runs() -> object:
+    """The handler (`bot/runs.py`) of messages that this plugin puts into the inbox by itself. One
+    plugin may have such."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_notes() -> Callable[[OpenTurn], list[str]]:
+    """A function that says, below the answer of a turn, what this plugin has to say of it."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_rows() -> FeatureRows:
+    """Rows that this plugin keeps for turns, so that `/forget` and retention delete them."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_routes() -> Callable[[Any], Sequence[object]]:
+    """A function from the bot (`channels.base.Bot`) to the operations that this plugin serves over
+    HTTP (`channels.web.operations.Operation`)."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_calls() -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+    """Work that the process does which owns a conversation, by name, for `Bot.call_owner`: what is
+    handed over and what comes back is JSON."""
     raise NotImplementedError

@@ -7,31 +7,37 @@ import importlib
 import importlib.util
 import json
 import logging
-import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isroutine
 from pathlib import Path
+from pkgutil import iter_modules
 from types import FunctionType, ModuleType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pluggy
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-import plugins.builtin
 from agent.prompt import PromptHook
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.turn_log import OpenTurn
 from plugins import hookspecs
 from plugins.api import Command, HookContext, Tool
+from plugins.features import FOLDER, list_features
+from plugins.hookspecs import Background
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+BUILTIN = [str(FOLDER / "builtin")]
 ENTRY_POINTS = "parley"
 """The group under which an installed package names its plugin modules."""
 
@@ -47,7 +53,9 @@ class Unfit(Exception):
 
 
 class Loaded(Struct):
-    """What all plugins offer, by name, and one sentence for each plugin that was left out."""
+    """What all plugins offer, by name, and one sentence for each plugin that was left out.
+    `services` are the objects that plugins have opened, by their class; the others are named like
+    the hooks in `plugins/hookspecs.py`."""
 
     names: list[str] = field(default_factory=list)
     commands: dict[str, Command] = field(default_factory=dict)
@@ -56,6 +64,34 @@ class Loaded(Struct):
     prompt_hooks: list[PromptHook] = field(default_factory=list)
     offloader: Offloader | None = None
     problems: list[str] = field(default_factory=list)
+    services: dict[type, object] = field(default_factory=dict)
+    background: list[Background] = field(default_factory=list)
+    runs: list[Any] = field(default_factory=list)
+    notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
+    rows: list[FeatureRows] = field(default_factory=list)
+    routes: list[Callable[[Any], Sequence[object]]] = field(default_factory=list)
+    calls: dict[str, Callable[[bytes], Awaitable[bytes]]] = field(default_factory=dict)
+    _manager: pluggy.PluginManager | None = None
+    _context: HookContext = HookContext()
+
+    def service(self, kind: type[T]) -> T:
+        """The object of this class that a feature has opened. Raises KeyError."""
+        return cast(T, self.services[kind])
+
+    def open(self, kernel: object) -> None:
+        """Have each plugin that wants it make its object, in the order in which they were loaded,
+        and take what these offer. Commands, tools and the rest come to the same collections."""
+        manager = self._manager
+        assert manager is not None, "loaded by `load`"
+        for name in [*self.names]:
+            module = manager.get_plugin(name)
+            try:
+                for made in _ask(manager, module, "parley_open", kernel=kernel):
+                    if made is not None:
+                        _add(manager, f"{name} (opened)", made, self, self._context, name)
+            except (Exception, SystemExit) as error:
+                log.info("the plugin %s can't be opened:", name, exc_info=True)
+                self.problems.append(f"The plugin {name!r} was not opened: {_reason(error)}.")
 
 
 class _Manager(pluggy.PluginManager):
@@ -73,8 +109,8 @@ class _Manager(pluggy.PluginManager):
 
 def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa: B008 - a frozen value
     """Load the built-in plugins, those of a user's folder, and those of installed packages."""
-    loaded = Loaded()
     manager = _Manager("parley")
+    loaded = Loaded(_manager=manager, _context=context)
     manager.add_hookspecs(hookspecs)
     for name, find in _sources(folder):
         try:
@@ -93,9 +129,10 @@ def _reason(error: BaseException) -> str:
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
     """(name, how to import it) for each plugin, the built-in ones first."""
-    for module in pkgutil.iter_modules(plugins.builtin.__path__):
-        path = f"plugins.builtin.{module.name}"
-        yield module.name, lambda path=path: importlib.import_module(path)  # type: ignore[misc]
+    builtin = {one.name: f"plugins.builtin.{one.name}" for one in iter_modules(BUILTIN)}
+    own = builtin | {name: f"plugins.{name}.feature" for name in list_features()}
+    for name in sorted(own):
+        yield name, partial(importlib.import_module, own[name])
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
         yield file.stem, lambda file=file: _from_file(file)  # type: ignore[misc]
     for point in _installed(tuple(sys.path)):
@@ -120,9 +157,14 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _add(
-    manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded, context: HookContext
+    manager: pluggy.PluginManager,
+    name: str,
+    plugin: Any,
+    loaded: Loaded,
+    context: HookContext,
+    opened_by: str = "",
 ) -> None:
-    """Take all that a plugin offers, or nothing of it."""
+    """Take all that a plugin offers, or the object that it was `opened_by`, or nothing of it."""
     if manager.has_plugin(name):
         raise Unfit("there is a plugin of this name already; rename the file")
     manager.register(plugin, name)
@@ -139,11 +181,21 @@ def _add(
         manager.unregister(plugin)
         raise
     loaded.commands |= {command.name: command for command in commands}
-    loaded.tools |= {tool.name: replace(tool, group=name) for tool in tools}
+    loaded.tools |= {tool.name: replace(tool, group=opened_by or name) for tool in tools}
     loaded.listeners += listeners
     loaded.offloader = offloader or loaded.offloader
-    loaded.prompt_hooks += _prompt_hooks(manager, name, plugin)
-    loaded.names.append(name)
+    loaded.prompt_hooks += _prompt_hooks(manager, opened_by or name, plugin)
+    loaded.background += _ask(manager, plugin, "parley_background")
+    loaded.runs += _ask(manager, plugin, "parley_runs")
+    loaded.notes += _ask(manager, plugin, "parley_notes")
+    loaded.rows += _ask(manager, plugin, "parley_rows")
+    loaded.routes += _ask(manager, plugin, "parley_routes")
+    for services in _ask(manager, plugin, "parley_services"):
+        loaded.services.update({type(one): one for one in services})
+    for calls in _ask(manager, plugin, "parley_calls"):
+        loaded.calls.update(calls)
+    if not opened_by:
+        loaded.names.append(name)
 
 
 def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:

@@ -122,7 +122,7 @@ def test_the_linter_knows_each_feature() -> None:
     """What import-linter can't tell by itself: which folders of plugins/ stand above bot."""
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
     (layers,) = (one["layers"] for one in tools["importlinter"]["contracts"] if "layers" in one)
-    assert {*layers[0].split(" | ")} == {f"plugins.{name}" for name in FEATURES}
+    assert {*layers[0].split(" : ")} == {f"plugins.{name}" for name in FEATURES}
 
 
 SDKS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
@@ -15,8 +15,9 @@ from agent.tools import ToolError
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.record import fence
-from memory.record.jobs import NewJob
+from memory.record.mailbox import AddressColumns
 
+T = TypeVar("T")
 NOT_RUN = "It was not run:"
 """How the result of a call begins that a person has not allowed."""
 Touch = Literal["reads", "writes", "network", "shell"]
@@ -37,8 +38,6 @@ class Permission(Struct, frozen=True):
     tool: str = ""
 
 
-KeepJob = Callable[[NewJob], Awaitable[str]]
-"""Keeps a reminder or a job; returns what was made, in a sentence. Raises ToolError."""
 Approve = Callable[[Permission], Awaitable[None]]
 """Asks a person; returns when it is allowed, and raises ToolError when it is not."""
 
@@ -71,8 +70,9 @@ class ToolContext(Struct, frozen=True):
     (one that touches the network or a shell need not), so that the result is marked;
     `has_outside` says whether the model has such text before it. A tool that puts a file in the
     place of another calls `confirm` just before, in a thread: it raises where another process has
-    taken the conversation over, and may have written there since. `keep_job` keeps what is to be
-    told or run later; None where nothing may be. `show` has a picture shown with the answer, by
+    taken the conversation over, and may have written there since. `place` is where the question
+    came from; None where nobody attends, so that nothing may be set up; `services` are the objects
+    that features have opened, by their class. `show` has a picture shown with the answer, by
     where it is kept ("data/….png"); None where nobody sees it.
     """
 
@@ -87,8 +87,17 @@ class ToolContext(Struct, frozen=True):
     from_outside: Callable[[], None] = _mark_nothing
     has_outside: Callable[[], bool] = _is_unknown
     confirm: Callable[[], None] = fence.confirm
-    keep_job: KeepJob | None = None
+    place: AddressColumns | None = None
+    services: Mapping[type, object] = field(default_factory=dict)
     show: Callable[[str], None] | None = None
+
+    def service(self, kind: type[T]) -> T:
+        """The object of this class that a feature has opened. Raises ToolError where that feature
+        is not there."""
+        found = self.services.get(kind)
+        if not isinstance(found, kind):
+            raise ToolError(f"{NOT_RUN} this is not installed here.")
+        return found
 
 
 class Tool(Struct, frozen=True):

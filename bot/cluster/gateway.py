@@ -49,7 +49,6 @@ from channels.message import (
     Address,
     Completed,
     CompletionRequest,
-    HookCall,
     Inbound,
     NotCompleted,
     Outbound,
@@ -214,16 +213,13 @@ class GatewayBot:
             if at and not is_over:
                 self._node.broker.tell_soon(at, wire.dump({"stream": stream}))
 
-    async def opens_hook(self, call: HookCall) -> bool:
-        """All processes have the same secrets."""
-        return await self._app.bot.opens_hook(call)
+    def list_routes(self) -> Sequence[object]:
+        return [route for make in self._app.bot.features.routes for route in make(self)]
 
-    async def call_hook(self, call: HookCall) -> bool:
-        """Hand a call that was proved to the owner of its job's conversation."""
-        proven = await self._app.bot.hooks.read(call)
-        part = {"do": "call_hook", "address": proven.address, "call": proven}
+    async def call_owner(self, address: Address, name: str, body: bytes) -> bytes:
+        part = {"do": "call_owner", "address": address, "name": name, "body": body.decode()}
         try:
-            return bool((await self._ask_at(proven.address, part, PATIENCE))["value"])
+            return str((await self._ask_at(address, part, PATIENCE))["value"]).encode()
         except (BrokerError, StoreError, wire.RemoteError) as error:
             raise NotCompleted("unavailable", str(error)) from None
 

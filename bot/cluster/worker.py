@@ -24,7 +24,6 @@ from bot.cluster.base import BrokerError, GiveBack, OwnerCall
 from bot.cluster.node import Node
 from bot.cluster.ownership import BEAT, LOST, Ownership
 from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
-from bot.jobs.hooks import ProvenCall
 from channels.base import Activity, KeyHolder
 from channels.language import asked_in
 from channels.message import Address, CompletionRequest, Reply
@@ -258,7 +257,7 @@ class Worker(Struct):
             "transcript": self._transcript,
             "instruct": self._instruct,
             "begin_with": self._begin_with,
-            "call_hook": self._call_hook,
+            "call_owner": self._call_owner,
             "answer": self._answer,
             "complete": self._complete,
             "watch": self._watch,
@@ -290,9 +289,10 @@ class Worker(Struct):
         exchanges = wire.build(list[tuple[str, str]], part["exchanges"])
         return wire.dump({"value": await self.app.bot.begin_with(address, exchanges)})
 
-    async def _call_hook(self, part: dict[str, object], call: OwnerCall) -> bytes:
-        proven = wire.build(ProvenCall, part["call"])
-        return wire.dump({"value": await self.app.bot.hooks.take(proven)})
+    async def _call_owner(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        address, name = wire.build(Address, part["address"]), str(part["name"])
+        done = await self.app.bot.call_owner(address, name, str(part["body"]).encode())
+        return wire.dump({"value": done.decode()})
 
     async def _answer(self, part: dict[str, object], call: OwnerCall) -> bytes:
         verdict = self.app.config.approvals.take(wire.build(GivenAnswer, part["answer"]))

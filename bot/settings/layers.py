@@ -41,7 +41,7 @@ PREFIX = "PARLEY_"
 CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN", "PARLEY_METRICS_TOKEN"})
 """Names in the environment that begin so and are no settings."""
 HOOK_SECRET = "PARLEY_HOOK_SECRET_"
-"""What the names of secrets begin with by which jobs are called (`bot/jobs/hooks.py`)."""
+"""What the names of secrets begin with by which jobs are called (`plugins/jobs/calls.py`)."""
 IN_FILE = {
     **IN_RUNTIME,
     "runtime.hooks": "hooks",

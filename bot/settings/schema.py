@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 from zoneinfo import ZoneInfo, available_timezones
 
 import tzlocal
@@ -23,16 +23,17 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    create_model,
 )
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
 from agent.mcp.settings import ServerFaults
 from agent.settings import AgentSettings, SummaryBrain
-from bot.settings.jobs import JobSettings
 from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings
+from plugins.features import Section, list_sections
 from plugins.rules import Rule, RuleFaults, parse
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
@@ -79,8 +80,8 @@ class Context(ContextSettings):
     summary_brain: SummaryBrain = SummaryBrain()
 
 
-class Settings(AgentSettings, MemorySettings, ChannelSettings):
-    """The settings in force: every room's section, and what concerns the whole bot."""
+class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
+    """The settings of the kernel: each layer's section, and settings of the whole bot."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -229,7 +230,6 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         "Empty: no other one does.",
         json_schema_extra={"wants": "a model's name", "holds": "from the next turn on"},
     )
-    jobs: JobSettings = JobSettings()
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),
         description="Rules that say what happens on an event (see hooks.md); in the "
@@ -256,6 +256,27 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
     def zone(self) -> ZoneInfo:
         """The time zone in force; UTC where the machine names none."""
         return _zone(self.timezone)
+
+    def section(self, kind: type[Section]) -> Section:
+        """The section that a feature has added (`plugins/NAME/settings.py`)."""
+        found = getattr(self, kind.SECTION)
+        assert isinstance(found, kind)
+        return found
+
+
+def _with_features() -> type[KernelSettings]:
+    """Add the sections of the features: a class of `plugins/NAME/settings.py` with a SECTION, the
+    name that the section has in the configuration."""
+    fields: dict[str, Any] = {}
+    for kind in list_sections():
+        fields[kind.SECTION] = (kind, kind())
+    return create_model("Settings", __base__=KernelSettings, **fields)
+
+
+if TYPE_CHECKING:
+    Settings = KernelSettings
+else:
+    Settings = _with_features()
 
 
 Kind = Literal["text", "list", "flag", "scalar"]

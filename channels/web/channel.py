@@ -32,7 +32,6 @@ from channels.web.guard import (
     TokenAuth,
     is_loopback,
 )
-from channels.web.hooks import hook_operations
 from channels.web.operations import Operation, Problem, as_json, document
 from channels.web.responses import ResponseOperations
 from channels.web.sessions import Sessions, main_of
@@ -148,7 +147,7 @@ class Web:
             *files.operations,
             *completions.operations,
             *ResponseOperations(completions).operations,
-            *hook_operations(bot),
+            *(one for one in bot.list_routes() if isinstance(one, Operation)),
         )
         described = document(operations, self._config.version)
 

@@ -9,11 +9,12 @@ Turns that branches share are one and the same, and so they go from all of them.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from operator import or_
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 import orjson
 from msgspec import Struct, field
@@ -24,7 +25,6 @@ from memory.keys import ConversationKey
 from memory.record import (
     branches,
     fence,
-    jobs,
     mailbox,
     proposals,
     requests,
@@ -39,6 +39,23 @@ from memory.record.summaries import Job
 from memory.turns import Entry
 
 _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")  # turns that a change names
+
+
+class FeatureRows(Protocol):
+    """Rows that a feature keeps for turns, named like "pipe/main t5", or, where no turns are named,
+    for all of a conversation."""
+
+    def count(
+        self, database: Database, key: ConversationKey, turns: Sequence[str] | None
+    ) -> int: ...
+
+    def forget(
+        self, database: Database, key: ConversationKey, turns: Sequence[str] | None
+    ) -> None: ...
+
+    def prune(self, database: Database, before: float) -> None:
+        """Delete rows that have been done since before a time (seconds since 1970)."""
+        ...
 
 
 class StoredCounts(Struct, frozen=True):
@@ -79,6 +96,7 @@ def count_stored(
     turns: Collection[int] | None = None,
     *,
     is_shared_too: bool = False,
+    features: Sequence[FeatureRows] = (),
 ) -> StoredCounts:
     """What is kept of these turns of a conversation (None: of all that it shares with none; with
     `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
@@ -116,17 +134,23 @@ def count_stored(
         shared=shared,
         has_children=has_children,
         asides=asides,
-        reminders=_count_reminders(database, conversation, turns),
+        reminders=_count_made(database, conversation, turns, features),
         staying=() if turns is not None else tuple(sorted({n for _, n in places if n <= last})),
     )
 
 
-def _count_reminders(database: Database, conversation: int, turns: Collection[int] | None) -> int:
+def _count_made(
+    database: Database,
+    conversation: int,
+    turns: Collection[int] | None,
+    features: Sequence[FeatureRows],
+) -> int:
     columns = tables.Conversation
     query = columns.select(columns.key, columns.audience).where(columns.id == conversation)
     for key, audience in query.tuples().execute(database):
         made = _list_made(database, conversation, turns)
-        return len(jobs.list_made(database, ConversationKey(key, audience), made))
+        where = ConversationKey(key, audience)
+        return sum(feature.count(database, where, made) for feature in features)
     return 0
 
 
@@ -142,6 +166,7 @@ def delete(
     turns: Collection[int] | None = None,
     *,
     is_told: bool = False,
+    features: Sequence[FeatureRows] = (),
 ) -> None:
     """Delete these turns and all that was made from them, in all conversations that share them
     (None: all of this conversation but its row and its bill; what others share stays with
@@ -162,13 +187,15 @@ def delete(
     requests.forget_prefixes(database, key.audience)
     mailbox.forget(database, key.id)
     if not is_told:
-        jobs.forget(database, key, _list_made(database, conversation, turns))
+        made = _list_made(database, conversation, turns)
+        for feature in features:
+            feature.forget(database, key, made)
 
 
 def _list_made(
     database: Database, conversation: int, turns: Collection[int] | None
 ) -> list[str] | None:
-    """These turns, in each conversation that shares them, as jobs name those that made them."""
+    """Return these turns by name, in each conversation that shares them."""
     if turns is None:
         return None
     sharing = branches.find_sharing_rows(database, conversation)

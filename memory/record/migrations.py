@@ -458,7 +458,7 @@ def _steering(database: Database) -> None:
 
 
 def _scheduled_jobs(database: Database) -> None:
-    """Reminders and jobs (`memory/record/jobs.py`), and which message is of which run."""
+    """Reminders and jobs (`plugins/jobs/record.py`), and which message is of which run."""
     for statement in (
         """CREATE TABLE scheduled_job (
             id INTEGER PRIMARY KEY AUTOINCREMENT, home TEXT NOT NULL, channel TEXT NOT NULL,

@@ -23,12 +23,12 @@ from channels.kit import reception
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
-from plugins import jobs, recurrence
 from plugins.api import HookContext
-from plugins.builtin import jobs as job_commands
 from plugins.builtin import people, session, usage
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
+from plugins.jobs import commands as job_commands
+from plugins.jobs import recurrence, wording
 from plugins.loader import load
 from plugins.wording import WEEKDAYS
 
@@ -68,7 +68,7 @@ def _named() -> Iterator[str]:
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
     yield from (*usage.HEADINGS, *usage.COLUMNS, people.OWN)
-    yield from (*recurrence.DAYS, *recurrence.MONTHS, *jobs.OUTCOMES)
+    yield from (*recurrence.DAYS, *recurrence.MONTHS, *wording.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_commands.CHANGES.values():

@@ -9,8 +9,10 @@ from pathlib import Path
 import aiohttp
 
 from channels.web import Web, WebConfig
-from memory.record import jobs, tables
+from memory.record import tables
 from memory.record.database import Database
+from plugins.jobs import record as jobs
+from plugins.jobs.firing import Jobs
 from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
@@ -36,10 +38,10 @@ async def test_what_is_due_is_told_and_run_once_by_the_owner_of_its_chat(
         assert "2 is set" in (await bot.says("/jobs add tomorrow 9:00 Look")).text
         store = workers[0].app.store
         await store.write(let_all_be_due)
-        await asyncio.gather(*(one.app.jobs.tick() for one in workers * 2))
+        await asyncio.gather(*(one.app.features.service(Jobs).tick() for one in workers * 2))
         await bot.reply_to("job-2-2")
         for worker in workers:
-            await worker.app.jobs.tick()
+            await worker.app.features.service(Jobs).tick()
             await worker.app.idle()
         told = [o.reply.text for o in bot.sent if "Reminder:" in o.reply.text]
         assert told == ["**Reminder:** Call Mom"]

@@ -35,7 +35,6 @@ from channels.message import (
     Completed,
     CompletionRequest,
     Form,
-    HookCall,
     Inbound,
     Outbound,
     Reply,
@@ -187,11 +186,11 @@ class FakeBot:
     ) -> AsyncGenerator[Delta | Completed, None]:
         yield Completed("", "stop")
 
-    async def opens_hook(self, call: HookCall) -> bool:
-        return False
+    def list_routes(self) -> Sequence[object]:
+        return ()
 
-    async def call_hook(self, call: HookCall) -> bool:
-        return False
+    async def call_owner(self, address: Address, name: str, body: bytes) -> bytes:
+        return b""
 
     async def instruct(self, address: Address, text: str) -> str:
         return ""

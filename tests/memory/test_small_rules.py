@@ -19,11 +19,12 @@ from memory.context.view import View
 from memory.context.vocabulary import is_ordinary
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.record import daily, fence, jobs, links
+from memory.record import daily, fence, links
 from memory.record.cluster import FencedError
 from memory.record.engines.sqlite import in_memory
 from memory.record.mailbox import AddressColumns
 from memory.turns import Entry, Turn
+from plugins.jobs import record as jobs
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -10,9 +10,11 @@ import pytest
 import time_machine
 from time_machine import Coordinates
 
-from memory.record import daily, jobs
+from memory.record import daily
 from memory.record.daily import Section
-from memory.record.jobs import JobRow, RunRow
+from plugins.jobs import record as jobs
+from plugins.jobs.firing import Jobs
+from plugins.jobs.record import JobRow, RunRow
 from tests.fakes.openai_server import Fail
 from tests.whole.distilling import HERE, add, distilled_to, is_distilling, remembered
 from tests.whole.testbot import TestBot, run_bot
@@ -34,7 +36,7 @@ def write_day(folder: Path, text: str, job: int) -> None:
 
 async def tick_at(bot: TestBot, clock: Coordinates, at: datetime) -> None:
     clock.move_to(at, tick=True)
-    await bot.app.jobs.tick()
+    await bot.app.features.service(Jobs).tick()
     await bot.app.idle()
 
 

@@ -1,0 +1,43 @@
+"""The kernel's parts, as a feature is handed them (`parley_open`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from bot.access import Access
+from bot.activity import EventBus
+from bot.alerts import Alerts
+from bot.clock import ClockWatch
+from bot.delivery import Delivery
+from bot.links import Links
+from bot.running import RunningBot
+from bot.runtime import RuntimeConfig
+from bot.schedule import Schedule
+from bot.spending import Spending
+from bot.turns import Turns
+from memory.conversations import Conversations
+from memory.record.store import Store
+
+
+class Kernel(Struct, frozen=True):
+    """All that a feature may build on. `data` is the data folder; `secrets` are those of the
+    environment and `.env`, by name."""
+
+    data: Path
+    secrets: Mapping[str, str]
+    config: RuntimeConfig
+    store: Store
+    access: Access
+    links: Links
+    conversations: Conversations
+    delivery: Delivery
+    turns: Turns
+    bot: RunningBot
+    bus: EventBus
+    alerts: Alerts
+    spending: Spending
+    schedule: Schedule
+    clock: ClockWatch

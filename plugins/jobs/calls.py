@@ -1,0 +1,189 @@
+"""Jobs that are called over HTTP: who may, and what then happens, once for each call.
+
+Secrets stand where all secrets do, in the environment or `.env`. They are long, so that guessing
+needs no lock, which could keep out others who come from the same address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from bot.delivery import to_received
+from bot.received import key_of
+from bot.sending import address_of
+from bot.settings.layers import HOOK_SECRET
+from bot.turns import Turns
+from channels.base import Bot
+from channels.message import Address, HookCall, NotCompleted
+from channels.tokens import is_weak
+from memory.record.database import Database
+from memory.record.mailbox import InboxRow
+from memory.record.store import StoreError
+from plugins.jobs import record as rows
+from plugins.jobs.record import RunRow
+from plugins.jobs.runner import JobRunner
+from plugins.jobs.templates import fill
+
+log = logging.getLogger(__name__)
+
+MINUTE = 60.0
+QUIET = 10.0
+"""Seconds for which forged calls are counted until they are written down, and logged."""
+
+
+def secret_name(hook: str) -> str:
+    """What the secret of a hook is called in the environment."""
+    return HOOK_SECRET + hook.upper().replace("-", "_")
+
+
+class ProvenCall(Struct, frozen=True):
+    """A call that was proved: of which job, at which address, with what its turn is told."""
+
+    job: int
+    address: Address
+    text: str
+    delivery: str
+
+
+class HookCalls:
+    """Takes calls. `uptime` is in seconds, from anywhere."""
+
+    def __init__(
+        self,
+        runner: JobRunner,
+        turns: Turns,
+        known: Mapping[str, str],
+        uptime: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runner, self._turns, self._known, self._uptime = runner, turns, known, uptime
+        self._forged, self._written = Counter[str](), -QUIET
+        self._nobodys = secrets.token_urlsafe(32)
+
+    def has_secret(self, hook: str) -> bool:
+        """Return whether there is a secret by which this hook can be called."""
+        return not is_weak(self._secret_of(hook))
+
+    def _secret_of(self, hook: str) -> str:
+        return self._known.get(secret_name(hook), "").strip()
+
+    async def opens(self, call: HookCall) -> bool:
+        """Return whether a call proves that it may be made."""
+        secret = self._secret_of(call.name) if self.has_secret(call.name) else self._nobodys
+        if call.signature:
+            proof = hmac.new(secret.encode(), call.body, hashlib.sha256).hexdigest()
+            is_right = _same(call.signature.strip().lower(), f"sha256={proof}")
+        else:
+            is_right = _same(call.secret, secret)
+        if not is_right:
+            await self._note_forged(call.name)
+        return is_right
+
+    async def _note_forged(self, hook: str) -> None:
+        """Count a call that proves nothing; a flood of them is written down now and then."""
+        self._forged[hook if self.has_secret(hook) else ""] += 1
+        now = self._uptime()
+        if now - self._written < QUIET:
+            return
+        self._written, counts, self._forged = now, self._forged, Counter()
+        for name, calls in counts.items():
+            which = f"the hook {name!r}" if name else "any hook"
+            log.warning("without the secret of %s; calls refused: %d", which, calls)
+        at = self._runner.clock()
+
+        def work(db: Database) -> None:
+            for name, calls in counts.items():
+                rows.count_forged(db, name, calls, at)
+
+        try:
+            await self._runner.store.write(work, is_synced=False)
+        except StoreError:
+            log.exception("forged calls could not be counted")
+
+    async def call(self, bot: Bot, call: HookCall) -> bool:
+        """Have the job of a proved call run, in the process that owns its conversation; False where
+        it was called so before. Raises NotCompleted."""
+        proven = await self.read(call)
+        done = await bot.call_owner(proven.address, "jobs.call", msgspec.json.encode(proven))
+        return msgspec.json.decode(done, type=bool)
+
+    async def carry_out(self, body: bytes) -> bytes:
+        """Take a `ProvenCall` as JSON; returns whether it is new, as JSON."""
+        is_new = await self.take(msgspec.json.decode(body, type=ProvenCall))
+        return msgspec.json.encode(is_new)
+
+    async def read(self, call: HookCall) -> ProvenCall:
+        """A call, which is proved, as its job's turn is told of it. Raises NotCompleted."""
+        job = await self._runner.store.read(lambda db: rows.find_hook(db, call.name))
+        if job is None:
+            sentence = f"There is no hook {call.name}: /jobs hook makes one."
+            raise NotCompleted("refused", sentence)
+        filled = await asyncio.to_thread(fill, job.text, call.body, call.name)
+        head = f"[Job {job.id}, the hook {call.name}. Nobody is here to answer questions.]"
+        delivery = hashlib.sha256((call.delivery or uuid4().hex).encode()).hexdigest()[:32]
+        return ProvenCall(job.id, address_of(job.place), f"{head}\n{filled}", delivery)
+
+    async def take(self, call: ProvenCall) -> bool:
+        """Put a call into the line of its conversation; False where that was done before. Raises
+        NotCompleted, and StoreError."""
+        now, runner = self._runner.clock(), self._runner
+        job = await runner.store.read(lambda db: rows.find(db, call.job))
+        if job is None or job.state != "active":
+            why = job.why if job else "it was deleted"
+            raise NotCompleted("refused", f"This job does not run: {why}.")
+        if why := await runner.find_why_not(job):
+            await runner.pause(job, why)
+            raise NotCompleted("refused", f"This job does not run: {why}.")
+        key = runner.lead(job)
+        rate, midnight = runner.rules.settings(key).hook_rate, runner.rules.midnight()
+        message = InboxRow(
+            0,
+            job.place,
+            f"hook-{job.id}-{call.delivery}",
+            call.text,
+            "",
+            now,
+            branch=key.id if key.id != key_of(address_of(job.place)).id else "",
+            is_outside=True,
+        )
+
+        def work(db: Database) -> InboxRow | None:
+            row = rows.take_call(db, RunRow(job.id, now, now), message)
+            if row is None:
+                return None
+            # What is raised here takes back what was written.
+            if rows.count_runs_since(db, job.id, now - MINUTE) > rate:
+                raise _too_fast(rate)
+            if job.day_budget and rows.spent_since(db, job.id, midnight) >= job.day_budget:
+                raise NotCompleted("spent", "This job has spent what it may on one day.")
+            return row
+
+        if self._turns.is_busy(key):
+            raise NotCompleted("busy", "Too many messages wait in this conversation.")
+        with self._turns.expect(key):
+            row = await runner.store.write(work)
+        if row is not None:
+            runner.dispatch(to_received(row, key, None))
+        return row is not None
+
+
+def _too_fast(rate: int) -> NotCompleted:
+    sentence = f"This job may be called {rate} times a minute (jobs.hook_rate)."
+    return NotCompleted("too_fast", sentence, int(MINUTE))
+
+
+def _same(one: str, other: str) -> bool:
+    """Return whether two texts are the same, in a time that does not tell how far they are."""
+    return hmac.compare_digest(
+        one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
+    )

@@ -1,0 +1,188 @@
+"""Fires what is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Sequence
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from channels.language import _
+from channels.message import Reply
+from memory.conversations import Conversations
+from memory.record.mailbox import AddressColumns
+from memory.record.store import StoreError
+from plugins.jobs import record as rows
+from plugins.jobs.conditions import JobConditions
+from plugins.jobs.plans import (
+    CATCH_UP,
+    GRACE,
+    describe_lateness,
+    is_doubtful,
+    list_late,
+    plan_after,
+    plan_tomorrow,
+    quiet_hours_of,
+    to_reminder,
+)
+from plugins.jobs.record import JobRow
+from plugins.jobs.recurrence import count_missed, format_time, postpone
+from plugins.jobs.runner import JobRunner
+from plugins.wording import money
+
+log = logging.getLogger(__name__)
+
+TOGETHER = 10
+"""Late reminders that are told in one message."""
+
+
+class Jobs:
+    """All jobs, those that other processes own too, of which it fires its own."""
+
+    def __init__(
+        self, runner: JobRunner, conversations: Conversations, conditions: JobConditions
+    ) -> None:
+        self._runner, self._conversations = runner, conversations
+        self._conditions = conditions
+        self._ticking = asyncio.Lock()
+
+    async def tick(self) -> None:
+        """Fire what is due, and have this happen again when something is."""
+        async with self._ticking:
+            try:
+                now = self._runner.clock()
+                due = await self._runner.store.read(lambda db: rows.list_due(db, now))
+                may = [job for job in due if await self._may_happen(job, now)]
+                late, others = _part_late(may, now)
+                for jobs in late:
+                    await self._try(jobs[0], self._remind_late(jobs, now))
+                for job in others:
+                    await self._try(job, self._fire(job, now))
+                await self._runner.wake()
+            except StoreError:
+                log.exception("what is due could not be looked up; it is tried again in a minute")
+
+    async def idle(self) -> None:
+        """Wait until none looks whether it has to run."""
+        await self._conditions.tasks.idle()
+
+    async def stop(self) -> None:
+        """None looks any more; who did looks again at the next start."""
+        await self._conditions.tasks.close()
+
+    async def _try(self, job: JobRow, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except StoreError as error:
+            log.warning("job %d was not fired, and is tried again in a minute: %s", job.id, error)
+        except Exception:  # one row must not hold up the others
+            log.exception("job %d could not be fired", job.id)
+
+    async def _may_happen(self, job: JobRow, now: float) -> bool:
+        """Return whether a job that is due is to happen here and now; it is put off, or rests,
+        where it is not for good reasons."""
+        try:
+            key = self._runner.lead(job)
+            if not self._conversations.is_ours(key.id):
+                return False
+            if is_doubtful(job, now, self._runner.rules.believed()):
+                return False
+            later = postpone(now, self._quiet(job), ZoneInfo(job.zone))
+            if later > now and not job.retry_at:
+                await self._runner.move(job, replace(job, next_at=later))
+            elif why := await self._runner.find_why_not(job):
+                await self._runner.pause(job, why)
+            else:
+                return True
+        except Exception:  # one row must not hold up the others
+            log.exception("job %d could not be fired", job.id)
+        return False
+
+    def _quiet(self, job: JobRow) -> str:
+        return quiet_hours_of(job, self._runner.rules.settings(self._runner.lead(job)))
+
+    async def _fire(self, job: JobRow, now: float) -> None:
+        quiet, is_late = self._quiet(job), now - job.due > CATCH_UP
+        if job.kind == "reminder":
+            await self._remind(job, now, quiet)
+        elif job.rule and await self._has_spent_its_day(job):
+            await self._rest_until_tomorrow(job, now)
+        elif job.condition:
+            self._conditions.look(job, self._runner.lead(job), quiet)
+        elif is_late and job.kind == "command":
+            await self._runner.move(job, plan_after(job, now))
+        elif is_late and not job.retry_at:
+            await self._pass_over(job, now, quiet)
+        else:
+            await self._runner.run(job, self._runner.lead(job), plan_after(job, now, quiet), now)
+
+    async def _has_spent_its_day(self, job: JobRow) -> bool:
+        midnight = self._runner.rules.midnight()
+        spent = await self._runner.store.read(lambda db: rows.spent_since(db, job.id, midnight))
+        return 0 < job.day_budget <= spent
+
+    async def _rest_until_tomorrow(self, job: JobRow, now: float) -> None:
+        """Say once that a job has spent what it may on this day."""
+        rules = self._runner.rules
+        after = plan_tomorrow(job, now, rules.midnight(), rules.zone())
+        why = "This job has spent what it may on one day."
+        if job.kind == "command":
+            await self._runner.note_run(job, after, "refused", why, now)
+            return
+        with self._runner.speaking_to(job):
+            text = _(
+                "Job {n} has spent what it may on one day ({most}), so it rests until {at}.",
+                n=job.id,
+                most=money(job.day_budget),
+                at=format_time(after.next_at, ZoneInfo(job.zone)),
+            )
+        await self._runner.tell_run(job, after, Reply(text), "refused", now, why)
+
+    async def _remind(self, job: JobRow, now: float, quiet: str) -> None:
+        with self._runner.speaking_to(job):
+            late = describe_lateness(job.due, now, ZoneInfo(job.zone), _count_missed(job, now))
+            reply = to_reminder(job, late)
+        await self._runner.tell_run(job, plan_after(job, now, quiet), reply, "told", now)
+
+    async def _remind_late(self, jobs: Sequence[JobRow], now: float) -> None:
+        """Tell the reminders of one place that are late in one message."""
+        with self._runner.speaking_to(jobs[0]):
+            reply = list_late([(job, _count_missed(job, now)) for job in jobs])
+        moved = [(job, plan_after(job, now, self._quiet(job))) for job in jobs]
+        await self._runner.tell_together(moved, reply, now)
+
+    async def _pass_over(self, job: JobRow, now: float, quiet: str) -> None:
+        """Say that a prompt was not run, since that would have been too late."""
+        with self._runner.speaking_to(job):
+            text = _(
+                "Job {n} was due on {due}, when I was not running. That is over a day ago, so it "
+                "was not run. `/jobs run {n}` runs it now.",
+                n=job.id,
+                due=format_time(job.due, ZoneInfo(job.zone)),
+            )
+        after, why = plan_after(job, now, quiet), "it was due over a day before"
+        await self._runner.tell_run(job, after, Reply(text), "refused", now, why)
+
+
+def _count_missed(job: JobRow, now: float) -> int:
+    return count_missed(job.rule, job.anchor, job.due, now, ZoneInfo(job.zone))
+
+
+def _part_late(jobs: Sequence[JobRow], now: float) -> tuple[list[list[JobRow]], list[JobRow]]:
+    """Late reminders of which a place has several, by place, as many as fit in a message; and all
+    others."""
+    by_place = defaultdict[AddressColumns, list[JobRow]](list)
+    for job in jobs:
+        if job.kind == "reminder" and now - job.due > GRACE:
+            by_place[job.place].append(job)
+    parts = [
+        group[at : at + TOGETHER]
+        for group in by_place.values()
+        for at in range(0, len(group), TOGETHER)
+    ]
+    together = [part for part in parts if len(part) > 1]
+    told = {job.id for group in together for job in group}
+    return together, [job for job in jobs if job.id not in told]

@@ -1,0 +1,228 @@
+"""`/remind`, `/jobs add` and `/jobs hook`: new reminders and jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from channels.language import _
+from plugins.api import Action, Ask, CommandError, Form, Reply, command
+from plugins.jobs.orders import JobOrders
+from plugins.jobs.record import Kind, NewJob
+from plugins.jobs.views import describe_bounds, describe_call, to_data
+from plugins.jobs.when import EXAMPLES, When, WhenError, read
+from plugins.jobs.wording import JobView, describe_set
+from plugins.wording import clip, literal
+
+_OPTION = re.compile(r"--(\w+)\s+(?:\"([^\"]*)\"|(\S+))\s*")
+_LAST_OPTION = re.compile(r"\s--(allow|budget|branch|if)\s+(?:\"([^\"]*)\"|(\S+))\s*$", re.I)
+_SWITCHED = frozenset({"shell", "web_fetch", "web_search"})
+"""Tools that are not there until an owner switches them on."""
+
+
+async def read_when(text: str, zone: ZoneInfo) -> When:
+    """When the beginning of a text says; in a thread, since the first time is slow. Raises
+    CommandError."""
+    try:
+        return await asyncio.to_thread(read, text, time.time(), zone)
+    except WhenError as error:
+        raise CommandError(str(error)) from None
+
+
+@command("remind", "Remind you of something at a time", "WHEN TEXT")
+async def remind_command(ask: Ask) -> Reply:
+    """`/remind tomorrow 9:00 Call Mom`, `/remind every monday 18:30 Gym`."""
+    if not ask.text.strip():
+        raise CommandError(
+            _(
+                "Say when, and of what: /remind tomorrow 9:00 Call Mom. I understand {examples}. "
+                "/jobs lists what is set.",
+                examples=_(EXAMPLES),
+            )
+        )
+    return await make(ask, "reminder", ask.text, {})
+
+
+async def make(ask: Ask, kind: Kind, text: str, options: dict[str, str]) -> Reply:
+    zone = zone_of(ask)
+    when = await read_when(text, zone)
+    new = NewJob(kind, when.rest, when.rule, when.anchor or time.time(), when.zone or zone.key)
+    view = await ask.service(JobOrders).add(
+        ask.address, ask.conversation.key, _with_options(new, options)
+    )
+    return _confirm(view, when)
+
+
+def zone_of(ask: Ask) -> ZoneInfo:
+    zone = ask.bot.zone()
+    return zone if isinstance(zone, ZoneInfo) else ZoneInfo("UTC")
+
+
+def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
+    for name, value in options.items():
+        if name == "allow":
+            new = replace(new, grants=_tools_of(value))
+        elif name == "if":
+            new = replace(new, condition=value)
+        elif name == "budget" and _is_amount(value):
+            new = replace(new, budget=float(value))
+        elif name == "branch" and value.isdecimal():
+            new = replace(new, branch=int(value[:9]))
+        else:
+            raise CommandError(
+                _(
+                    "/jobs does not know “{option}”. It takes --allow TOOL,TOOL, --budget DOLLARS, "
+                    "--branch N and --if TOOL:TEXT, before anything else.",
+                    option=f"--{literal(name)} {literal(clip(value))}",
+                )
+            )
+    return new
+
+
+def _tools_of(value: str) -> tuple[str, ...]:
+    """The tools in a list with commas."""
+    return tuple(filter(None, (name.strip() for name in value.split(","))))
+
+
+def _is_amount(text: str) -> bool:
+    return re.fullmatch(r"\d{1,3}(\.\d+)?", text) is not None
+
+
+def _confirm(view: JobView, when: When) -> Reply:
+    number = view.job.id
+    assumed = [_("You gave no time of the day, so I took one.")] if when.is_assumed else []
+    text = " ".join((describe_set(view), *assumed, *describe_bounds(view)))
+    changes = _changes(number, when) if view.job.kind == "reminder" else ()
+    actions = (*changes, Action(_("Take it back"), f"/jobs delete {number}"))
+    return Reply(text, to_data(view), actions)
+
+
+def _changes(number: int, when: When) -> tuple[Action, ...]:
+    """Buttons for what may have been meant instead, and for another time."""
+    others = [
+        Action(_("{time} instead", time=name), f"/jobs at {number} {written}")
+        for name, written in when.others
+    ]
+    return (*others, Action(_("Another time"), f"/jobs at {number}"))
+
+
+async def move(ask: Ask, text: str) -> Reply:
+    """`/jobs at 3 tomorrow 10:00`: another time for a reminder, which gets a new number."""
+    number, _space, written = text.partition(" ")
+    found = [
+        view for view in await ask.service(JobOrders).all(ask.address) if str(view.job.id) == number
+    ]
+    if not found or found[0].job.kind != "reminder":
+        raise CommandError(_("Say which reminder, and when: /jobs at 3 tomorrow 10:00."))
+    (view,) = found
+    if not written.strip():
+        return Reply(
+            _("When shall I remind you instead? {examples}", examples=_(EXAMPLES)),
+            to_data(view),
+            form=Form(f"/jobs at {number}"),
+        )
+    when = await read_when(written, view.zone)
+    if when.rest:
+        raise CommandError(_("“{text}” is no time.", text=literal(clip(when.rest))))
+    rule, anchor, zone = when.rule, when.anchor or time.time(), when.zone or view.job.zone
+    new = NewJob("reminder", view.job.text, rule, anchor, zone, branch=view.job.branch)
+    # The new one is kept first, so that none is lost.
+    made = await ask.service(JobOrders).add(ask.address, ask.conversation.key, new)
+    try:
+        await ask.service(JobOrders).delete(ask.address, view.job.id)
+    except CommandError:
+        await ask.service(JobOrders).delete(ask.address, made.job.id)
+        raise
+    return _confirm(made, when)
+
+
+async def add(ask: Ask, text: str) -> Reply:
+    options, text = await _read_options(ask, text)
+    if not text:
+        raise CommandError(
+            _(
+                "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
+                "the time may stand --allow web_fetch and --budget 0.50."
+            )
+        )
+    return await make(ask, "prompt", text, options)
+
+
+_HOOK = re.compile(r"([a-z0-9][a-z0-9-]{0,39})\s+(.+)", re.DOTALL)
+
+
+async def add_hook(ask: Ask, text: str) -> Reply:
+    """`/jobs hook github Say what {pusher.name} pushed`: a prompt that a program calls."""
+    ask.require_owner("let programs call a job")
+    name, _space, rest = text.partition(" ")
+    options, prompt = await _read_options(ask, rest.strip())
+    found = _HOOK.fullmatch(f"{name} {prompt}")
+    if found is None or "if" in options:
+        raise CommandError(
+            _(
+                "Say a name of small letters, digits and -, and what to do: /jobs hook github Say "
+                "what {name} pushed. Names in braces stand for what the call brings.",
+                name="{pusher.name}",
+            )
+        )
+    zone, key = zone_of(ask).key, ask.conversation.key
+    new = _with_options(NewJob("prompt", found[2], "", time.time(), zone, hook=found[1]), options)
+    view = await ask.service(JobOrders).add(ask.address, key, new)
+    parts = [describe_set(view), *describe_bounds(view), *describe_call(ask, view)]
+    actions = (Action(_("Take it back"), f"/jobs delete {view.job.id}"),)
+    return Reply(" ".join(parts), to_data(view), actions)
+
+
+async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
+    """The options that a text begins or ends with, and the rest of it. Raises CommandError."""
+    options, here = {}, ask.conversation.key.id
+    while found := _OPTION.match(text):
+        options[found[1].lower()] = found[2] or found[3] or ""
+        text = text[found.end() :]
+    while found := _LAST_OPTION.search(text):
+        options.setdefault(found[1].lower(), found[2] or found[3] or "")
+        text = text[: found.start()]
+    if number := options.get("branch"):
+        known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
+        if number not in known:
+            raise CommandError(
+                _(
+                    "There is no branch {number}; /branches lists them.",
+                    number=literal(clip(number)),
+                )
+            )
+    tool = options.get("if", "").partition(":")[0]
+    if tool in _SWITCHED and not ask.bot.settings.describe(f"tools.{tool}", here).value:
+        raise CommandError(
+            _(
+                "The tool `{name}` is not offered here; an owner switches it on with `/config "
+                "tools.{name} true`.",
+                name=tool,
+            )
+        )
+    if "if" in options and not ask.bot.tools.takes_text(ask, tool):
+        raise CommandError(
+            _(
+                "No tool {name} is offered here that takes a text. Write --if "
+                "web_fetch:https://example.org, --if read_file:files/list.md or --if "
+                '"shell:cat log | tail -1".',
+                name=literal(clip(tool)),
+            )
+        )
+    for name in _tools_of(options.get("allow", "")):
+        if "://" not in name and not ask.bot.tools.is_offered(ask, name):
+            raise CommandError(
+                _(
+                    "No tool {name} is offered here, so it can't be allowed. /context lists those "
+                    "that are.",
+                    name=literal(clip(name)),
+                )
+            )
+    is_grant = bool({"allow", "if"} & {*options})
+    if is_grant and not ask.person.is_owner and not ask.address.is_private:
+        raise CommandError(_("In a group only an owner may allow a job's tools beforehand."))
+    return options, text

@@ -1,0 +1,259 @@
+"""Makes, lists and changes jobs, for the commands and for the model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from agent.tools import ToolError
+from bot.delivery import columns_of
+from bot.sending import address_of
+from channels.language import _, explain
+from channels.message import Address
+from memory.conversations import Conversations
+from memory.keys import ConversationKey
+from memory.record.database import Database
+from memory.record.store import StoreError
+from memory.turn_log import OpenTurn
+from plugins.api import CommandError
+from plugins.jobs import record as rows
+from plugins.jobs.calls import secret_name
+from plugins.jobs.plans import quiet_hours_of, to_reminder
+from plugins.jobs.record import JobRow, NewJob, RunDelivery
+from plugins.jobs.recurrence import format_time, next_time, postpone
+from plugins.jobs.runner import JobRunner
+from plugins.jobs.settings import JobSettings
+from plugins.jobs.wording import JobView, describe_made
+
+MOST_A_TURN = 5
+"""Jobs that the model may make in one turn."""
+LONGEST_TEXT = 4_000
+"""Characters of a reminder or a prompt."""
+
+
+class JobOrders:
+    """Makes jobs, shows and changes them."""
+
+    def __init__(
+        self,
+        runner: JobRunner,
+        conversations: Conversations,
+        has_secret: Callable[[str], bool],
+        look: Callable[[JobRow, ConversationKey], None],
+    ) -> None:
+        self._runner, self._conversations = runner, conversations
+        self._has_secret, self._look = has_secret, look
+        self._made: defaultdict[tuple[str, int], list[JobView]] = defaultdict(list)
+
+    def list_made(self, turn: OpenTurn) -> list[str]:
+        """What a turn has made for a later time, in sentences; told once."""
+        if not self._made:
+            return []
+        made = self._made.pop((turn.log.state.key.id, turn.number), [])
+        return [describe_made(view) for view in made]
+
+    async def add(self, address: Address, key: ConversationKey, new: NewJob) -> JobView:
+        """Keep a new job. Raises CommandError, and StoreError."""
+        job = self._make(address, key, new, "")
+        return await self._keep(job, key)
+
+    async def add_for_model(self, key: ConversationKey, address: Address, new: NewJob) -> str:
+        """Keep a job that the model wants; returns what it is told. The person is told beside the
+        answer. Raises ToolError."""
+        conversation = await self._conversations.get(key)
+        number = conversation.turns.state.current
+        made = self._made[key.id, number]
+        try:
+            if len(made) >= MOST_A_TURN:
+                raise ToolError(f"Not made: {MOST_A_TURN} in one turn are the most.")
+            view = await self._keep(self._make(address, key, new, f"{key.id} t{number}"), key)
+        except (CommandError, StoreError) as error:
+            raise ToolError(str(error)) from None
+        finally:
+            if not made:
+                self._made.pop((key.id, number), None)
+        self._made[key.id, number].append(view)
+        return describe_made(view)
+
+    def _make(self, address: Address, key: ConversationKey, new: NewJob, turn: str) -> JobRow:
+        text = new.text.strip()
+        if not text:
+            raise CommandError(_("Say what about: the text is empty."))
+        if len(text) > LONGEST_TEXT:
+            raise CommandError(
+                _("That is longer than the {most:,} characters there may be.", most=LONGEST_TEXT)
+            )
+        now, settings = self._runner.clock(), self._runner.rules.settings(key)
+        at = 0.0 if new.hook else _first_time(new, settings, now)
+        return JobRow(
+            home=key.home,
+            place=columns_of(address),
+            kind=new.kind,
+            text=text,
+            rule=new.rule,
+            zone=new.zone,
+            next_at=at,
+            anchor=new.anchor,
+            planned_at=now,
+            turn=turn,
+            grants=" ".join(new.grants),
+            max_steps=settings.max_steps,
+            run_budget=settings.run_budget if new.budget is None else new.budget,
+            day_budget=settings.day_budget,
+            branch=new.branch,
+            hook=new.hook,
+            condition=new.condition,
+        )
+
+    async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:
+        settings = self._runner.rules.settings(key)
+        most, most_a_person = settings.most, settings.most_a_person
+
+        def work(db: Database) -> int | None:
+            if rows.find_hook(db, job.hook) is not None:
+                return None
+            is_full = rows.count_of(db, job.place) >= most_a_person
+            return -1 if is_full else rows.insert(db, job, most)
+
+        number = await self._runner.store.write(work)
+        if number is None:
+            raise CommandError(
+                _("There is a hook {hook} already; choose another name.", hook=job.hook)
+            )
+        if number < 0:
+            raise CommandError(
+                _(
+                    "Not made: you have {most} reminders and jobs in all your chats, the most that "
+                    "there may be (jobs.most_a_person). /jobs delete N in one of them makes room.",
+                    most=most_a_person,
+                )
+            )
+        if not number:
+            raise CommandError(
+                _(
+                    "Not made: this chat has {most} reminders and jobs, the most that there may be "
+                    "(jobs.most). /jobs lists them; /jobs delete N makes room.",
+                    most=most,
+                )
+            )
+        await self._runner.wake()
+        kept = replace(job, id=number)
+        if kept.condition:
+            self._look(kept, self._runner.lead(kept))
+        return JobView(kept)
+
+    async def all(self, address: Address) -> list[JobView]:
+        """The jobs of the chat that an address leads to."""
+        home = self._runner.home_of(address)
+
+        def work(db: Database) -> list[JobView]:
+            mine = [job for job in rows.list_all(db) if self._runner.lead(job).home == home]
+            return [_to_view(db, job) for job in mine]
+
+        return await self._runner.store.read(work)
+
+    def missing_secret(self, hook: str) -> str:
+        """The name in the environment under which a hook still needs a secret; "": it has one."""
+        return "" if self._has_secret(hook) else secret_name(hook)
+
+    async def run(self, address: Address, number: int) -> JobView:
+        """Tell or run a job now, besides its times. Raises CommandError, and StoreError."""
+        job = await self._find(address, number)
+        now = self._runner.clock()
+        if job.hook:
+            raise CommandError(
+                _("Job {n} runs when its hook {hook} is called.", n=number, hook=job.hook)
+            )
+        await self._check_may_happen(job)
+        if job.kind == "reminder":
+            with self._runner.speaking_to(job):
+                reply = to_reminder(job)
+            await self._runner.tell_run(job, job, reply, "told", now)
+        elif not await self._runner.run(job, self._runner.lead(job), job, now, due=now):
+            raise CommandError(_("Job {n} is running already, or waits for its turn.", n=number))
+        return await self._view(number)
+
+    async def pause(self, address: Address, number: int) -> JobView:
+        """Let a job rest. Raises CommandError, and StoreError."""
+        job = await self._find(address, number)
+        if job.state != "active":
+            raise CommandError(
+                _("Job {n} is paused already.", n=number)
+                if job.state == "paused"
+                else _("Job {n} is done already.", n=number)
+            )
+        await self._runner.pause(job, "you paused it")
+        return await self._view(number)
+
+    async def resume(self, address: Address, number: int) -> JobView:
+        """Let a job go on. Raises CommandError, and StoreError."""
+        job, now = await self._find(address, number), self._runner.clock()
+        if job.state != "paused":
+            raise CommandError(_("Job {n} is not paused.", n=number))
+        await self._check_may_happen(job)
+        at = job.next_at if job.next_at > now else 0.0
+        if job.rule:
+            at = next_time(job.rule, job.anchor, now, ZoneInfo(job.zone))
+        if not at and not job.hook:
+            raise CommandError(
+                _("The time of job {n} has passed; `/jobs run {n}` does it now.", n=number)
+            )
+        going = replace(job, state="active", why="", next_at=at, planned_at=now, failures=0)
+        await self._runner.move(job, going)
+        await self._runner.wake()
+        return await self._view(number)
+
+    async def delete(self, address: Address, number: int) -> JobView:
+        """Delete a job; returns what it was. Raises CommandError, and StoreError."""
+        job = await self._find(address, number)
+        await self._runner.store.write(lambda db: rows.delete(db, job.id))
+        return JobView(job)
+
+    async def _find(self, address: Address, number: int) -> JobRow:
+        """A job that may be changed from an address: by who made it, or an owner."""
+        job = await self._runner.store.read(lambda db: rows.find(db, number))
+        if job is None or self._runner.lead(job).home != self._runner.home_of(address):
+            raise CommandError(
+                _("There is no job {number} in this chat; /jobs lists them.", number=number)
+            )
+        person, maker = self._runner.access.identify(address), address_of(job.place)
+        is_maker = (address.channel, address.user) == (maker.channel, maker.user)
+        if person is None or not (person.is_owner or is_maker):
+            raise CommandError(_("Only who made job {n}, or an owner, may change it.", n=number))
+        return job
+
+    async def _check_may_happen(self, job: JobRow) -> None:
+        """Raise CommandError for a job that would happen in no chat, or in another's context."""
+        if why := await self._runner.find_why_not(job):
+            raise CommandError(
+                _(
+                    "Job {n} can't run: {why}. `/jobs delete {n}` deletes it.",
+                    n=job.id,
+                    why=explain(why),
+                )
+            )
+
+    async def _view(self, number: int) -> JobView:
+        def work(db: Database) -> JobView | None:
+            job = rows.find(db, number)
+            return _to_view(db, job) if job else None
+
+        if (view := await self._runner.store.read(work)) is None:
+            raise CommandError(_("Job {n} was deleted meanwhile.", n=number))
+        return view
+
+
+def _to_view(db: Database, job: JobRow) -> JobView:
+    last = next(iter(rows.list_runs(db, job.id, 1)), None)
+    return JobView(job, last, rows.delivery_of(db, last) if last else RunDelivery())
+
+
+def _first_time(new: NewJob, settings: JobSettings, now: float) -> float:
+    zone = ZoneInfo(new.zone)
+    at = postpone(next_time(new.rule, new.anchor, now, zone), quiet_hours_of(new, settings), zone)
+    if not at:
+        raise CommandError(_("{at} has passed already.", at=format_time(new.anchor, zone)))
+    return at

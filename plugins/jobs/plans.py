@@ -1,0 +1,184 @@
+"""What becomes of a job at its time and after a run, and in which words; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bot.turns import INTERRUPTED
+from channels.language import ENGLISH, _, explain, speaking
+from channels.message import Problem, Reply
+from memory.messages import Mark
+from plugins.jobs.record import JobRow, Kind, NewJob, Outcome, RunRow
+from plugins.jobs.recurrence import format_time, in_zone, next_time, postpone
+from plugins.jobs.settings import JobSettings
+from plugins.jobs.wording import describe_rule
+
+GRACE = 90.0
+"""Seconds after its time from which on what is told or run is called late."""
+CATCH_UP = 86_400.0
+"""Seconds after its time up to which a prompt is still run: what costs money is not made up for
+after a long absence, or when an old backup is restored."""
+WAITS = (300.0, 900.0)
+"""Seconds until a run that failed is tried again, for each attempt after the first."""
+ATTEMPTS = len(WAITS) + 1
+MOST_FAILURES = 3
+"""Runs in a row that may fail for good until a job rests."""
+
+SHUT_OUT = "whoever made it is let in no more"
+BRANCH_GONE = "its branch is gone"
+_WORTH_AGAIN: frozenset[Problem] = frozenset(
+    {"failed", "busy", "unavailable", "upstream", "timeout"}
+)
+
+
+def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
+    """A job once it is fired: with when it is due next, outside of the quiet hours."""
+    if 0 < job.retry_at <= now:
+        return replace(job, retry_at=0.0)
+    zone = ZoneInfo(job.zone)
+    at = postpone(next_time(job.rule, job.anchor, now, zone), quiet, zone) if job.rule else 0.0
+    state = job.state if at else "done"
+    return replace(job, next_at=at, planned_at=now, state=state, attempts=0, retry_at=0.0)
+
+
+def plan_tomorrow(job: JobRow, now: float, midnight: float, zone: ZoneInfo) -> JobRow:
+    """A job that comes again, once it has spent what it may on the day that began at midnight: it
+    is due next on the day after."""
+    day = datetime.fromtimestamp(midnight, zone).replace(tzinfo=None) + timedelta(1)
+    at = next_time(job.rule, job.anchor, in_zone(day, zone) - 1, ZoneInfo(job.zone))
+    state = job.state if at else "done"
+    return replace(job, next_at=at, planned_at=now, retry_at=0.0, attempts=0, state=state)
+
+
+def quiet_hours_of(job: JobRow | NewJob, settings: JobSettings) -> str:
+    """The hours in which a job is held back: not what was asked for at one time, nor what is told
+    to nobody."""
+    is_held = job.kind == "prompt" or (job.kind == "reminder" and job.rule != "")
+    return settings.quiet_hours if is_held else ""
+
+
+def is_doubtful(job: JobRow, now: float, believed: float) -> bool:
+    """Return whether a job is due by a clock alone that is not believed: planned before it jumped,
+    for a time that may not have come."""
+    return believed < now and job.planned_at <= believed < job.due
+
+
+def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
+    """A job after a run of it has failed: tried again, or when that was the last attempt, counted;
+    one that fails again and again rests."""
+    if job.attempts < len(WAITS):
+        at = now + WAITS[job.attempts]
+        return replace(job, retry_at=at, retry_due=due, attempts=job.attempts + 1)
+    failed = replace(job, attempts=0, retry_at=0.0, failures=job.failures + 1)
+    if job.state == "active" and failed.failures >= MOST_FAILURES:
+        return replace(failed, state="paused", why=f"{failed.failures} runs in a row failed")
+    return failed
+
+
+def to_message(job: JobRow) -> str:
+    """What goes into the inbox for a run: a command with its budget, or what the model reads of a
+    prompt that runs by the clock. That never begins with a slash, which would make it a command."""
+    if job.kind == "command":
+        return f"{job.text} --budget {job.run_budget:g}" if job.run_budget else job.text
+    with speaking(ENGLISH):
+        when = format_time(job.due, ZoneInfo(job.zone)) if job.due else "now"
+        rule = describe_rule(job)
+    return f"[Job {job.id}, {rule}; due {when}. Nobody is here to answer questions.]\n{job.text}"
+
+
+def describe_lateness(due: float, now: float, zone: ZoneInfo, missed: int = 0) -> str:
+    if now - due <= GRACE:
+        return ""
+    at = format_time(due, zone)
+    late = (
+        _("Late: this was due on {at}, and {n} more times since.", at=at, n=missed)
+        if missed
+        else _("Late: this was due on {at}.", at=at)
+    )
+    return f"\n\n({late})"
+
+
+def list_late(late: Sequence[tuple[JobRow, int]]) -> Reply:
+    """Reminders of one chat that are late, in one message; each with how often it was missed since
+    it was due."""
+    lines = [
+        _("- {at}, and {n} more times since: {text}", at=_due(job), n=missed, text=job.text)
+        if missed
+        else _("- {at}: {text}", at=_due(job), text=job.text)
+        for job, missed in late
+    ]
+    head = _("**Reminders that were due when I was not running:**")
+    return Reply("\n".join((head, "", *lines)))
+
+
+def _due(job: JobRow) -> str:
+    return format_time(job.due, ZoneInfo(job.zone))
+
+
+def to_reminder(job: JobRow, late: str = "") -> Reply:
+    return Reply(_("**Reminder:** {text}", text=job.text) + late)
+
+
+class RunEnding(Struct, frozen=True):
+    """How a run ended, and whether it is worth to be tried again."""
+
+    outcome: Outcome
+    why: str = ""
+    is_worth_again: bool = False
+
+
+def judge(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
+    if mark == "stopped":
+        return RunEnding("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
+    if not reply.problem:  # what a command says is told nowhere else
+        return RunEnding("done", reply.text.partition("\n")[0][:300] if kind == "command" else "")
+    why = " ".join(_find_reason(reply.text).split())[:300]
+    outcome: Outcome = "refused" if reply.problem in ("refused", "spent") else "failed"
+    return RunEnding(outcome, why, reply.problem in _WORTH_AGAIN)
+
+
+def _find_reason(text: str) -> str:
+    """Return why there is no answer, of all that is said instead: what the model had begun stands
+    before it, and what else there is to say behind it."""
+    parts = text.split("\n\n")
+    said = [part[1:-1] for part in parts if part.startswith("(") and part.endswith(")")]
+    return (said or parts)[0]
+
+
+def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRow:
+    """A job once a run of it has ended."""
+    if ending.outcome == "done":
+        return replace(job, failures=0, attempts=0, retry_at=0.0)
+    if ending.is_worth_again and job.state != "paused" and not job.hook:
+        return plan_retry(job, run.due, now)
+    if ending.outcome == "failed":  # what a hook was called with is in no row of the job
+        return plan_retry(replace(job, attempts=len(WAITS)), run.due, now)
+    return replace(job, attempts=0, retry_at=0.0)
+
+
+def describe_run(job: JobRow, after: JobRow, run: RunRow, ending: RunEnding) -> str:
+    """The line below the answer of a run: whose it is, and what follows."""
+    zone = ZoneInfo(job.zone)
+    parts = [_("Job {n}, {rule}", n=job.id, rule=describe_rule(job))]
+    if run.at - run.due > GRACE:
+        parts.append(_("late: it was due on {at}", at=format_time(run.due, zone)))
+    if after.retry_at:
+        parts.append(
+            _(
+                "it is tried again on {at}, attempt {n} of {most}",
+                at=format_time(after.retry_at, zone),
+                n=after.attempts + 1,
+                most=ATTEMPTS,
+            )
+        )
+    if after.state == "paused":
+        why = explain(after.why)
+        parts.append(
+            _("it rests now, since {why}; /jobs resume {n} lets it go on", why=why, n=job.id)
+        )
+    return "; ".join(parts)

@@ -1,0 +1,172 @@
+"""One job happens: it is told, or its prompt is put into the line of its conversation."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bot.delivery import to_received
+from bot.kernel import Kernel
+from bot.received import Received, command_line, key_of
+from bot.sending import address_of
+from channels.message import Address, Reply
+from memory.keys import ConversationKey
+from memory.record.database import Database
+from memory.record.mailbox import InboxRow, OutboxRow
+from memory.record.store import StoreError
+from plugins.jobs import record as rows
+from plugins.jobs.plans import BRANCH_GONE, SHUT_OUT, to_message
+from plugins.jobs.record import JobRow, Outcome, RunRow
+from plugins.jobs.settings import JobSettings
+
+
+class JobRules(Struct, frozen=True):
+    """What holds for the jobs of a conversation, asked each time. `believed` is the time that is
+    believed, where the clock is in doubt (`bot/clock.py`), and `midnight` when the day began, in
+    seconds since 1970; `is_asked` says whether tools ask a person there."""
+
+    settings: Callable[[ConversationKey], JobSettings]
+    zone: Callable[[], ZoneInfo]
+    believed: Callable[[], float]
+    midnight: Callable[[], float]
+    is_asked: Callable[[ConversationKey], bool]
+
+
+class JobRunner:
+    """Moves jobs on, and lets them happen; `clock` gives seconds since 1970."""
+
+    def __init__(
+        self, kernel: Kernel, rules: JobRules, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.store, self.access, self.rules = kernel.store, kernel.access, rules
+        self._delivery, self._turns = kernel.delivery, kernel.turns
+        self._wake_at, self._dispatch = kernel.schedule.wake_at, kernel.bot.dispatch
+        self.clock = clock
+
+    def dispatch(self, received: Received) -> None:
+        """Send a message that is on disk where it belongs."""
+        self._dispatch(received)
+
+    def lead(self, job: JobRow) -> ConversationKey:
+        """The conversation that a job belongs to now."""
+        key = self._turns.lead(address_of(job.place))
+        return key.branch(job.branch) if job.branch else key
+
+    def speaking_to(self, job: JobRow) -> AbstractContextManager[None]:
+        """What is said in here is in the language of who is where a job is told."""
+        return self._delivery.speaking_to(address_of(job.place), self.lead(job).id)
+
+    def home_of(self, address: Address) -> str:
+        """The chat's conversation that an address leads to."""
+        return self._turns.lead(address).home
+
+    async def find_why_not(self, job: JobRow) -> str:
+        """Return why a job may not happen any more; "": it may. What has a branch of its own runs
+        in no other context."""
+        if self.access.identify(address_of(job.place)) is None:
+            return SHUT_OUT
+        return BRANCH_GONE if job.branch and await self._turns.is_gone(self.lead(job)) else ""
+
+    async def wake(self) -> None:
+        """Have what is due next happen in time."""
+        at = await self.store.read(rows.next_due)
+        if at > self.clock():
+            self._wake_at(at)
+
+    async def move(self, before: JobRow, after: JobRow) -> None:
+        """Keep what comes after a job, unless somebody else has changed it."""
+        await self.store.write(lambda db: rows.claim(db, before, after))
+
+    async def pause(self, job: JobRow, why: str) -> None:
+        """Let a job rest."""
+        await self.move(job, replace(job, state="paused", why=why, retry_at=0.0))
+
+    async def note_run(
+        self, job: JobRow, after: JobRow, outcome: Outcome, why: str, now: float
+    ) -> None:
+        """Keep what came of a run of which nothing is said."""
+
+        def work(db: Database) -> None:
+            if rows.claim(db, job, after):
+                rows.begin_run(db, RunRow(job.id, job.due, now, outcome, why, ended=now))
+
+        await self.store.write(work)
+
+    async def tell_run(
+        self,
+        job: JobRow,
+        after: JobRow,
+        reply: Reply,
+        outcome: Outcome,
+        now: float,
+        why: str = "",
+    ) -> None:
+        """Say something of a job in its chat, which is all that there is to this run."""
+
+        def put(db: Database, parts: list[OutboxRow]) -> list[int]:
+            if not rows.claim(db, job, after):
+                return []
+            run = rows.begin_run(db, RunRow(job.id, job.due, now, outcome, why, ended=now))
+            return rows.put_out(db, run, parts)
+
+        await self._delivery.tell_if(address_of(job.place), reply, put)
+
+    async def tell_together(
+        self, moved: Sequence[tuple[JobRow, JobRow]], reply: Reply, now: float
+    ) -> None:
+        """Say one thing that several reminders of a place have to say, each with what comes after
+        it. Raises StoreError where one of them was changed meanwhile, and tells none."""
+
+        def put(db: Database, parts: list[OutboxRow]) -> list[int]:
+            ids: list[int] = []
+            for job, after in moved:
+                if not rows.claim(db, job, after):
+                    raise StoreError(f"job {job.id} was changed just now")
+                run = rows.begin_run(db, RunRow(job.id, job.due, now, "told", ended=now))
+                if ids:
+                    rows.note_told(db, run, ids)
+                else:
+                    ids = rows.put_out(db, run, parts)
+            return ids
+
+        await self._delivery.tell_if(address_of(moved[0][0].place), reply, put)
+
+    async def run(
+        self,
+        job: JobRow,
+        key: ConversationKey,
+        after: JobRow,
+        now: float,
+        due: float = 0.0,
+        found: str = "",
+    ) -> bool:
+        """Put a prompt into the inbox and its conversation's line, unless an earlier run of it is
+        still under way; says whether it was. What its condition has `found` is text from
+        outside."""
+        address = address_of(job.place)
+        text = "\n\n".join(filter(None, (to_message(job), found)))
+
+        def work(db: Database) -> InboxRow | None:
+            if rows.is_running(db, job.id):
+                rows.claim(db, job, replace(after, found=job.found))
+                return None
+            if not rows.claim(db, job, after):
+                return None
+            run = rows.begin_run(db, RunRow(job.id, due or job.due, now))
+            branch = key.id if key.id != key_of(address).id else ""
+            name = f"job-{job.id}-{run}"
+            message = InboxRow(0, job.place, name, text, "", now, branch=branch)
+            message = replace(message, is_outside=bool(found))
+            return rows.put_in(db, run, message, hashlib.sha256(text.encode()).hexdigest()[:32])
+
+        row = await self.store.write(work)
+        if row is not None:
+            line = command_line(text) if job.kind == "command" else None
+            self.dispatch(to_received(row, key, line))
+        return row is not None

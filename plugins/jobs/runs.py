@@ -1,0 +1,132 @@
+"""Runs of jobs as turns: what one may do, and what is kept of how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec.structs import replace
+
+from agent.loop import Agent
+from agent.tools import ToolError
+from agent.tools.base import NOT_RUN, Approve, Permission
+from bot.delivery import Delivery
+from bot.received import Received
+from bot.spending import BudgetedModel, RunBudget
+from channels.language import _
+from channels.message import Address, Reply
+from memory.conversation import Conversation
+from memory.messages import Mark
+from memory.record import mailbox
+from memory.record.database import Database
+from plugins.jobs import record as rows
+from plugins.jobs.plans import BRANCH_GONE, describe_run, judge, plan_ended
+from plugins.jobs.record import JobRow, RunRow
+from plugins.jobs.runner import JobRunner
+
+
+class JobTurns:
+    """What turns must know of runs (`bot.runs.RunHandler`). `on_failure` hears of runs that failed
+    for good."""
+
+    def __init__(
+        self,
+        runner: JobRunner,
+        delivery: Delivery,
+        on_failure: Callable[[int, str, Address], Awaitable[None]],
+    ) -> None:
+        self._runner, self._delivery, self._on_failure = runner, delivery, on_failure
+
+    async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
+        """What a run is answered with: within its budget, and with nobody there to be asked."""
+        _run, job, earlier = await self._look(received)
+        before = await self._runner.store.read(lambda db: rows.cost_of(db, received.run))
+        if job is None:
+            raise RuntimeError(f"the job of run {received.run} was deleted just now")
+        context = conversation.context
+        begun = context.bill.cost
+        budget = RunBudget(
+            job.run_budget, job.day_budget, lambda: before + context.bill.cost - begun, earlier
+        )
+        person = self._runner.access.identify(received.address)
+        approve = _approve_granted(
+            job,
+            self._runner.rules.is_asked(conversation.key),
+            person is not None and person.is_owner,
+        )
+        surroundings = replace(agent.surroundings, approve=approve, place=None)
+        return replace(
+            agent,
+            model=BudgetedModel(agent.model, budget),
+            surroundings=surroundings,
+            max_steps=lambda: job.max_steps,
+        )
+
+    async def refusal(self, received: Received) -> str:
+        """Return why a run that waited does not begin; "": it does."""
+        run, job, earlier = await self._look(received)
+        if run is None or job is None:
+            return _("The job was deleted before its turn came.")
+        if job.branch and await self._runner.find_why_not(job) == BRANCH_GONE:
+            return _("The branch of this job was deleted before its turn came.")
+        is_spent = job.kind == "command" and 0 < job.day_budget <= earlier
+        return _("This job has spent what it may on one day.") if is_spent else ""
+
+    async def _look(self, received: Received) -> tuple[RunRow | None, JobRow | None, float]:
+        """A run, its job, and what the job's runs of this day have cost."""
+        midnight = self._runner.rules.midnight()
+
+        def look(db: Database) -> tuple[RunRow | None, JobRow | None, float]:
+            run = rows.find_run(db, received.run)
+            job = rows.find(db, run.job) if run else None
+            return run, job, rows.spent_since(db, job.id, midnight) if job else 0.0
+
+        return await self._runner.store.read(look)
+
+    async def answer(
+        self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
+    ) -> None:
+        """Keep what came of a run, in one transaction with its reply, if it is told."""
+        run, job, _earlier = await self._look(received)
+        if run is None or job is None:
+            await self._delivery.answer(received, reply, turn)
+            return
+        ending = judge(reply, mark, job.kind)
+        after = plan_ended(job, run, ending, self._runner.clock())
+        cost = float((reply.data or {}).get("cost") or 0.0) if job.kind == "command" else 0.0
+
+        def also(db: Database, ids: Sequence[int]) -> None:
+            rows.end_run(db, run.id, ending.outcome, ending.why, ids, cost)
+            if (now := rows.find(db, job.id)) is not None:
+                rows.claim(db, now, plan_ended(now, run, ending, self._runner.clock()))
+
+        def close(db: Database) -> None:
+            mailbox.close(db, received.row)
+            also(db, ())
+
+        has_failed = ending.outcome == "failed" and not after.retry_at
+        if job.kind == "command" and not has_failed:
+            await self._runner.store.write(close)
+        else:
+            note = describe_run(job, after, run, ending)
+            said = replace(reply, text=f"{reply.text}\n\n({note})")
+            await self._delivery.answer(received, said, turn, also)
+        await self._runner.wake()
+        if has_failed:
+            sentence = f"Job {job.id} failed: {ending.why}"
+            await self._on_failure(job.id, sentence, received.address)
+
+
+def _approve_granted(job: JobRow, is_asked: bool, may_own: bool) -> Approve:
+    """Allows what was granted when the job was made, and asks nobody."""
+    granted = frozenset(job.grants.split())
+
+    async def approve(wanted: Permission) -> None:
+        is_granted = wanted.tool in granted or (wanted.covers and wanted.covers in granted)
+        if not is_asked or (is_granted and (may_own or not wanted.is_for_owner)):
+            return
+        raise ToolError(
+            f"{NOT_RUN} nobody attends this job, so nobody can allow it, and it was not granted "
+            f"when the job was made (--allow {wanted.tool})."
+        )
+
+    return approve

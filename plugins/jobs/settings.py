@@ -1,0 +1,90 @@
+"""The section `jobs`: what reminders and jobs may do while nobody looks."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from plugins.features import SettingsSection
+from plugins.jobs.recurrence import is_quiet_span
+
+_DOLLARS = "a number from 0 (no limit) to 1000"
+
+
+def _check_span(text: str) -> str:
+    if not is_quiet_span(text):
+        raise ValueError("no hours")
+    return text
+
+
+class JobSettings(SettingsSection):
+    """What holds for jobs that are made from now on, and when they rest."""
+
+    SECTION: ClassVar[str] = "jobs"
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    most: int = Field(
+        default=50,
+        ge=0,
+        le=10_000,
+        description="How many reminders and jobs a chat may have that are not done.",
+        json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
+    )
+    most_a_person: int = Field(
+        default=100,
+        ge=0,
+        le=10_000,
+        description="How many reminders and jobs a person may have in all chats that are not done.",
+        json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
+    )
+    run_budget: float = Field(
+        default=0.25,
+        ge=0,
+        le=1_000,
+        allow_inf_nan=False,
+        description="What one run of a job may cost; one that reaches it ends there, and says so.",
+        json_schema_extra={
+            "wants": _DOLLARS,
+            "unit": "US dollars",
+            "holds": "from the next job on",
+        },
+    )
+    day_budget: float = Field(
+        default=1.0,
+        ge=0,
+        le=1_000,
+        allow_inf_nan=False,
+        description="What all runs of one job on one day may cost; after that it rests until the "
+        "next day.",
+        json_schema_extra={
+            "wants": _DOLLARS,
+            "unit": "US dollars",
+            "holds": "from the next job on",
+        },
+    )
+    max_steps: int = Field(
+        default=10,
+        ge=1,
+        le=200,
+        description="The most steps in one run of a job.",
+        json_schema_extra={"unit": "steps", "holds": "from the next job on"},
+    )
+    hook_rate: int = Field(
+        default=30,
+        ge=1,
+        le=1_000,
+        description="How often a minute the job of a hook may be called over HTTP.",
+        json_schema_extra={"unit": "calls", "holds": "at once"},
+    )
+    quiet_hours: Annotated[str, AfterValidator(_check_span)] = Field(
+        default="",
+        max_length=20,
+        description="Hours of the day in which no job runs; what falls into them is done once, at "
+        "their end. What you are to be reminded of at one time only is not held back.",
+        json_schema_extra={
+            "wants": "two times of the day like 22:00-07:00, or nothing",
+            "here": True,
+            "holds": "at once",
+        },
+    )

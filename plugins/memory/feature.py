@@ -1,0 +1,270 @@
+"""`/memory`: what the daily memory files hold, and all that was said, for who may read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from channels.language import _, number_of
+from memory.audience_memory import Waiting
+from memory.record.daily import Note
+from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
+from plugins.memory import long_term
+from plugins.memory.days import day_of
+from plugins.memory.search import as_data, memory_search, search
+from plugins.wording import count, literal, weekday
+
+SUBS = (
+    ("2026-11-20", "what was written on a day; today and yesterday work too"),
+    (
+        "search",
+        "find words in the daily memory and in everything that was said (search lisbon hotel)",
+    ),
+    ("status", "files, sizes, and summaries still to come"),
+    ("pending", "what tools brought in from outside, waiting for review"),
+    ("approve", "accept one of these into the memory (approve 3)"),
+    ("reject", "delete one of these (reject 3)"),
+    ("nightly", "distill each night what is new (nightly on, off)"),
+    *((name, about) for name, (_, about) in long_term.COMMANDS.items()),
+)
+LONGEST = 6_000
+"""Characters of a day that are shown, the newest."""
+
+
+USAGE = "[DAY|search WORDS|status|pending|approve N|reject N|list|distill|nightly|diff|edit|why]"
+
+
+@command("memory", "Show and change what is remembered", USAGE, SUBS, slow=("distill",))
+async def memory(ask: Ask) -> Reply:
+    """Without a word: today's file."""
+    verb, rest = (*ask.text.strip().split(None, 1), "", "")[:2]
+    if verb.lower() in long_term.COMMANDS:
+        return await long_term.COMMANDS[verb.lower()][0](ask, rest)
+    if verb.lower() == "search":
+        return await search(ask, rest)
+    if verb.lower() == "nightly":
+        return await _nightly(ask, rest)
+    if verb.lower() == "status":
+        return await _status(ask)
+    if verb.lower() == "pending":
+        return await show_pending(ask)
+    if verb.lower() in ("approve", "reject"):
+        return await settle(ask, verb.lower(), rest.strip())
+    today = datetime.now(ask.bot.zone()).date()
+    return await _day(ask, day_of(ask.text.strip().lower() or "today", today), today)
+
+
+async def _nightly(ask: Ask, rest: str) -> Reply:
+    try:
+        from plugins.memory.nightly import nightly  # noqa: PLC0415 - needs the feature jobs
+    except ModuleNotFoundError:
+        raise CommandError(_("This needs reminders and jobs, which are not installed.")) from None
+    return await nightly(ask, rest)
+
+
+async def _day(ask: Ask, day: date, today: date) -> Reply:
+    notes = await ask.conversation.memory.notes(day)
+    days = await ask.conversation.memory.days()
+    others = _neighbours(days, day)
+    name = _("today") if day == today else _("on {weekday}, {day}", weekday=weekday(day), day=day)
+    sections = [as_data(note) for note in notes]
+    data = {"day": str(day), "sections": sections, "days": [*map(str, days)]}
+    if notes:
+        whole = "\n\n".join(map(_as_text, notes))
+        return Reply(f"**{weekday(day)}, {day}**\n\n{_newest(whole)}", data, others)
+    before = [other for other in days if other < day]
+    last = _(" The last day before it is /memory {before}.", before=before[-1]) if before else ""
+    if not before and days:
+        last = _(" The first day is /memory {days}.", days=days[0])
+    return Reply(
+        _(
+            "Nothing was written to the memory {name}.{last} What leaves this chat's context is "
+            "summarised there; /memory search finds everything else that was said.",
+            name=name,
+            last=last,
+        ),
+        data,
+        others,
+    )
+
+
+def _neighbours(days: Sequence[date], day: date) -> tuple[Action, ...]:
+    """The nearest days with a file, before and after."""
+    before = [other for other in days if other < day][-1:]
+    after = [other for other in days if other > day][:1]
+    return tuple(Action(str(other), f"/memory {other}") for other in (*before, *after))
+
+
+def _as_text(note: Note) -> str:
+    if not note.at:
+        return note.text
+    return f"**{note.at}** · {literal(note.conversation)} · {note.turns}\n\n{note.text}"
+
+
+def _newest(text: str) -> str:
+    """The end of a long text, from the beginning of a line on."""
+    if len(text) <= LONGEST:
+        return text
+    kept = text[-LONGEST:].partition("\n")[2] or text[-LONGEST:]
+    return _(
+        "(… {n:,} characters before this are in the file.)\n\n{kept}",
+        n=len(text) - len(kept),
+        kept=kept,
+    )
+
+
+async def _status(ask: Ask) -> Reply:
+    status = await ask.conversation.memory.status()
+    days = ask.bot.settings.describe("session_retention_days", "").value
+    span = "".join(f", {day}" for day in status.days[:1])
+    span += "".join(_(" to ") + str(day) for day in status.days[1:][-1:])
+    keeping = (
+        _(
+            "Conversations in which nothing is said for {days} are deleted, once they are "
+            "summarised here (session_retention_days).",
+            days=count(days, "day"),
+        )
+        if days
+        else _("Idle conversations are never deleted (session_retention_days is 0).")
+    )
+    waiting = len(await visible(ask))
+    sections = count(waiting, "section")
+    look = (
+        _(" {sections} waiting for review (/memory pending).", sections=sections) if waiting else ""
+    )
+    text = _(
+        "{files}{span}, {size:.1f} kB, in `{folder}`. {conversations} can be searched; "
+        "{on_their_way}{look}\n\n{keeping}",
+        files=count(len(status.days), "daily file"),
+        span=span,
+        size=status.size / 1000,
+        folder=status.folder,
+        conversations=count(status.conversations, "conversation"),
+        on_their_way=_on_their_way(status.pending),
+        look=look,
+        keeping=keeping,
+    )
+    data = {
+        "days": [str(day) for day in status.days],
+        "bytes": status.size,
+        "conversations": status.conversations,
+        "pending": status.pending,
+        "folder": str(status.folder),
+    }
+    return Reply(text, data)
+
+
+def _on_their_way(pending: int) -> str:
+    if pending == 1:
+        return _("1 summary is still being written.")
+    if not pending:
+        return _("no summaries are still being written.")
+    return _("{n} summaries are still being written.", n=pending)
+
+
+NOTHING = (
+    "Nothing is waiting. Summaries of turns with results from outside (pages, commands, files "
+    "people sent) wait here until an owner has reviewed them."
+)
+SHOWN = 10
+"""Sections that are shown at once, those that wait the longest."""
+
+
+async def show_pending(ask: Ask) -> Reply:
+    """What waits, with buttons for each."""
+    everything = await visible(ask)
+    shown = everything[:SHOWN]
+    data = {"pending": [_data(one) for one in everything]}
+    if not everything:
+        return Reply(_(NOTHING), data)
+    parts = [_part(ask, one) for one in shown]
+    if len(everything) > SHOWN:
+        parts.append(
+            number_of(
+                len(everything) - SHOWN,
+                "{n} more section after these.",
+                "{n} more sections after these.",
+            )
+        )
+    actions = tuple(action for one in shown for action in _actions(ask, one))
+    return Reply("\n\n".join((*parts, _ends(ask))), data, actions)
+
+
+async def visible(ask: Ask) -> list[Waiting]:
+    """The sections that wait and may be shown here: of this chat's audience, and to an owner whom
+    nobody watches, of everybody."""
+    sees_all = ask.person.is_owner and _is_alone(ask)
+    audience = "" if sees_all else ask.conversation.key.audience
+    return await ask.conversation.quarantine.list_waiting(audience)
+
+
+def _is_alone(ask: Ask) -> bool:
+    """Return whether nobody else reads this: a private chat, or one without users, as the terminal
+    is."""
+    return ask.address.is_private or not ask.address.user
+
+
+def _may_reject(ask: Ask) -> bool:
+    return ask.person.is_owner or _is_alone(ask)
+
+
+def _part(ask: Ask, one: Waiting) -> str:
+    note, whose = one.note, ""
+    if one.audience != ask.conversation.key.audience:
+        whose = f" · {literal(note.conversation)}"
+    return f"**{note.job}** · {note.day}{whose} · {literal(note.turns)}\n\n{note.text}"
+
+
+def _actions(ask: Ask, one: Waiting) -> tuple[Action, ...]:
+    job = one.note.job
+    approve = Action(_("Approve {job}", job=job), f"/memory approve {job}")
+    reject = Action(_("Reject {job}", job=job), f"/memory reject {job}")
+    return (*(approve,) * ask.person.is_owner, *(reject,) * _may_reject(ask))
+
+
+def _ends(ask: Ask) -> str:
+    if ask.person.is_owner:
+        return _("`/memory approve N` lets one into the memory, `/memory reject N` deletes it.")
+    said = _("An owner of this bot decides what of this is remembered")
+    if _may_reject(ask):
+        return _("{said}; `/memory reject N` deletes one.", said=said)
+    return f"{said}."
+
+
+def _data(one: Waiting) -> dict[str, object]:
+    note = one.note
+    return {
+        "id": note.job,
+        "day": str(note.day),
+        "conversation": note.conversation,
+        "turns": note.turns,
+        "text": note.text,
+    }
+
+
+async def settle(ask: Ask, verb: str, number: str) -> Reply:
+    """Carry out `/memory approve N`, for an owner, or `/memory reject N`, also for the person whose
+    memory it is."""
+    if verb == "approve" or not _may_reject(ask):
+        ask.require_owner("decide what is remembered of what came from outside")
+    if not (number.isascii() and number.isdigit()):
+        raise CommandError(_("/memory {verb} needs a number from /memory pending.", verb=verb))
+    found = [one for one in await visible(ask) if one.note.job == int(number)]
+    if not found:
+        raise CommandError(
+            _("Nothing is waiting under the number {number}; see /memory pending.", number=number)
+        )
+    quarantine = ask.conversation.quarantine
+    await (quarantine.release if verb == "approve" else quarantine.reject)(found[0])
+    said = _("It is in the memory now.") if verb == "approve" else _("Deleted.")
+    return Reply(said, {"id": int(number), "is_approved": verb == "approve"})
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [memory_search]
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [memory, long_term.remember]

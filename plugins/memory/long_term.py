@@ -1,0 +1,488 @@
+"""`/memory list`, `distill`, `diff`, `edit`, `why`, `history`, `undo`, and `/remember`: what is
+remembered for good, in `MEMORY.md`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from channels.language import _, number_of
+from channels.message import LONGEST_FORM, Problem
+from memory.long_term.distiller import Distilled, DistillProgress, Order
+from memory.long_term.distilling import strip_invisible
+from memory.long_term.document import (
+    LONGEST,
+    Lines,
+    MemoryLine,
+    apply,
+    diff_lines,
+    facts,
+    render,
+)
+from memory.long_term.memory import BY_HAND, MemoryState
+from memory.record.memory_versions import Version
+from plugins.api import Action, Ask, CommandError, Form, Reply, command
+from plugins.memory.changes import count_changes, list_reasons, to_block, to_data
+from plugins.memory.days import day_of
+from plugins.memory.origins import origins
+from plugins.wording import clip, count, literal, money
+
+DIFF = Action("Show the changes", "/memory diff")
+EDIT = Action("Edit", "/memory edit")
+UNDO = Action("Take back", "/memory undo")
+REDO = Action("Bring back", "/memory redo")
+LIST = Action("Show all", "/memory list")
+DISTILL = Action("Distill", "/memory distill")
+HISTORY = Action("History", "/memory history")
+
+_BASE = re.compile(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
+_SHOWN = 100  # lines, or versions, that are shown at once
+_NOTHING = (
+    "Nothing is remembered for good yet. /remember TEXT adds a line; /memory distill has a model "
+    "look through the daily files for what is worth keeping."
+)
+
+
+# --- what is there -------------------------------------------------------------------------
+
+
+async def show_list(ask: Ask, rest: str) -> Reply:
+    """`/memory list`: the lines with their numbers, and how many of them are in the prompt."""
+    del rest
+    memory = ask.conversation.long_term
+    state = await memory.read()
+    lines = facts(state.lines)
+    shown = ask.bot.remembered(ask.conversation.key)
+    data = {
+        "lines": [_line_data(n, line) for n, line in enumerate(lines, 1)],
+        "in_prompt": shown.shown,
+        "version": state.version.number if state.version else 0,
+        "is_waiting": state.proposal is not None,
+        "file": str(memory.path),
+    }
+    if not lines:
+        return Reply("\n\n".join(filter(None, (_(_NOTHING), _waits(state)))), data, _offers(state))
+    texts = [f"{n}. {_show_line(line)}" for n, line in enumerate(lines[:_SHOWN], 1)]
+    rest_of = len(lines) - _SHOWN
+    more = (
+        number_of(rest_of, "{n} more line in the file.", "{n} more lines in the file.")
+        if rest_of > 0
+        else ""
+    )
+    where = _(
+        "{in_prompt} The file is `{path}`.",
+        in_prompt=_in_prompt(shown.shown, len(lines)),
+        path=memory.path,
+    )
+    parts = (_("**Remembered for good**"), "\n".join(texts), more, where, _waits(state))
+    return Reply("\n\n".join(filter(None, parts)), data, _offers(state))
+
+
+def _in_prompt(shown: int, there: int) -> str:
+    if shown == there:
+        return _("It is all in the prompt.")
+    return _(
+        "In the prompt: {shown} of {lines}; the model finds the others when it searches.",
+        shown=shown,
+        lines=count(there, "line"),
+    )
+
+
+def _offers(state: MemoryState) -> tuple[Action, ...]:
+    waits = (DIFF,) if state.proposal else ()
+    there = (EDIT, HISTORY) if state.version else ()
+    return (*waits, DISTILL, *there)
+
+
+def _waits(state: MemoryState) -> str:
+    if state.proposal is None:
+        return ""
+    number = len(state.proposal.operations)
+    return number_of(
+        number,
+        "{n} change waits for your approval: /memory diff.",
+        "{n} changes wait for your approval: /memory diff.",
+    )
+
+
+def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
+    return {"number": number, "text": line.text, "said": line.said}
+
+
+def _show_line(line: MemoryLine) -> str:
+    return ": ".join(filter(None, (line.said, literal(line.text[: 2 * LONGEST]))))
+
+
+# --- a person's own lines --------------------------------------------------------------------
+
+
+@command("remember", "Have something remembered for good", "TEXT")
+async def remember(ask: Ask) -> Reply:
+    """`/remember TEXT`"""
+    text = strip_invisible(" ".join(ask.text.split()))
+    if not text:
+        raise CommandError(_("/remember needs a text, like /remember Ann is allergic to nuts."))
+    if len(text) > LONGEST:
+        raise CommandError(
+            _(
+                "That is too long to remember in a line: {n:,} characters, and {longest} are the "
+                "most. Put it shorter, or into a file.",
+                n=len(text),
+                longest=LONGEST,
+            )
+        )
+    line = await ask.conversation.long_term.remember(text, ask.person.id)
+    said = _("Remembered: {words}", words=literal(text))
+    return Reply(said, _line_data(0, line), (LIST, UNDO))
+
+
+async def edit(ask: Ask, rest: str) -> Reply:
+    """`/memory edit`: the whole file, to be changed and sent back; `/memory edit TEXT` takes it."""
+    memory = ask.conversation.long_term
+    state = await memory.read()
+    if not rest.strip():
+        text = render(state.proposed)
+        base = state.version.number if state.version else 0
+        if len(text) > LONGEST_FORM:
+            raise CommandError(
+                _("It is too long for a message; edit the file itself: {path}", path=memory.path)
+            )
+        settles = (
+            _(", with what is proposed in it; sending it settles that") if state.proposal else ""
+        )
+        said = _(
+            "This is the whole file{settles}. What you send back is in force at once.",
+            settles=settles,
+        )
+        return Reply(said, {"text": text}, form=Form(f"/memory edit v{base}", text))
+    before = state.lines
+    base_of = _BASE.match(rest)
+    written = rest[base_of.end() :] if base_of else rest
+    number = int(base_of[1]) if base_of else None
+    version = await memory.edit(written.strip("\n"), ask.person.id, number)
+    changes = diff_lines(before, version.lines)
+    return Reply(
+        _("Taken. {changes}", changes=count_changes(changes)),
+        {"diff": to_data(changes)},
+        (LIST, UNDO),
+    )
+
+
+# --- what a model proposes -------------------------------------------------------------------
+
+
+_BUDGET = re.compile(r"--budget\s+(\d{1,3}(?:\.\d+)?)(?:\s+|$)")
+
+
+def _read_budget(text: str) -> tuple[float, str]:
+    """What a distillation may cost, in US dollars (0: as much as it takes), and the rest."""
+    found = _BUDGET.match(text.strip())
+    return (float(found[1]), text.strip()[found.end() :]) if found else (0.0, text.strip())
+
+
+async def distill(ask: Ask, rest: str) -> Reply:
+    """`/memory distill`: what was not distilled yet; `/memory distill DAY`: a day, again; with
+    `--budget 0.25` for no more than that."""
+    today = datetime.now(ask.bot.zone()).date()
+    budget, rest = _read_budget(rest)
+    days = (day_of(rest.lower(), today),) if rest else ()
+    key = ask.conversation.key
+    is_auto = ask.bot.settings.describe("memory.approve", key.id).value == "auto"
+
+    def tell(progress: DistillProgress) -> None:
+        if progress.done < progress.total:
+            said = _(
+                "{done} of {sections} distilled.",
+                done=progress.done,
+                sections=count(progress.total, "section"),
+            )
+            ask.bot.notify(key, said)
+
+    before = await ask.conversation.long_term.read()
+    order = Order(days, budget=budget, is_auto=is_auto, person=ask.person.limited)
+    done = await ask.conversation.distillation(order).run(tell)
+    after = await ask.conversation.long_term.read()
+    old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
+    changes = diff_lines(old, new)
+    data = {**_to_data(done), "diff": to_data(changes), "is_auto": is_auto}
+    said = _summary(done, has_changes=bool(changes))
+    text = "\n\n".join(filter(None, (said, to_block(changes), _describe_left_out(done))))
+    if not changes:
+        problem: Problem = "unavailable" if done.fault and not done.done else ""
+        return Reply(text, data, (LIST,), problem=problem)
+    if is_auto:
+        return Reply(_("{read}\n\nThis is in force.", read=text), data, (LIST, EDIT, UNDO))
+    waits = _("Nothing of this is in force before somebody here approves it.")
+    return Reply(f"{text}\n\n{waits}", data, _decisions(after.proposal))
+
+
+def _decisions(proposal: Version | None) -> tuple[Action, ...]:
+    seen = f" {proposal.digest}" if proposal else ""  # a button may be pressed days later
+    return (
+        Action(_("Approve"), f"/memory diff approve{seen}"),
+        EDIT,
+        Action(_("Reject"), "/memory diff reject"),
+    )
+
+
+def _summary(done: Distilled, *, has_changes: bool) -> str:
+    if done.total == 0:
+        return done.fault or _("There is nothing new in the daily files to distill.")
+    price = "" if done.cost is None else f", {money(done.cost)}"
+    read = _(
+        "{done} of {sections} of the daily files distilled",
+        done=done.done,
+        sections=count(done.total, "section"),
+    )
+    text = f"{read} ({count(done.calls, 'call')}{price})."
+    if done.fault:
+        return _("{read} It ended there: {fault}", read=text, fault=done.fault)
+    if not done.operations:
+        return _("{read} Nothing in them was worth keeping for good.", read=text)
+    return text if has_changes else _("{read} What they say is remembered already.", read=text)
+
+
+def _describe_left_out(done: Distilled) -> str:
+    if not done.away:
+        return ""
+    return number_of(
+        done.away,
+        "{n} section left out, because turns in them were taken away.",
+        "{n} sections left out, because turns in them were taken away.",
+    )
+
+
+def _to_data(done: Distilled) -> dict[str, Any]:
+    return {
+        "sections": done.done,
+        "of": done.total,
+        "left_out": done.away,
+        "calls": done.calls,
+        "cost": done.cost,
+        "fault": done.fault,
+    }
+
+
+async def diff(ask: Ask, rest: str) -> Reply:
+    """`/memory diff`: what waits, or the newest change; `approve` and `reject` settle it; `v3` is
+    what a version changed."""
+    word, which = (*rest.lower().split(), "", "")[:2]
+    if word == "approve":
+        return await _approve(ask, which)
+    if word in ("reject", "no"):
+        return await _reject(ask)
+    state = await ask.conversation.long_term.read()
+    if word:
+        return await _diff_of(ask, word)
+    if state.proposal is None:
+        if state.version is None:
+            return Reply(_(_NOTHING), {"diff": []}, (DISTILL,))
+        return await _diff_of(ask, str(state.version.number), (EDIT, UNDO))
+    changes = diff_lines(state.lines, state.proposed)
+    told = list_reasons(state.proposal.operations)
+    head = _(
+        "**Proposed by the {actor}**; nothing of it is in force yet.",
+        actor=literal(state.proposal.actor),
+    )
+    text = "\n\n".join((head, to_block(changes), told))
+    data = {"diff": to_data(changes), "is_waiting": True}
+    return Reply(text, data, _decisions(state.proposal))
+
+
+async def _diff_of(ask: Ask, word: str, actions: tuple[Action, ...] = (LIST, HISTORY)) -> Reply:
+    digits = word.removeprefix("v")
+    number = int(digits[:9]) if digits.isascii() and digits.isdigit() else 0
+    found = await ask.conversation.long_term.version(number)
+    if found is None:
+        raise CommandError(
+            _(
+                "There is no version {word!r}; /memory history lists those that are kept.",
+                word=word[:20],
+            )
+        )
+    version, before = found
+    new = version.lines
+    if version.state in ("proposed", "refused"):
+        new = apply(before, version.operations)
+    changes = diff_lines(before, new)
+    head = f"**v{version.number}**, {_by(version)}: {count_changes(changes)}"
+    text = "\n\n".join(filter(None, (head, to_block(changes), list_reasons(version.operations))))
+    data = {"version": version.number, "diff": to_data(changes), "is_waiting": False}
+    return Reply(text, data, actions)
+
+
+async def _approve(ask: Ask, seen: str) -> Reply:
+    memory = ask.conversation.long_term
+    state = await memory.read()
+    before = state.lines
+    version = await memory.approve(ask.person.id, seen)
+    if version is None and state.proposal is not None:
+        raise CommandError(_("That has changed since you saw it; look at /memory diff again."))
+    if version is None:
+        raise CommandError(
+            _("Nothing is waiting for your approval; /memory distill looks for something.")
+        )
+    changes = diff_lines(before, version.lines)
+    return Reply(
+        _("It is in force now. {changes}", changes=count_changes(changes)),
+        {"diff": to_data(changes)},
+        (LIST, UNDO),
+    )
+
+
+async def _reject(ask: Ask) -> Reply:
+    if await ask.conversation.long_term.refuse() is None:
+        raise CommandError(_("Nothing is waiting; /memory undo takes back what is in force."))
+    return Reply(_("Rejected; nothing of it is remembered."), {"is_waiting": False}, (LIST,))
+
+
+# --- versions --------------------------------------------------------------------------------
+
+
+async def history(ask: Ask, rest: str) -> Reply:
+    """`/memory history`: every version that is kept."""
+    del rest
+    versions = await ask.conversation.long_term.versions(_SHOWN)
+    data = {"versions": [_version_data(one) for one in versions]}
+    if not versions:
+        return Reply(_(_NOTHING), data, (DISTILL,))
+    current = next((one.number for one in versions if one.state == "held"), 0)
+    lines = [_version_line(ask, one, current) for one in versions]
+    text = _("**Versions of MEMORY.md**, the newest first\n\n") + "\n".join(lines)
+    return Reply(
+        _(
+            "{versions}\n\n`/memory diff v{number}` shows one.",
+            versions=text,
+            number=versions[0].number,
+        ),
+        data,
+        (LIST, UNDO),
+    )
+
+
+def _version_line(ask: Ask, version: Version, current: int) -> str:
+    at = f"{datetime.fromtimestamp(version.at, ask.bot.zone()):%Y-%m-%d %H:%M}"
+    states = {"proposed": _("waits"), "undone": _("taken back"), "refused": _("refused")}
+    state = _("in force") if version.number == current else states.get(version.state, "")
+    size = count(len(facts(version.lines)), "line") if version.lines else ""
+    if version.state in ("proposed", "refused"):
+        size = count(len(version.operations), "change")
+    about = ", ".join(filter(None, (_by(version), size or _("no line"), state)))
+    return f"- **v{version.number}** {at}: {about}"
+
+
+def _by(version: Version) -> str:
+    who = _("by hand") if version.actor == BY_HAND else literal(version.actor)
+    return f"{literal(version.why)} ({who})"
+
+
+def _version_data(version: Version) -> dict[str, Any]:
+    return {
+        "version": version.number,
+        "state": version.state,
+        "actor": version.actor,
+        "why": version.why,
+        "at": version.at,
+        "lines": [line.text for line in facts(version.lines)],
+    }
+
+
+def _refuse_more(name: str, rest: str) -> None:
+    """A version that is named, for example, is not the one that would be taken back."""
+    if rest.strip():
+        raise CommandError(
+            _(
+                "/memory {name} does not take “{rest}”, so nothing was changed. Send it by itself; "
+                "/memory history lists the versions.",
+                name=name,
+                rest=literal(clip(rest)),
+            )
+        )
+
+
+async def undo(ask: Ask, rest: str) -> Reply:
+    """`/memory undo`: the version before the newest is in force again."""
+    _refuse_more("undo", rest)
+    done = await ask.conversation.long_term.undo()
+    if done is None:
+        raise CommandError(_("There is nothing to take back; /memory history lists the versions."))
+    gone, now = done
+    changes = diff_lines(gone.lines, now.lines if now else ())
+    text = _(
+        "v{number} is taken back. {changes}",
+        number=gone.number,
+        changes=count_changes(changes),
+    )
+    return Reply(text, {"version": now.number if now else 0}, (REDO, LIST))
+
+
+async def redo(ask: Ask, rest: str) -> Reply:
+    """`/memory redo`: what was taken back last holds again."""
+    _refuse_more("redo", rest)
+    version = await ask.conversation.long_term.redo()
+    if version is None:
+        raise CommandError(
+            _(
+                "There is nothing to bring back: nothing was taken back, or something else was "
+                "changed since."
+            )
+        )
+    return Reply(
+        _("v{number} is in force again.", number=version.number),
+        {"version": version.number},
+        (LIST, UNDO),
+    )
+
+
+# --- where a line comes from -----------------------------------------------------------------
+
+
+async def why(ask: Ask, rest: str) -> Reply:
+    """`/memory why 3`, or words of the line."""
+    lines = (await ask.conversation.long_term.read()).lines
+    number, line = _line_of(rest.strip(), lines)
+    found = [await origins(ask, source, line) for source in line.sources]
+    told = "\n\n".join(origin.text for origin in found)
+    nobody = _("Nothing is known of where it comes from.")
+    data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
+    return Reply(f"**{number}.** {_show_line(line)}\n\n{told or nobody}", data, (LIST,))
+
+
+def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:
+    there = facts(lines)
+    if not words:
+        raise CommandError(
+            _("/memory why needs a line: its number in /memory list, or words of it.")
+        )
+    if words.isascii() and words.isdigit():
+        if not 1 <= int(words[:9]) <= len(there):
+            raise CommandError(
+                _("There is no line {words}; /memory list shows all of them.", words=words[:9])
+            )
+        return int(words), there[int(words) - 1]
+    wanted = MemoryLine(words).words
+    best = max(enumerate(there, 1), key=lambda one: len(one[1].words & wanted), default=None)
+    if best is None or not best[1].words & wanted:
+        raise CommandError(
+            _("No line holds {words!r}; /memory list shows all of them.", words=words[:60])
+        )
+    return best
+
+
+Show = Callable[[Ask, str], Awaitable[Reply]]
+
+COMMANDS: Mapping[str, tuple[Show, str]] = {
+    "list": (show_list, "what is remembered for good, with numbers"),
+    "distill": (
+        distill,
+        "look through the daily files for what is worth keeping (distill yesterday)",
+    ),
+    "diff": (diff, "what that would change, or a version did (diff v3; diff approve; diff reject)"),
+    "edit": (edit, "change the whole of it"),
+    "why": (why, "where a line comes from (why 3, or why porto)"),
+    "history": (history, "all versions that are kept"),
+    "undo": (undo, "take the newest version back"),
+    "redo": (redo, "bring back what was taken back"),
+}
