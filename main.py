@@ -164,7 +164,7 @@ def _talk(options: argparse.Namespace) -> int:
         raise CommandRefused(
             "--role is for a bot of several processes; set broker in the configuration."
         )
-    watch = monitor(layers, VERSION)
+    watch = monitor(layers)
     with lock_data_folder(options.data):
         if isinstance(place, Path):
             (begin_anew if options.new else check_not_emptied)(options.data)
@@ -210,7 +210,7 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
     roles = set(options.role or ("all",))
     is_gateway = bool(roles & {"gateway", "all"})
     standing = _standing(options, layers, is_terminal) if is_gateway else None
-    watch = monitor(layers, VERSION)
+    watch = monitor(layers)
     plan = run.ProcessTask(
         layers,
         options.data,
@@ -343,7 +343,7 @@ def _web(layers: Layers, watch: Monitoring, is_quiet: bool) -> Web:
                 VERSION,
                 web.trusted_proxies,
                 web.connections_per_address,
-                metrics=watch.page,
+                pages=watch.pages,
             )
         )
     except CannotListen as error:

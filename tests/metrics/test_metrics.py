@@ -18,11 +18,11 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from bot.metrics import MOST_NAMES, OTHER, Metrics
 from bot.ports import RecentWork
 from bot.recent import EndedTurn
 from channels.base import ChannelHealth
 from memory.record.ledger import Spent
+from plugins.metrics.metrics import MOST_NAMES, OTHER, Metrics
 from tests.fakes.openai_server import Answer, Call, Fail, OpenAIServer, Received, Say
 from tests.whole.process import BotProcess, run_here, talking
 from tests.whole.testbot import TestChannel, run_bot

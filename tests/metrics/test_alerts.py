@@ -14,12 +14,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.models.base import AccountRefused, ModelCall
-from bot.metrics import Metrics
 from bot.recent import EndedTurn
 from channels.message import Problem
 from memory.context.change import Actor, Change, ViewEvent
 from memory.record.ledger import Spent
-from tests.whole.test_metrics import QUEUES
+from plugins.metrics.metrics import Metrics
+from tests.metrics.test_metrics import QUEUES
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "monitoring"
 _WORDS = {"sum", "rate", "increase", "changes", "histogram_quantile", "or", "unless", "offset"}
