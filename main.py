@@ -9,17 +9,6 @@ python main.py pair CODE       let the stranger in who was given this code
 python main.py --serve         serve all channels of the configuration, without a terminal
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py key add NAME    make a key to OpenAI's protocol; key list, key revoke NAME
-python main.py doctor          check the installation, and say what to do
-python main.py logs            show what the bot has logged; -f goes on as more is written
-python main.py report          write a file for an issue, without secrets and texts
-python main.py audit           say what is open, weak or shared in this installation
-python main.py backup FILE     save all that is kept
-python main.py restore FILE    bring it back (plugins and the like with --with-code)
-python main.py upgrade --check see what a new version changes in your data, and have a backup
-python main.py service install run always, as a service of systemd; service status, uninstall
-python main.py migrate --to postgresql   move the record to the database that is set
-python main.py import FROM PATH   bring in what chatgpt, open-webui or cowagent kept
-python main.py export FOLDER   write all that was said as plain files; import parley FOLDER
 """
 
 from __future__ import annotations
@@ -33,7 +22,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bot.early import add_terminal_options, has_person, history_in, open_input, share_one_heap
 from bot.own_python import go_on_with_packages
@@ -44,11 +33,11 @@ if __name__ == "__main__":
 
 from agent.models import embedded
 from agent.models.selection import AUTO, Models
-from bot import ask, doctor, event_loop, first_steps, key_commands, maintenance, monitoring
+from bot import ask, event_loop, first_steps, key_commands
 from bot.access import Access, Rules
 from bot.app import VERSION, App
 from bot.assembly import assemble, credentials
-from bot.backup import BackupError
+from bot.command_line import CommandParser, CommandRefused, Commands, say, with_places
 from bot.data_folder import (
     FolderError,
     begin_anew,
@@ -60,18 +49,18 @@ from bot.data_folder import (
     plugins_folder,
 )
 from bot.logs import set_up_logs
-from bot.maintenance import say, with_places
 from bot.monitoring import Monitoring, monitor
-from bot.moving import command_line as moving
 from bot.notify import announced
 from bot.ports import choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from channels.base import Channel, ChannelError, WithWebhook
+from channels.message import clean_text
 from channels.pipe import standard
 from memory.record.engines import engine_for
 from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError
 from plugins.api import CommandError
+from plugins.features import find_modules
 
 if TYPE_CHECKING:
     from channels.terminal.early import EarlyInput
@@ -82,10 +71,6 @@ SMALL = (
     f"{embedded.SHOWN}, answers: it is small and often wrong. `python main.py init` sets up a "
     "better model."
 )
-
-
-class Refusal(Exception):
-    """The bot can't start, or can't do what was asked; the text says why and what to do."""
 
 
 def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None) -> int:
@@ -99,7 +84,7 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
         return _run(options)
     except SettingError as error:
         return _complain(str(error), options, 2)
-    except (Refusal, CommandError, FolderError, StoreError, BackupError, ChannelError) as error:
+    except (CommandRefused, CommandError, FolderError, StoreError, ChannelError) as error:
         return _complain(str(error), options, 1)
     except OSError as error:
         if error.filename is None:
@@ -115,15 +100,6 @@ def _run(options: argparse.Namespace) -> int:
     finally:
         if options.early:
             options.early.restore()  # what is said now is said where the input line was
-
-
-class _CommandParser(argparse.ArgumentParser):
-    """Of a command: the places of its bot may stand behind it, too."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        for name in ("--config", "--data"):
-            self.add_argument(name, type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -154,8 +130,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
-    commands: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
-        title="commands", metavar="COMMAND", parser_class=_CommandParser
+    commands: Commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", parser_class=CommandParser
     )
     pair = commands.add_parser("pair", help="let a stranger in by the code they were given")
     pair.add_argument("code")
@@ -164,9 +140,8 @@ def make_parser() -> argparse.ArgumentParser:
     first_steps.add_command(commands)
     ask.add_command(commands)
     key_commands.add_commands(commands)
-    maintenance.add_commands(commands, _examine_cluster)
-    moving.add_commands(commands)
-    monitoring.add_commands(commands)
+    for module in find_modules("command_line"):
+        module.add_commands(commands)
     return parser
 
 
@@ -186,8 +161,10 @@ def _talk(options: argparse.Namespace) -> int:
         _take_part(options, layers, is_terminal)
         return 0
     if options.role:
-        raise Refusal("--role is for a bot of several processes; set broker in the configuration.")
-    watch = monitor(layers, VERSION)
+        raise CommandRefused(
+            "--role is for a bot of several processes; set broker in the configuration."
+        )
+    watch = monitor(layers)
     with lock_data_folder(options.data):
         if isinstance(place, Path):
             (begin_anew if options.new else check_not_emptied)(options.data)
@@ -219,21 +196,21 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
     """Be one of several processes that are one bot, on a data folder that they share."""
     settings = SettingsStore(layers).effective()
     if not settings.database:
-        raise Refusal(
+        raise CommandRefused(
             "The setting broker is for several processes, which can't share an SQLite file; set "
             "database, too."
         )
     try:
         from bot.cluster import run  # noqa: PLC0415 - only for this, and its client is an extra
     except ModuleNotFoundError as error:
-        raise Refusal(
+        raise CommandRefused(
             f"The setting broker needs a package that is not installed ({error.name}); install it "
             "with `.venv/bin/python -m pip install -r bot/cluster/requirements.txt`."
         ) from None
     roles = set(options.role or ("all",))
     is_gateway = bool(roles & {"gateway", "all"})
     standing = _standing(options, layers, is_terminal) if is_gateway else None
-    watch = monitor(layers, VERSION)
+    watch = monitor(layers)
     plan = run.ProcessTask(
         layers,
         options.data,
@@ -259,19 +236,6 @@ async def _watched(living: Coroutine[None, None, None], watch: Monitoring, has_p
         await living
 
 
-async def _examine_cluster(settings: Settings) -> Sequence[doctor.Finding]:
-    if not settings.database:
-        advice = "Set database, too: several processes can't share an SQLite file."
-        return [doctor.Finding("cluster", False, "broker is set without database.", advice)]
-    try:
-        from bot.cluster import checkup  # noqa: PLC0415 - only for this, and its client is an extra
-    except ModuleNotFoundError as error:
-        advice = ".venv/bin/python -m pip install -r bot/cluster/requirements.txt"
-        sentence = f"The setting broker needs a package that is not installed ({error.name})."
-        return [doctor.Finding("broker", False, sentence, f"Install it: {advice}")]
-    return await checkup.examine(settings.broker, engine_for(settings.database))
-
-
 def _faces(
     options: argparse.Namespace, layers: Layers, settings: Callable[[], Settings]
 ) -> list[Channel]:
@@ -288,7 +252,7 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool, watch: Monitoring) -> Ca
     try:
         return set_up_logs(folder, layers, is_quiet, watch.recent.failures)
     except OSError as error:
-        raise Refusal(
+        raise CommandRefused(
             f"Logs can't be written to {folder} ({error.strerror}); correct its permissions, or "
             "choose another data folder with --data DIR."
         ) from None
@@ -336,7 +300,7 @@ def _channels(
         page.webhooks = {one.name: one for one in channels if isinstance(one, WithWebhook)}
         channels.insert(1 if standing else 0, page)
     if not channels:
-        raise Refusal(
+        raise CommandRefused(
             "No channel is set up: name one in the configuration under channels (docs/channels.md)."
         )
     return channels
@@ -379,11 +343,11 @@ def _web(layers: Layers, watch: Monitoring, is_quiet: bool) -> Web:
                 VERSION,
                 web.trusted_proxies,
                 web.connections_per_address,
-                metrics=watch.page,
+                pages=watch.pages,
             )
         )
     except CannotListen as error:
-        raise Refusal(str(error)) from None
+        raise CommandRefused(str(error)) from None
     if not is_quiet:
         say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
     return channel
@@ -402,7 +366,7 @@ def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
     """The channel; what can be set of it is asked for when the bot is assembled."""
     token = layers.secrets.get(TOKEN, "")
     if not token:
-        raise Refusal(
+        raise CommandRefused(
             f"Telegram needs a token: ask @BotFather for one, and write {TOKEN}=… into .env."
         )
     from channels.telegram import telegram_channel  # noqa: PLC0415 - slow, nothing for the terminal
@@ -421,7 +385,7 @@ def _pair(options: argparse.Namespace) -> int:
     """Let a stranger in; the bot may be running."""
     place = find_database(load_layers(options.config, os.environ), options.data)
     if not has_bot(place):
-        raise Refusal(f"There is no bot in {options.data}; name its folder with --data DIR.")
+        raise CommandRefused(f"There is no bot in {options.data}; name its folder with --data DIR.")
     stranger = asyncio.run(_let_in(options, place))
     say(f"{stranger.person} is let in and can write now.")
     return 0
@@ -433,13 +397,13 @@ async def _let_in(options: argparse.Namespace, place: Path | str) -> Pending:
         role: Role = "owner" if options.owner else "user"
         return await Access(store, Rules).approve(options.code, role, "main.py")
     except CommandError as error:
-        raise Refusal(str(error)) from None
+        raise CommandRefused(str(error)) from None
     finally:
         await store.close()
 
 
 def _complain(text: str, options: argparse.Namespace, code: int) -> int:
-    sys.stderr.write(f"{with_places(text, options)}\n")
+    sys.stderr.write(f"{clean_text(with_places(text, options))}\n")
     return code
 
 

@@ -25,12 +25,12 @@ import orjson
 from agent.tools import ToolError
 from agent.tools.documents import open_text
 from benchmarks.hostile_events import places, values
-from bot.moving.kinds import open_source
-from bot.moving.plain import NotPlain
-from bot.moving.plain_arrival import PlainExport
-from bot.moving.source import MovingError
 from memory.record.store import StoreError
-from tests.fakes.other_programs import (
+from plugins.moving.kinds import open_source
+from plugins.moving.plain import NotPlain
+from plugins.moving.plain_arrival import PlainExport
+from plugins.moving.source import MovingError
+from tests.moving.other_programs import (
     gpt_conversation,
     gpt_message,
     webui_chat,

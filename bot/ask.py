@@ -15,6 +15,7 @@ import orjson
 from msgspec.structs import asdict
 
 from bot.assembly import assemble
+from bot.command_line import Commands
 from bot.data_folder import FolderError, check_moved, check_not_emptied, find_database
 from bot.data_folder import lock_data_folder as lock
 from bot.logs import set_up_logs
@@ -33,7 +34,7 @@ class WrongCall(Exception):
     """What was asked for can't be asked so; the text says why, and what to do."""
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_command(commands: Commands) -> None:
     """Add `ask` to the command line's."""
     parser = commands.add_parser(
         "ask",

@@ -38,7 +38,7 @@ from agent.models.endpoint import (
 )
 from agent.models.providers import PROVIDERS
 from agent.models.selection import AUTO, UNCACHED, USUAL, connect
-from bot.maintenance import say
+from bot.command_line import Commands, say
 from bot.settings import SettingError
 from bot.settings.files import read_env, read_text, read_tree
 
@@ -95,7 +95,7 @@ class ServedModel(Struct, frozen=True):
         return found
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_command(commands: Commands) -> None:
     """Add `init` to the command line's."""
     parser = commands.add_parser("init", help="set up a model: three questions and a try")
     parser.set_defaults(run=_init)

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, get_args
 
 from bot.access import Access, Rules
+from bot.command_line import Commands, say
 from bot.data_folder import find_database, has_bot
 from bot.keys import ApiKeys, format_keys
 from bot.logins import Logins
-from bot.maintenance import say
 from bot.settings import SettingsStore, load_layers
 from memory.record.engines import engine_for
 from memory.record.people import Role
@@ -31,7 +31,7 @@ INVITED = (
 )
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add `key` and its actions to the command line's."""
     parser = commands.add_parser("key", help="make, list and revoke keys to OpenAI's protocol")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)

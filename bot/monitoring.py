@@ -1,109 +1,42 @@
-"""How the bot is watched: what happened lately, metrics where they are set, and two commands."""
+"""How a process is watched: it tells what happens to `RecentActivity`, and a feature may hear more.
+
+A feature that does so has a module `monitoring.py` in its folder, with a function
+`monitor(layers) -> Monitoring | None`.
+"""
 
 from __future__ import annotations
 
-import argparse
-import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from bot.recent import RecentActivity
-from bot.settings import Layers, SettingsStore
-from channels.base import ChannelError
-
-if TYPE_CHECKING:
-    from channels.web.metrics import MetricsPage
-
-log = logging.getLogger(__name__)
-
-METRICS_TOKEN, PAGE_TOKEN = "PARLEY_METRICS_TOKEN", "PARLEY_WEB_TOKEN"
-LEVELS = ("debug", "info", "warning", "error")
-UNSERVED = (
-    "metrics.enabled is set, but this process serves no page to have /metrics beside it; set "
-    "metrics.port, too."
-)
+from bot.settings import Layers
+from plugins.features import find_modules
 
 
 class Monitoring(Struct, frozen=True):
-    """`recent` hears what happens; `page` is what is served at /metrics, None where nothing is, and
-    `host` and `port` where it has a server of its own (port 0: nowhere)."""
+    """`recent` hears what happens; `pages` are applications (ASGI) that the web channel serves, by
+    their paths."""
 
-    recent: RecentActivity
-    page: MetricsPage | None = None
-    host: str = ""
-    port: int = 0
+    recent: RecentActivity = field(default_factory=RecentActivity)
+    pages: Mapping[str, Any] = {}
 
     @asynccontextmanager
     async def serving(self, *, has_page: bool) -> AsyncIterator[None]:
-        """Serve the metrics on a port of their own as long as this lasts, where one is set;
-        `has_page` says that the web channel serves them anyway. Raises ChannelError."""
-        if self.page is None or not self.port:
-            if self.page is not None and not has_page:
-                log.warning(UNSERVED)
-            yield
-            return
-        from channels.web.metrics import listen, serving  # noqa: PLC0415 - only where it is set
-
-        try:
-            listener = listen(self.host, self.port)
-        except OSError as error:
-            raise ChannelError(
-                f"The metrics can't be served at {self.host}, port {self.port} "
-                f"({error.strerror}); change metrics.host or metrics.port."
-            ) from None
-        async with serving(self.page, listener):
-            yield
+        """Serve what has a port of its own as long as this lasts; `has_page` says that the web
+        channel serves the pages. Raises ChannelError."""
+        del has_page
+        yield
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `logs` and `report` to the command line's."""
-    logs = commands.add_parser("logs", help="show what the bot has logged")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is written")
-    logs.add_argument("--since", metavar="WHEN", help="from then on: 2h, 30m, 14:30, 2026-11-23")
-    logs.add_argument("--level", choices=LEVELS, default="debug", help="this level and above")
-    logs.add_argument("-n", "--lines", type=_number, metavar="N", help="the last N")
-    logs.set_defaults(run=_show_logs)
-    report = commands.add_parser(
-        "report", help="write a file for an issue, without secrets and texts"
-    )
-    report.add_argument("file", type=Path, nargs="?", help="a new file (parley-report-….zip)")
-    report.set_defaults(run=_report)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of entries; write -n 50.")
-    return int(text)
-
-
-def _show_logs(options: argparse.Namespace) -> int:
-    from bot import log_command  # noqa: PLC0415 - nothing for the bot itself
-
-    return log_command.run(options)
-
-
-def _report(options: argparse.Namespace) -> int:
-    from bot import report  # noqa: PLC0415 - nothing for the bot itself
-
-    return report.run(options)
-
-
-def monitor(layers: Layers, version: str) -> Monitoring:
-    """How this process is to be watched. Raises ChannelError where the metrics would be open to
-    others."""
-    settings = SettingsStore(layers).effective().metrics
-    if not settings.enabled:
-        return Monitoring(RecentActivity())
-    from bot.metrics import Metrics  # noqa: PLC0415 - slow, and nothing where it is off
-    from channels.web.metrics import MetricsPage, why_closed  # noqa: PLC0415
-
-    metrics = Metrics(version)
-    tokens = tuple(layers.secrets.get(name, "").strip() for name in (METRICS_TOKEN, PAGE_TOKEN))
-    page = MetricsPage(metrics.read, tokens)
-    if sentence := why_closed(page, settings.host if settings.port else ""):
-        raise ChannelError(sentence)
-    return Monitoring(metrics, page, settings.host, settings.port)
+def monitor(layers: Layers) -> Monitoring:
+    """Return how this process is to be watched. Raises ChannelError."""
+    for module in find_modules("monitoring"):
+        found = module.monitor(layers)
+        if found is not None:
+            assert isinstance(found, Monitoring)
+            return found
+    return Monitoring()

@@ -1,4 +1,5 @@
-"""Features: the folders of `plugins/` that have a module `feature`, and settings of their own."""
+"""Features: the folders of `plugins/`. The kernel finds what they bring by the names of their
+modules and imports none of them by name, so that a bot runs without any one of them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import importlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel
@@ -29,11 +31,16 @@ def list_features() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in FOLDER.glob("*/feature.py")))
 
 
+def find_modules(name: str) -> Iterator[ModuleType]:
+    """Import the module of this name of each feature that has one, in the order of the features'
+    names."""
+    for file in sorted(FOLDER.glob(f"*/{name}.py")):
+        yield importlib.import_module(f"plugins.{file.parent.name}.{name}")
+
+
 def list_sections() -> Iterator[type[SettingsSection]]:
     """Yield the sections of all features."""
-    for name in list_features():
-        if (FOLDER / name / "settings.py").exists():
-            module = importlib.import_module(f"plugins.{name}.settings")
-            for kind in vars(module).values():
-                if isinstance(kind, type) and issubclass(kind, SettingsSection) and kind.SECTION:
-                    yield kind
+    for module in find_modules("settings"):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and issubclass(kind, SettingsSection) and kind.SECTION:
+                yield kind

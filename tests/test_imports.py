@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -84,15 +85,44 @@ def test_each_class_has_a_name_of_its_own() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_nothing_but_the_cluster_itself_knows_of_the_cluster() -> None:
-    """A bot of one process imports nothing of it, nor RabbitMQ's client."""
-    knowing = {
-        name
+FEATURES = {
+    path.parent.name: ast.parse(path.read_text("utf-8"))
+    for path in (ROOT / "plugins").glob("*/__init__.py")
+    if path.parent.name not in ("builtin", "rules")  # they stand below bot
+}
+
+
+def _feature_of(name: str) -> str:
+    """Return the feature that a module belongs to; "" for the kernel."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "plugins" and len(parts) > 1 and parts[1] in FEATURES else ""
+
+
+def _find_required(feature: str) -> Sequence[str]:
+    """Return the features that one declares in its REQUIRES."""
+    for node in FEATURES[feature].body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "REQUIRES":
+            return tuple(ast.literal_eval(node.value))
+    return ()
+
+
+def test_no_module_imports_a_feature_but_its_own_and_those_it_requires() -> None:
+    allowed = {"": {""}} | {name: {"", name, *_find_required(name)} for name in FEATURES}
+    wrong = {
+        (name, one)
         for name, imported in imports().items()
-        if any(one.startswith("bot.cluster") for one in imported)
+        for one in imported
+        if _feature_of(one) not in allowed[_feature_of(name)]
     }
-    assert knowing, "it looks where the modules are"
-    assert {name for name in knowing if not name.startswith("bot.cluster")} == set()
+    assert wrong == set()
+    assert any(_feature_of(name) for name in imports()), "it looks where the modules are"
+
+
+def test_the_linter_knows_each_feature() -> None:
+    """What import-linter can't tell by itself: which folders of plugins/ stand above bot."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    (layers,) = (one["layers"] for one in tools["importlinter"]["contracts"] if "layers" in one)
+    assert {*layers[0].split(" : ")} == {f"plugins.{name}" for name in FEATURES}
 
 
 SDKS = (

@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 
 from bot.app import VERSION
+from bot.checks import Finding
 from bot.cluster import census
 from bot.cluster.base import BrokerError
 from bot.cluster.node import name_process
 from bot.cluster.rabbit import RabbitMQ
 from bot.cluster.versions import hear_beats
-from bot.doctor import Finding
 from memory.record.database import DatabaseEngine
 from memory.record.store import StoreError
 from plugins.processes import ClusterInfo, describe_backlog, describe_queues, format_versions

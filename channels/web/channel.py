@@ -59,7 +59,7 @@ class WebConfig(Struct, frozen=True):
     """Where the channel listens and what opens it. `upload` is the most bytes of a message's
     files; `version` is the bot's; `trusted_proxies` are networks, whose word for whom they ask is
     taken; `of_one` is the most connections of one address, `patience` how long clients are waited
-    for, `bounds` how much is kept of what happened lately; `metrics` is served at /metrics."""
+    for, `bounds` how much is kept of what happened lately; `pages` are served at these paths."""
 
     host: str
     port: int
@@ -70,7 +70,7 @@ class WebConfig(Struct, frozen=True):
     of_one: int = 100
     patience: Patience = field(default_factory=Patience)
     bounds: Bounds = field(default_factory=Bounds)
-    metrics: ASGIApp | None = None
+    pages: Mapping[str, ASGIApp] = {}
 
 
 def why_closed(config: WebConfig) -> str:
@@ -160,7 +160,7 @@ class Web:
                 *(operation.route for operation in operations),
                 Route("/openapi.json", openapi),
                 Route("/words.json", give_words),
-                *([Route("/metrics", self._config.metrics)] if self._config.metrics else ()),
+                *(Route(path, page) for path, page in self._config.pages.items()),
                 webhook_route(bot, lambda: self.webhooks),
                 protocol_route(operations),
                 *pages.routes(),

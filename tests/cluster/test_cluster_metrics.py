@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cluster.cluster_processes import cluster_of
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.whole.test_metrics import free_port, named, parse, scrape
+from tests.metrics.test_metrics import free_port, named, parse, scrape
 
 
 async def test_a_worker_has_the_turns_and_a_gateway_the_replies(

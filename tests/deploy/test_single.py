@@ -20,8 +20,8 @@ import pytest
 
 from bot.app import VERSION
 from bot.data_folder import lock_data_folder
-from bot.restore import restore
 from memory.record.rehearsal import NEWEST
+from plugins.operations.restore import restore
 from tests.bot.test_deploy_files import ROOT, SINGLE, copied
 from tests.cluster.rabbitmq_server import free_port
 from tests.upgrades.record import HERE as RELEASES

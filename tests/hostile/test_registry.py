@@ -15,7 +15,7 @@ import pytest
 from agent.tools.formats import __path__ as formats_path
 from benchmarks.hostile_events import EVENTS, FEISHU_MESSAGE, places
 from benchmarks.hostile_files import FORMATS, IMPORTERS, read_all, read_document, sample_of
-from bot.moving.kinds import OPENERS
+from plugins.moving.kinds import OPENERS
 
 CHANNELS = Path(__file__).parents[2] / "channels"
 _READ = re.compile(r"\b(Heard|Pressed|Reacted|Event|Inbound|Letter|\w*(Arrival|Frame))\b")

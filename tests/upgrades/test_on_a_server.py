@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import main
-from bot.restore import unpack
 from bot.wording import count
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import SqliteEngine, in_memory
 from memory.record.rehearsal import NEWEST, find_schema
 from memory.record.transfer import digest, shapes, transfer
+from plugins.operations.restore import unpack
 from tests.servers.postgresql import PostgresqlServer
 from tests.upgrades.record import HERE
 

@@ -12,10 +12,10 @@ import pytest
 
 import main
 from bot.data_folder import lock_data_folder
-from bot.restore import restore
 from bot.wording import count
 from memory.record.engines.sqlite import in_memory
 from memory.record.rehearsal import NEWEST
+from plugins.operations.restore import restore
 from tests.fakes.openai_server import Say
 from tests.upgrades.record import HERE, UNANSWERED
 from tests.whole.testbot import run_bot

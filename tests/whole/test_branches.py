@@ -12,10 +12,10 @@ import pytest
 
 from channels.base import Activity, Delta, Done
 from channels.terminal import display
-from tests.bot.test_backup import restore, save
 from tests.bot.test_schedule import retain, rows
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Hang, Received, Say
+from tests.operations.test_backup import restore, save
 from tests.web.site import serving
 from tests.whole import test_forget as forgetting
 from tests.whole.scenario import say_all

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot import doctor
 from bot.data_folder import FolderError, lock_data_folder
 from main import main
+from plugins.operations import doctor
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.whole.process import talking
 from tests.whole.testbot import run_bot

@@ -14,10 +14,10 @@ from _pytest.mark import ParameterSet
 
 from agent.tools.box import Ran
 from bot.data_folder import DATABASE
-from bot.doctor import check_health
 from channels.base import WithHealth
 from channels.message import Address
 from plugins.builtin import shell
+from plugins.operations.doctor import check_health
 from tests.channels.contract.stage import Ability, Seen, Stage
 from tests.channels.contract.stages import SERVERS, STAGES, list_stages
 from tests.channels.contract.testbot import at_platform

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, which count what happens in a process."""

@@ -1,0 +1,39 @@
+"""The section `metrics`. The token is no setting: it stands in .env as PARLEY_METRICS_TOKEN."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field, StringConstraints
+
+from channels.settings import START
+from plugins.features import SettingsSection
+
+
+class MetricsSettings(SettingsSection):
+    """Whether metrics are served, and where."""
+
+    SECTION: ClassVar[str] = "metrics"
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether Prometheus finds metrics at /metrics of the web server, with "
+        "PARLEY_METRICS_TOKEN or the page's token, or from this machine where there is none (see "
+        "monitoring.md).",
+        json_schema_extra={"wants": "true or false", **START},
+    )
+    port: int = Field(
+        default=0,
+        ge=0,
+        le=65_535,
+        description="A port of its own for /metrics, for processes that serve no page; 0 means "
+        "that there is none.",
+        json_schema_extra=START,
+    )
+    host: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=255)] = Field(
+        default="127.0.0.1",
+        description="The address at which that port listens; any other than this machine's own "
+        "needs a token.",
+        json_schema_extra={"wants": "an address or a host's name", **START},
+    )

@@ -1,0 +1,359 @@
+"""What another program kept, put into the record, by the same ways as all else gets there.
+
+Each conversation becomes a chat of its own, named by where it comes from: the same one again finds
+itself there, and only what is new in it is added. What goes into the prompt or the daily memory
+waits for a person's word, unless all of it is theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from datetime import time as day_time
+from pathlib import Path
+
+import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from agent.pictures import find_picture_type
+from agent.tools.allowance import refusal
+from bot.app import App
+from bot.attachments import AttachmentRefused, store
+from bot.received import clean_name, key_of
+from bot.wording import count
+from channels.message import Address, Attachment, clean_text
+from memory.keys import ConversationKey
+from memory.long_term.document import LineOperation, MemoryLine, Source, fact, facts
+from memory.long_term.memory import LongTermMemory
+from memory.messages import Image
+from memory.record import daily, memory_versions
+from memory.record.daily import Note, Section
+from memory.record.database import Database
+from plugins.api import CommandError, Person
+from plugins.moving.record.archive import Exchange, exchanges_of
+from plugins.moving.source import (
+    Belongings,
+    ForeignChat,
+    ForeignSetting,
+    ForeignSource,
+    UnreadableChat,
+)
+from plugins.moving.turns import Told, as_turns
+
+MOST_LINES = 1_000
+"""Lines for `MEMORY.md` that are taken over."""
+_LONGEST_LINE = 1_000  # characters
+_SECONDS = 5.0  # between two words on how far it is
+_ITSELF = Person("main.py", "owner")
+_TITLE = 100
+
+
+class Destination(Struct, frozen=True):
+    """Where conversations go: the chats of a channel, of a person where it knows several."""
+
+    channel: str
+    user: str = ""
+
+    def address(self, chat: str) -> Address:
+        """A chat there."""
+        return Address(self.channel, f"{self.user}/{chat}" if self.user else chat, user=self.user)
+
+
+class Arrived(Struct):
+    """What came of it, or would. Conversations are new, grown, known as they are, or went on
+    differently here than there; `unreadable` says why those can't be read, and `days` and `memory`
+    are how many."""
+
+    new: int = 0
+    grown: int = 0
+    known: int = 0
+    apart: int = 0
+    empty: int = 0
+    turns: int = 0
+    messages: int = 0
+    pictures: int = 0
+    lacking: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    memory: int = 0
+    days: int = 0
+    settings: list[str] = field(default_factory=list)
+    first: datetime | None = None
+    last: datetime | None = None
+
+    @property
+    def was_read(self) -> bool:
+        """Return whether there was any conversation that could be read."""
+        return any((self.new, self.grown, self.known, self.apart, self.empty))
+
+    def count(self, turns: int, times: Sequence[datetime]) -> None:
+        """So many turns came, with messages at these times."""
+        if times:
+            self.turns += turns
+            self.messages += len(times)
+            self.first = min([*times, *filter(None, [self.first])])
+            self.last = max([*times, *filter(None, [self.last])])
+
+
+def new_part(stored: Sequence[Exchange], found: Sequence[Exchange]) -> int | None:
+    """From which of the turns that were found on they are new here: their number where none is;
+    None where the conversation went on differently."""
+    common = min(len(stored), len(found))
+    return common if stored[:common] == found[:common] else None
+
+
+class Arrival:
+    """Brings one source in. `app` is None where there is no bot yet, and nothing is to be written
+    (`is_rehearsal`). Raises StoreError and MovingError."""
+
+    def __init__(
+        self,
+        app: App | None,
+        source: ForeignSource,
+        destination: Destination,
+        *,
+        is_own: bool,
+        is_rehearsal: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self._app, self._source, self._destination = app, source, destination
+        self._is_own, self._is_rehearsal, self._say = is_own, is_rehearsal, say
+        self.prompts: dict[str, str] = {}
+        self._slug = "".join(filter(str.isalnum, source.name.lower()))
+        self.arrived = Arrived()
+        self._planned = Counter[Path]()
+
+    async def take_chats(self) -> None:
+        """Bring in the conversations."""
+        total, done, spoken = await asyncio.to_thread(self._source.count), 0, time.monotonic()
+        chats = iter(self._source.chats())
+        while (chat := await asyncio.to_thread(next, chats, None)) is not None:
+            if isinstance(chat, UnreadableChat):
+                self.arrived.unreadable.append(str(chat))
+            else:
+                await self._take(chat)
+            done += 1
+            if time.monotonic() - spoken > _SECONDS:
+                of_all = f"{done:,} of {count(total, 'conversation')}"
+                self._say(f"{of_all if total else count(done, 'conversation')} …")
+                spoken = time.monotonic()
+
+    async def _take(self, chat: ForeignChat) -> None:
+        now = datetime.now(UTC)
+        turns = as_turns(chat.messages, now, is_own=self._is_own, begun=chat.at)
+        if not turns:
+            self.arrived.empty += 1
+            return
+        key = self.key_of(chat)
+        stored = await self._stored(key)
+        if prompt := clean_text(chat.prompt).strip():
+            self.prompts[key.id] = prompt
+        first = new_part(stored, [(turn[0].message.text, turn[-1].message.text) for turn in turns])
+        if first is None:
+            self.arrived.apart += 1
+        elif first == len(turns):
+            self.arrived.known += 1
+        else:
+            self.arrived.grown += bool(first)
+            self.arrived.new += not first
+            new = turns[first:]
+            self.arrived.count(len(new), [told.at for turn in new for told in turn])
+            if self._app is not None and not self._is_rehearsal:
+                await self._write(self._app, key, chat, new)
+            else:
+                for told in (told for turn in new for told in turn):
+                    await self._with_pictures(key, told)
+
+    def key_of(self, chat: ForeignChat) -> ConversationKey:
+        """The conversation that one of the source becomes."""
+        digest = hashlib.sha256(f"{self._slug}\0{chat.identity}".encode("utf-8", "replace"))
+        return key_of(self._destination.address(f"{self._slug}-{digest.hexdigest()[:12]}"))
+
+    async def _stored(self, key: ConversationKey) -> list[Exchange]:
+        if self._app is None:
+            return []
+        return await self._app.store.read(lambda db: exchanges_of(db, key.id))
+
+    async def _write(
+        self, app: App, key: ConversationKey, chat: ForeignChat, turns: list[list[Told]]
+    ) -> None:
+        conversation = await app.conversations.get(key, is_restart=False)
+        if (title := clean_name(chat.title)[:_TITLE]) and not await conversation.title():
+            await conversation.rename(title)
+        if chat.standing:
+            await conversation.place(chat.standing)
+        told = [[await self._with_pictures(key, one) for one in turn] for turn in turns]
+        times = [one.at for turn in told for one in turn]
+        await conversation.turns.append([[one.message for one in turn] for turn in told], times)
+        await app.conversations.let_go(lambda name: name == key.id)
+
+    async def _with_pictures(self, key: ConversationKey, told: Told) -> Told:
+        """The message with its pictures, as far as they are there: on disk, unless this is a
+        rehearsal."""
+        images = []
+        for name in told.pictures:
+            content = await asyncio.to_thread(self._source.picture, name)
+            image = await self._keep(key, content) if content else None
+            if image is None:
+                self.arrived.lacking += 1
+                continue
+            images.append(image)
+            self.arrived.pictures += 1
+        return replace(told, message=replace(told.message, images=tuple(images)))
+
+    async def _keep(self, key: ConversationKey, content: bytes) -> Image | None:
+        """The picture that these bytes are; None where they are none, or there is no room."""
+        if not (kind := find_picture_type(content)):
+            return None
+        image = Image(hashlib.sha256(content).hexdigest(), kind)
+        if self._app is None:
+            return image
+        folder = self._app.config.folder(key)
+        quota = self._app.config.settings(key).tools.files_quota
+        if self._is_rehearsal:
+            is_there = (folder / image.file).exists()
+            return image if is_there or self.has_room(folder, quota, len(content)) else None
+        try:
+            await store(folder, [Attachment("", kind, content)], quota)
+        except AttachmentRefused:
+            return None
+        return image
+
+    def has_room(self, folder: Path, quota: int, size: int) -> bool:
+        """Return whether so many bytes more may be kept there; a rehearsal writes nothing, so what
+        it would have written is counted besides."""
+        planned = self._planned[folder] + size
+        if refusal(folder, quota, planned):
+            return False
+        if self._is_rehearsal:
+            self._planned[folder] = planned
+        return True
+
+    # --- what is remembered --------------------------------------------------------------------
+
+    async def take_memory(self, own: Belongings) -> None:
+        """Bring in what was remembered: into the chat `main`."""
+        lines = [clean_text(line).strip()[:_LONGEST_LINE] for line in own.memory]
+        lines = [line.removeprefix("- ").removeprefix("* ").strip() for line in lines]
+        wanted = [one for one in dict.fromkeys(lines) if MemoryLine(f"- {one}").spoken]
+        beyond = "of memory beyond the first thousand"
+        self._source.remains.add(
+            max(0, len(wanted) - MOST_LINES), f"line {beyond}", f"lines {beyond}"
+        )
+        if self._app is None:
+            self.arrived.memory, self.arrived.days = len(wanted[:MOST_LINES]), len(own.days)
+            return
+        key = key_of(self._destination.address("main"))
+        if wanted or own.days:
+            self.arrived.memory = await self.propose(self._app, key, wanted[:MOST_LINES])
+            notes = [Note(day, text) for day, text in sorted(own.days.items())]
+            self.arrived.days = await asyncio.to_thread(
+                self.keep_sections, self._app, key.audience, notes
+            )
+
+    async def propose(
+        self, app: App, key: ConversationKey, lines: Sequence[str], important: Collection[str] = ()
+    ) -> int:
+        """Propose lines for the file, some of them as `important`; returns how many are new. Those
+        that were in it before, or were proposed, do not come again."""
+        known = await app.store.read(lambda db: _find_known(db, key.audience))
+        now = datetime.now(app.config.zone())
+        source = Source("file", f"{now:%Y-%m-%d}", f"{now:%H:%M}")
+        found = [(MemoryLine(f"- {line}"), line in important) for line in lines]
+        made = [(fact(one.text, one.said or source.day, source), first) for one, first in found]
+        new = [one for one in made if one[0].spoken and one[0].spoken not in known]
+        if new and not self._is_rehearsal:
+            state = app.conversations.long_term[key.audience]
+            memory = LongTermMemory(app.conversations.services, key, state)
+            by = f"import from {self._source.name}"  # as what is proposed is headed, and why
+            is_alone = (await memory.read()).proposal is None
+            async with state.changing:
+                adding = [
+                    LineOperation("add", line, why=by, is_important=is_important)
+                    for line, is_important in reversed(new)
+                ]
+                await memory.propose(adding, (), by, "imported")
+            if self._is_own and is_alone:
+                await memory.approve("")
+        return len(new)
+
+    def keep_sections(self, app: App, audience: str, notes: Sequence[Note]) -> int:
+        """Bring parts of daily files in, those that are not there; returns how many. What is not
+        the person's own waits in the quarantine."""
+        data = app.config.data
+        waiting, count = daily.quarantine(data), 0
+        for note in notes:
+            section = self._section(audience, note)
+            end = f"<!-- end {section.job} -->"
+            there = [daily.read(place, audience, note.day) for place in (data, waiting)]
+            if any(end in text or section.text in text for text in there):
+                continue
+            count += 1
+            if self._is_rehearsal:
+                continue
+            if self._is_own and not note.conversation:
+                daily.append_note(data, audience, note.day, section.text)
+            else:
+                daily.append(data if self._is_own else waiting, section)
+        return count
+
+    def _section(self, audience: str, note: Note) -> Section:
+        """A part of a daily file as one of ours, with a number that it has each time. Its text is
+        as it stands in a file."""
+        said = clean_text(note.text).strip().replace("<!--", "&lt;!--")
+        parts = (self._slug, str(note.day), note.at, note.conversation, said)
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        at = day_time.fromisoformat(note.at) if note.at else day_time.min
+        return Section(
+            ConversationKey(note.conversation or f"import/{self._slug}", audience),
+            datetime.combine(note.day, at),
+            note.turns or f"from {self._source.name}",
+            said,
+            _FIRST_JOB + int(digest[:8], 16),
+        )
+
+    # --- settings ------------------------------------------------------------------------------
+
+    async def take_settings(self, own: Belongings) -> None:
+        """Set what has a counterpart, as `/config` does; what can't be set is told."""
+        assert self._app is not None
+        settings = self._app.bot.settings
+        wanted = [(one, "") for one in own.settings]
+        wanted += [
+            (ForeignSetting("the system prompt of a chat", "system_prompt", prompt), key)
+            for key, prompt in self.prompts.items()
+        ]
+        for one, scope in wanted:
+            try:
+                text = orjson.dumps(one.value).decode()
+                if settings.describe(one.key, scope).value == one.value:
+                    continue
+                if not self._is_rehearsal:
+                    await settings.set(one.key, text, scope, _ITSELF)
+                if not scope:
+                    self.arrived.settings.append(f"{one.key} = {text}")
+            except (CommandError, TypeError) as error:
+                self._source.remains.remarks.append(f"{one.was} was not set: {error}")
+        if self.prompts:
+            self.arrived.settings.append(count_prompts(len(self.prompts)))
+
+
+def count_prompts(number: int) -> str:
+    """So many conversations' own system prompts."""
+    prompts = "own system prompt" if number == 1 else "own system prompts"
+    return f"{prompts} of {count(number, 'conversation')}"
+
+
+_FIRST_JOB = 1_000_000_000_000
+"""Sections of daily files are known by their jobs; these have numbers that no job gets."""
+
+
+def _find_known(database: Database, audience: str) -> set[tuple[str, ...]]:
+    """What an audience's file has ever said, or was to say."""
+    versions = memory_versions.versions(database, audience)
+    held = {line.spoken for one in versions for line in facts(one.lines)}
+    return held | {op.line.spoken for one in versions for op in one.operations if op.line}

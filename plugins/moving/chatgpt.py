@@ -1,0 +1,249 @@
+"""ChatGPT's export: `conversations.json`, as it is or in the ZIP that comes by mail.
+
+Each conversation is a tree, since questions can be edited and answers made again: `mapping` has its
+nodes, and `current_node` is the end of what the person saw last. Newer exports come in several
+files, `conversations-000.json` and so on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from memory.messages import PICTURE, ToolCall
+from plugins.moving.citations import without_citations
+from plugins.moving.reading import MOST_PICTURE, Archive
+from plugins.moving.source import (
+    Belongings,
+    ForeignChat,
+    ForeignMessage,
+    ForeignRole,
+    MovingError,
+    Persona,
+    Remains,
+    UnreadableChat,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+    find_path,
+    name_by_beginning,
+)
+
+_PART = re.compile(r"conversations(-\d+)?\.json", re.IGNORECASE)
+_POINTER = re.compile(r"(?:file-service|sediment)://([\w.-]+)")
+_NUMBERED = re.compile(r"^\s*(?:\d+\.\s*)?(?:\[[\d-]+\]\.?\s*)?")
+_MEMORY_TOOL = "bio"
+_PICTURE_PART = "image_asset_pointer"
+_TEXT_KINDS = {"text", "multimodal_text", "code", "execution_output", "system_error"} | {
+    *("tether_quote", "tether_browsing_display", "thoughts", "reasoning_recap")
+}
+"""Kinds of content that are known; of any other whose text is not found one is told."""
+_OTHER_FILES = {
+    "message_feedback.json": "thumbs up or down",
+    "shared_conversations.json": "links to conversations that were shared",
+    "user.json": "the account",
+}
+
+
+class ChatGpt:
+    """The export; see `ForeignSource`."""
+
+    name = "ChatGPT"
+
+    def __init__(self, path: Path) -> None:
+        self.remains = Remains()
+        self._archive = Archive(path)
+        self._own = Belongings()
+        names = self._archive.names
+        self._parts = [one for one in names if _PART.fullmatch(PurePosixPath(one).name)]
+        if not self._parts and len(names) == 1 and names[0].endswith(".json"):
+            self._parts = [names[0]]
+        if not self._parts:
+            raise MovingError(
+                f"There is no conversations.json in {path}; name the ZIP that ChatGPT has mailed "
+                "(Settings, Data controls, Export data), or the folder that it was unpacked into."
+            )
+        self._pictures = {_stem(one): one for one in names if not one.endswith((".json", ".html"))}
+
+    def count(self) -> int:
+        return 0
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        for part in self._parts:
+            for entry in self._archive.entries(part):
+                yield entry if isinstance(entry, UnreadableChat) else self._chat(entry)
+
+    def belongings(self) -> Belongings:
+        for name, what in _OTHER_FILES.items():
+            if self._archive.find(name):
+                self.remains.add(1, f"file with {what} ({name})")
+        return self._own
+
+    def picture(self, name: str) -> bytes | None:
+        file = self._pictures.get(name)
+        return self._archive.read(file, MOST_PICTURE) if file else None
+
+    def _chat(self, entry: object) -> ForeignChat | UnreadableChat:
+        told = as_object(entry)
+        nodes = as_object(told.get("mapping"))
+        said = [one for one in map(_message_of, nodes.values()) if one]
+        if not nodes or (said and not any(as_object(one.get("author")) for one in said)):
+            return UnreadableChat("no messages in the shape that ChatGPT exports")
+        path = find_path(nodes, as_text(told.get("current_node")), "parent", _time)
+        messages = [found for node in path for found in self._read(as_object(node.get("message")))]
+        others = sum(_is_said(as_object(node)) for node in nodes.values())
+        others -= sum(map(_is_said, path))
+        self.remains.add(
+            max(0, others),
+            "message of another version (edited questions, retries)",
+            "messages of other versions (edited questions, retries)",
+        )
+        identity = as_text(told.get("conversation_id")) or as_text(told.get("id"))
+        title = as_text(told.get("title"))
+        return ForeignChat(
+            identity or name_by_beginning(min(nodes), title, messages),
+            title,
+            tuple(messages),
+            "archived" if told.get("is_archived") is True else "",
+            at=as_time(told.get("create_time")),
+        )
+
+    def _read(self, message: Mapping[str, Any]) -> list[ForeignMessage]:
+        author = as_object(message.get("author"))
+        content, role = as_object(message.get("content")), as_text(author.get("role"))
+        kind = as_text(content.get("content_type"))
+        if kind in ("user_editable_context", "model_editable_context"):
+            self._take_context(content)
+            return []
+        is_hidden = as_object(message.get("metadata")).get("is_visually_hidden_from_conversation")
+        roles: dict[str, ForeignRole] = {"user": "user", "assistant": "assistant", "tool": "tool"}
+        if role not in roles or is_hidden is True:
+            return []
+        at, text = as_time(message.get("create_time")), self._text(content)
+        if role != "user":
+            text = without_citations(text)
+        self._count_left_out(message, content, text)
+        if kind in ("thoughts", "reasoning_recap"):
+            return [ForeignMessage("assistant", at=at, reasoning=text)] if text else []
+        if role != "user":
+            found = self._count_made(content)
+            text = "\n\n".join(filter(None, (text, *[PICTURE] * found)))
+        if role == "tool":
+            tool = as_text(author.get("name")) or "tool"
+            is_error = kind == "system_error"
+            return [ForeignMessage("tool", text, at, tool=tool, is_error=is_error)]
+        recipient = as_text(message.get("recipient")) or "all"
+        if role == "assistant" and recipient != "all":
+            if recipient == _MEMORY_TOOL and text.strip():
+                self._remember(text)
+            call = ToolCall(as_text(message.get("id")), recipient, _arguments(text))
+            return [ForeignMessage("assistant", at=at, calls=(call,))]
+        pictures = tuple(_find_pictures(content)) if role == "user" else ()
+        return [ForeignMessage(roles[role], text, at, pictures=pictures)]
+
+    def _text(self, content: Mapping[str, Any]) -> str:
+        """What a message says, whatever its kind; a picture that is not sent is named."""
+        if thoughts := as_list(content.get("thoughts")):
+            said = [as_object(one) for one in thoughts]
+            return "\n\n".join(
+                as_text(one.get("content")) or as_text(one.get("summary")) for one in said
+            )
+        pieces = [_text_of_part(part) for part in as_list(content.get("parts"))]
+        for name in ("text", "result", "content"):
+            pieces.append(as_text(content.get(name)))
+        return "\n\n".join(piece for piece in pieces if piece.strip())
+
+    def _count_left_out(
+        self, message: Mapping[str, Any], content: Mapping[str, Any], text: str
+    ) -> None:
+        """Count what of a message is neither text nor a picture: files, sounds, what is new."""
+        pictures = {_stem(one) for one in _find_pictures(content)}
+        for file in map(as_object, as_list(as_object(message.get("metadata")).get("attachments"))):
+            if _stem(as_text(file.get("id"))) not in pictures:
+                self.remains.add(1, "file that was attached", "files that were attached")
+        parts = [one for one in as_list(content.get("parts")) if isinstance(one, dict)]
+        for part in parts:
+            kind = as_text(part.get("content_type")) or as_text(part.get("type"))
+            if kind != _PICTURE_PART and not _text_of_part(part).strip():
+                self.remains.add_unread("content", kind)
+        if not text.strip() and not parts and content.get("content_type") not in _TEXT_KINDS:
+            self.remains.add_unread("content", as_text(content.get("content_type")))
+
+    def _count_made(self, content: Mapping[str, Any]) -> int:
+        """Return how many pictures stand in what the model or a tool said."""
+        found = sum(1 for _ in _find_pictures(content))
+        self.remains.add(
+            found, "picture that the model had made", "pictures that the model had made"
+        )
+        return found
+
+    def _take_context(self, content: Mapping[str, Any]) -> None:
+        """Custom instructions, and what the model had kept of the person."""
+        profile, wishes = (
+            as_text(content.get(name)).strip() for name in ("user_profile", "user_instructions")
+        )
+        prompt = "\n\n".join(filter(None, (profile, wishes)))
+        if prompt and prompt not in {one.prompt for one in self._own.personas}:
+            number = len(self._own.personas) + 1
+            name = f"chatgpt-{number}" if number > 1 else "chatgpt"
+            about = "custom instructions of ChatGPT"
+            self._own.personas.append(Persona(name, about, prompt))
+        for line in as_text(content.get("model_set_context")).splitlines():
+            if said := _NUMBERED.sub("", line).strip():
+                self._remember(said)
+
+    def _remember(self, text: str) -> None:
+        for line in text.splitlines():
+            if (said := line.strip()) and said not in self._own.memory:
+                self._own.memory.append(said)
+
+
+def _time(node: Mapping[str, Any]) -> float:
+    at = as_time(as_object(node.get("message")).get("create_time"))
+    return at.timestamp() if at else 0.0
+
+
+def _message_of(node: object) -> Mapping[str, Any]:
+    """The message of a node. Other programs have such trees, too, but ones without authors."""
+    return as_object(as_object(node).get("message"))
+
+
+def _is_said(node: Mapping[str, Any]) -> bool:
+    """Return whether a node is something that a person or the model has said."""
+    message = as_object(node.get("message"))
+    content = as_object(message.get("content"))
+    is_spoken = as_object(message.get("author")).get("role") in ("user", "assistant")
+    is_hidden = as_object(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    return is_spoken and is_hidden is not True and content.get("content_type") == "text"
+
+
+def _text_of_part(part: object) -> str:
+    return part if isinstance(part, str) else as_text(as_object(part).get("text"))
+
+
+def _find_pictures(content: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the pictures that a message points to."""
+    for part in map(as_object, as_list(content.get("parts"))):
+        if part.get("content_type") == _PICTURE_PART:
+            found = _POINTER.match(as_text(part.get("asset_pointer")))
+            yield _stem(found[1]) if found else ""
+
+
+def _stem(name: str) -> str:
+    """By which a file is known again: "file-Abc123-holiday.png" is "file-Abc123"."""
+    base = PurePosixPath(name).name
+    found = re.match(r"file[-_][A-Za-z0-9]+", base)
+    return found[0] if found else base
+
+
+def _arguments(text: str) -> str:
+    """What a tool was asked for, as an object of JSON."""
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return text if is_object else json.dumps({"input": text}, ensure_ascii=False)

@@ -1,0 +1,54 @@
+"""`python main.py import` and `export` as the command line knows them."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from bot.command_line import Commands, say, with_places
+from channels.message import clean_text
+
+PROGRAMS = ("chatgpt", "open-webui", "cowagent", "parley")
+
+
+def add_commands(commands: Commands) -> None:
+    """Add `export` and `import` to the command line."""
+    out = commands.add_parser("export", help="write all that was said to FOLDER, as plain files")
+    out.add_argument("folder", type=Path)
+    out.set_defaults(run=_write_out)
+    parser = commands.add_parser(
+        "import", help="bring in what chatgpt, open-webui or cowagent kept"
+    )
+    parser.add_argument("source", choices=PROGRAMS, help="the program; parley: what export wrote")
+    parser.add_argument("path", type=Path, help="its export, database or folder")
+    parser.add_argument("--to", default="", help="web, web/NAME or terminal (web)")
+    parser.add_argument("--user", default="", help="whose things, where several people have some")
+    parser.add_argument("--dry-run", action="store_true", help="say what would come, no more")
+    parser.add_argument(
+        "--mine",
+        action="store_true",
+        help="all of it is my own: only what tools returned is text from outside, and what is "
+        "remembered holds at once",
+    )
+    parser.add_argument(
+        "--with-settings", action="store_true", help="with settings, and personas as agents"
+    )
+    parser.set_defaults(run=_bring_in)
+
+
+def _bring_in(options: argparse.Namespace) -> int:
+    from plugins.moving.commands import bring_in  # noqa: PLC0415 - slow, and nothing for others
+
+    return bring_in(options, partial(_say, options))
+
+
+def _write_out(options: argparse.Namespace) -> int:
+    from plugins.moving.commands import write_out  # noqa: PLC0415 - as above
+
+    return write_out(options, partial(_say, options))
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    """Write a text for the person, in which names may stand that a stranger chose."""
+    say(clean_text(with_places(text, options)))

@@ -1,0 +1,264 @@
+"""`python main.py import FROM PATH` and `export FOLDER`, carried out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from bot.app import App
+from bot.assembly import assemble
+from bot.data_folder import (
+    FolderError,
+    check_moved,
+    check_not_emptied,
+    find_database,
+    has_bot,
+    lock_data_folder,
+)
+from bot.keys import NAME, person_of
+from bot.logs import set_up_logs
+from bot.settings import Layers, SettingsStore, load_layers
+from bot.wording import count
+from memory.record.engines import engine_for
+from memory.record.people import find_known
+from memory.record.rehearsal import NEWEST, find_schema
+from memory.record.store import Store, StoreError
+from plugins.moving.arrival import Arrival, Destination, count_prompts
+from plugins.moving.export import Exported, export
+from plugins.moving.kinds import open_source, suggest
+from plugins.moving.personas import add_agents, as_agent
+from plugins.moving.plain_arrival import PlainArrival, PlainExport
+from plugins.moving.report import describe, describe_nothing
+from plugins.moving.source import Belongings, ForeignSource, MovingError
+
+CHANNELS = ("web", "terminal")
+"""Those that list several conversations of one person."""
+
+
+Take = Callable[[App | None], Awaitable[None]]
+"""Brings something in; None: there is no bot yet, and nothing is written."""
+
+
+def bring_in(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Import; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
+    try:
+        return _bring_in_all(options, say)
+    except (MovingError, StoreError) as error:
+        if hint := suggest(options.source, _expand(options.path)):
+            raise MovingError(f"{error} {hint}") from None
+        raise
+
+
+def _bring_in_all(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    layers = _load_layers(options, "import")
+    take = _choose(options, say)
+    place = find_database(layers, options.data)
+    if options.dry_run and not has_bot(place):
+        asyncio.run(_rehearse(take))
+        return 0
+    if options.dry_run and find_schema(engine_for(place)) != NEWEST:
+        raise FolderError(  # to look into it, we would have to change it
+            f"The data in {options.data} is of an older Parley, and --dry-run changes nothing; "
+            "bring it into this version first with `python main.py upgrade`."
+        )
+    try:
+        with _hold(options, layers):
+            asyncio.run(_bring_in(options, layers, take))
+    except KeyboardInterrupt:
+        say("Stopped. What was brought in stays; the same command goes on from there.")
+        return 130
+    return 0
+
+
+def write_out(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Export; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
+    layers = _load_layers(options, "export")
+    place = find_database(layers, options.data)
+    if not has_bot(place):
+        raise FolderError(f"There is no bot in {options.data}; name its folder with --data DIR.")
+    with _hold(options, layers):
+        asyncio.run(_write_out(options, place, say))
+    return 0
+
+
+async def _write_out(
+    options: argparse.Namespace, place: Path | str, say: Callable[[str], None]
+) -> None:
+    store = await Store.open(engine_for(place), "alone")
+    try:
+        done = await export(store, options.data, _expand(options.folder), say)
+    finally:
+        await store.close()
+    say(
+        f"Exported {count(done.conversations, 'conversation')} with "
+        f"{count(done.messages, 'message')}, and {count(done.files, 'file')}, to {options.folder}."
+    )
+    if done.left_out:
+        gone = "taken away (/undo, /context clear)"
+        left_out = count(done.left_out, f"message that was {gone}", f"messages that were {gone}")
+        say(f"Left out: {left_out}.")
+    for line in _describe_waiting(done):
+        say(line)
+
+
+def _describe_waiting(done: Exported) -> Iterator[str]:
+    """What is not in an export because nobody has said yet whether it holds."""
+    if done.waiting:
+        parts = count(
+            done.waiting, "part of daily memory that waits", "parts of daily memory that wait"
+        )
+        yield (
+            f"Left out: {parts} in the quarantine. /memory pending shows what waits; what you "
+            "approve there is in the next export."
+        )
+    if done.proposed:
+        chats = count(done.proposed, "chat")
+        yield (
+            f"Left out: what is proposed for the MEMORY.md of {chats}, and not approved; "
+            "/memory diff shows it there."
+        )
+
+
+def _expand(path: Path) -> Path:
+    """A path with the home folder in the place of `~`. Raises MovingError."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise MovingError(
+            f"There is no home folder for {path.parts[0]}; write the whole path."
+        ) from None
+
+
+def _load_layers(options: argparse.Namespace, command: str) -> Layers:
+    layers = load_layers(options.config, os.environ)
+    if SettingsStore(layers).effective().broker:
+        raise FolderError(
+            f"`{command}` is for a bot of one process; this one is a cluster (broker)."
+        )
+    return layers
+
+
+@contextmanager
+def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
+    """Hold the data folder, and write logs there."""
+    os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    place = find_database(layers, options.data)
+    with lock_data_folder(options.data):
+        if isinstance(place, Path):
+            check_not_emptied(options.data)
+        else:
+            check_moved(place, options.data)
+        close_logs = set_up_logs(options.data / "logs", layers, is_quiet=True)
+        try:
+            yield
+        finally:
+            close_logs()
+
+
+def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
+    """What is to be brought in; it is there, and of that kind. Raises MovingError."""
+    source = open_source(options.source, _expand(options.path), options.user, options.data)
+    if isinstance(source, PlainExport):
+        if options.to:
+            raise MovingError(
+                "--to is not for parley, whose conversations go back to where they were; leave it "
+                "out."
+            )
+        return partial(_take_export, options, say, source)
+    options.to = options.to or CHANNELS[0]
+    destination = _destination(options.to)
+    return partial(_take_foreign, options, say, source, destination)
+
+
+def _destination(text: str) -> Destination:
+    channel, _, user = text.partition("/")
+    is_name = not user or (channel == "web" and NAME.fullmatch(user))
+    if channel not in CHANNELS or not is_name:
+        raise MovingError(
+            f"Conversations can't be put into {text}: write --to web, --to web/NAME for somebody "
+            "who is let in on the page, or --to terminal."
+        )
+    return Destination(channel, user)
+
+
+async def _rehearse(take: Take) -> None:
+    await take(None)
+
+
+async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> None:
+    app = await assemble(layers, options.data, [])
+    try:
+        await app.begin()
+        await app.conversations.services.meter.ready()
+        await take(app)
+        await app.conversations.settle()
+    finally:
+        await app.close()
+
+
+async def _take_foreign(
+    options: argparse.Namespace,
+    say: Callable[[str], None],
+    source: ForeignSource,
+    destination: Destination,
+    app: App | None,
+) -> None:
+    arrival = Arrival(
+        app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, say=say
+    )
+    try:
+        await arrival.take_chats()
+        own = source.belongings()
+        is_nothing = not (own or arrival.arrived.was_read)
+        if is_nothing and (arrival.arrived.unreadable or not source.remains):
+            raise MovingError(describe_nothing(arrival.arrived, source, options.path))
+        await arrival.take_memory(own)
+    except (MovingError, StoreError):
+        if arrival.arrived.turns:  # what came before the fault stays
+            say(describe(arrival.arrived, source, options, []))
+        raise
+    if destination.user and not (app and await _is_let_in(app, destination.user)):
+        source.remains.remarks.append(
+            f"Nobody called {destination.user} is let in on the page so far; to let them in: "
+            f"python main.py invite {destination.user}"
+        )
+    agents: list[str] = []
+    try:
+        agents = await _take_settings(options, app, arrival, own)
+    finally:  # whatever becomes of the settings, the conversations are here
+        say(describe(arrival.arrived, source, options, agents))
+
+
+async def _is_let_in(app: App, user: str) -> bool:
+    return await app.store.read(lambda db: find_known(db, person_of(user))) is not None
+
+
+async def _take_export(
+    options: argparse.Namespace, say: Callable[[str], None], source: PlainExport, app: App | None
+) -> None:
+    arrival = PlainArrival(app, source, is_own=options.mine, is_rehearsal=options.dry_run, say=say)
+    if not await arrival.take_all():
+        raise MovingError(describe_nothing(arrival.arrived, source, options.path))
+    say(describe(arrival.arrived, source, options, []))
+
+
+async def _take_settings(
+    options: argparse.Namespace, app: App | None, arrival: Arrival, own: Belongings
+) -> list[str]:
+    """What was set and written into the configuration, or would be."""
+    known = app.config.book.agents if app else ()
+    new = [one["id"] for one in map(as_agent, own.personas) if one["id"] not in known]
+    if app is None or not options.with_settings:
+        arrival.arrived.settings = [f"{one.key} = {one.value}" for one in own.settings]
+        if arrival.prompts:
+            arrival.arrived.settings.append(count_prompts(len(arrival.prompts)))
+        return new
+    await arrival.take_settings(own)
+    if options.dry_run:
+        return new
+    return add_agents(options.config, own.personas, app.config.book.agents)

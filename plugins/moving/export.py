@@ -1,0 +1,218 @@
+"""`python main.py export FOLDER`: everything that was said, in files that need no program of ours.
+
+All is written into a folder beside the one that was named, which becomes that one at the end: half
+an export has no such name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from bot.listing import title_of
+from bot.wording import count
+from memory.keys import file_name
+from memory.record import daily, memory_versions
+from memory.record.exchange import paragraphs
+from memory.record.store import Store
+from memory.turns import Entry
+from plugins.moving.plain import ABOUT, MESSAGES, READABLE, write_about, write_message
+from plugins.moving.record import archive
+from plugins.moving.record.archive import ArchivedConversation
+from plugins.moving.source import MovingError
+from plugins.wording import clip, literal
+
+KEPT = ("memory", "files", "data")
+"""What is taken of an audience's folder."""
+_AT_ONCE = 500
+_SECONDS = 5.0
+_LONGEST_NAME = 100  # characters of a conversation in the index
+_README = """# What was said with Parley
+
+Written on {day}. Each folder here is one chat: a private one, or a group with all who are in it.
+
+- `*/conversation.md` is to be read.
+- `messages.jsonl` beside it has all of it, a line of JSON (UTF-8) a message: `turn` and `seq` count
+  up, `at` is the time, `role` is who speaks (`user` the person, `assistant` the model, `tool` a
+  result of a tool, `note` the bot to the model), `text` what was said. `tool_calls` are what the
+  model asked tools for, which `call_id` of a result refers to; `images` are pictures, in the folder
+  `data/` of the chat, by their SHA-256.
+- `about.json` says what the conversation is called, and whether it is a branch of another one,
+  whose beginning it shares.
+- `memory/` is what was remembered: `MEMORY.md` for good, and a file for each day.
+- `files/` are the files of the chat.
+
+What a person had taken away (`/undo`, `/context clear`) is not here, nor what waited to be
+remembered when this was written (`/memory pending`, `/memory diff`). Nor are settings, people, jobs
+and keys: `python main.py backup` saves those.
+
+Parley takes it in again: `python main.py import parley FOLDER`.
+
+## Conversations
+
+"""
+
+
+class Exported(Struct):
+    """How much was written. `left_out` are messages that a person took away, `waiting` sections of
+    the daily memory in the quarantine, `proposed` chats to whose `MEMORY.md` a change is proposed.
+    """
+
+    conversations: int = 0
+    messages: int = 0
+    left_out: int = 0
+    files: int = 0
+    waiting: int = 0
+    proposed: int = 0
+
+
+async def export(store: Store, data: Path, target: Path, say: Callable[[str], None]) -> Exported:
+    """Write everything into the folder `target`, which is made. Raises MovingError and
+    StoreError."""
+    work = await asyncio.to_thread(_prepare, data, target)
+    try:
+        done = await _write_all(store, data, work, say)
+        await asyncio.to_thread(work.rename, target)
+    except OSError as error:
+        place = error.filename or target
+        raise MovingError(f"The export was not made: {place}: {error.strerror}.") from None
+    finally:
+        await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+    return done
+
+
+def _prepare(data: Path, target: Path) -> Path:
+    """A folder beside the one that is to be."""
+    if target.exists():
+        raise MovingError(f"{target} already exists; choose another name.")
+    if target.resolve().is_relative_to(data.resolve()):
+        raise MovingError(f"{target} is inside the data folder; choose a place outside it.")
+    try:
+        return Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=".parley-export-"))
+    except OSError as error:
+        raise MovingError(f"{target} can't be written ({error.strerror}).") from None
+
+
+async def _write_all(store: Store, data: Path, work: Path, say: Callable[[str], None]) -> Exported:
+    done, spoken = Exported(), time.monotonic()
+    index: list[str] = []
+    every = await store.read(archive.list_all)
+    for one in every:
+        place = work / one.audience / file_name(one.id)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / ABOUT).write_bytes(write_about(one))
+        begun, called = await _write_conversation(store, one, place, done)
+        link = quote((place / READABLE).relative_to(work).as_posix())
+        index.append(f"- {begun} [{literal(clip(called, _LONGEST_NAME))}]({link})\n")
+        if time.monotonic() - spoken > _SECONDS:
+            say(f"{done.conversations:,} of {count(len(every), 'conversation')} …")
+            spoken = time.monotonic()
+    for audience in sorted({one.audience for one in every} | _audiences(data)):
+        for name in KEPT:
+            source = data / "audiences" / audience / name
+            done.files += await asyncio.to_thread(_copy, source, work / audience / name)
+    done.waiting = await asyncio.to_thread(_count_waiting, data)
+    done.proposed = len(await store.read(memory_versions.list_proposed))
+    readme = _README.format(day=f"{datetime.now(UTC):%Y-%m-%d}")
+    (work / "README.md").write_text(readme + "".join(sorted(index)), "utf-8")
+    return done
+
+
+def _count_waiting(data: Path) -> int:
+    """The sections of the daily memory that nobody has reviewed yet."""
+    place = daily.quarantine(data)
+    names = daily.audiences(place)
+    days = ((name, day) for name in names for day in daily.days(place, name))
+    return sum(note.job > 0 for one in days for note in daily.notes(place, *one))
+
+
+def _audiences(data: Path) -> set[str]:
+    """Those that have something to be kept."""
+    found = (data / "audiences").glob("*/*")
+    return {path.parent.name for path in found if path.name in KEPT and any(path.iterdir())}
+
+
+async def _write_conversation(
+    store: Store, one: ArchivedConversation, place: Path, done: Exported
+) -> tuple[str, str]:
+    """Returns the day on which it began, and what it is called."""
+    begun = called = ""
+    with (place / MESSAGES).open("xb") as lines, (place / READABLE).open("xb") as text:
+        after = turn = 0
+        while True:
+            entries, after, left_out = await store.read(
+                partial(archive.read_entries, conversation=one.row, after=after, most=_AT_ONCE)
+            )
+            done.left_out += left_out
+            if not called and (entries or not after):
+                called = one.title or _call(entries) or one.id
+                text.write(_head(one, called).encode())
+            if not after:
+                break
+            turn = await asyncio.to_thread(_write_entries, entries, lines, text, turn)
+            done.messages += len(entries)
+            begun = begun or next((f"{e.at.astimezone(UTC):%Y-%m-%d}" for e in entries), "")
+    done.conversations += 1
+    return begun, called
+
+
+def _call(entries: Sequence[Entry]) -> str:
+    """What a conversation without a title is called: its first words, as on the page."""
+    return title_of(next((e.message.text for e in entries if e.message.role == "user"), ""))
+
+
+def _head(one: ArchivedConversation, called: str) -> str:
+    head = f"# {literal(called)}\n\n"
+    if one.parent:
+        head += f"It goes on from {one.parent} after t{one.after_turn}.\n\n"
+    return head
+
+
+def _write_entries(entries: Sequence[Entry], lines: IO[bytes], text: IO[bytes], turn: int) -> int:
+    """Write them into both files; returns the turn that the last belongs to."""
+    for entry in entries:
+        lines.write(write_message(entry))
+        if entry.turn != turn:
+            turn = entry.turn
+            head = f"## t{turn} · {entry.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC\n\n"
+            text.write(head.encode())
+        for piece in (*paragraphs(entry.message), *_pictures(entry)):
+            text.write(f"{piece}\n\n".encode())
+    return turn
+
+
+def _pictures(entry: Entry) -> Iterator[str]:
+    for image in entry.message.images:
+        yield f"![a picture](../{image.file})"
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Copy the regular files below a folder; returns how many. Links are left out."""
+    count = 0
+    for path in sorted(source.rglob("*")):
+        is_plain = path.is_file() and not path.is_symlink()
+        if is_plain and not any(parent.is_symlink() for parent in _between(path, source)):
+            place = target / path.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # a draft that is no more
+                shutil.copyfile(path, place)
+                count += 1
+    return count
+
+
+def _between(path: Path, top: Path) -> Iterator[Path]:
+    for parent in path.parents:
+        yield parent
+        if parent == top:
+            return

@@ -1,0 +1,111 @@
+"""Which program wrote what lies at a path: as it was named, or as it looks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from memory.record.store import StoreError
+from plugins.moving.chatgpt import ChatGpt
+from plugins.moving.cowagent import CowAgent
+from plugins.moving.open_webui import OpenWebUi
+from plugins.moving.plain_arrival import PlainExport
+from plugins.moving.reading import Archive
+from plugins.moving.source import ForeignChat, ForeignSource, MovingError
+
+OPENERS: Mapping[str, Callable[[Path], ForeignSource]] = {
+    "chatgpt": ChatGpt,
+    "open-webui": OpenWebUi,
+    "cowagent": CowAgent,
+    "parley": PlainExport,
+}
+_MOST_LOOKED_AT = 2_000  # values
+_LOOKED_AT = 20  # conversations; who can read none of those does not know the others
+
+
+def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
+    """What that program kept. Raises MovingError and StoreError."""
+    if kind == "open-webui":
+        return OpenWebUi(path, user)
+    if user:
+        raise MovingError(
+            "--user is for open-webui alone, in whose database several people may have chats; "
+            f"leave it out for {kind}."
+        )
+    return CowAgent(path, data / "skills") if kind == "cowagent" else OPENERS[kind](path)
+
+
+def suggest(kind: str, path: Path) -> str:
+    """What to do where nothing could be read as one kind, and it looks like another; "" where it
+    does not."""
+    if _is_readable(kind, path):
+        return ""
+    other = next((one for one in OPENERS if one != kind and _is_readable(one, path)), "")
+    if not other:
+        return _name_stranger(path)
+    command = f"python main.py import {other} {shlex.quote(str(path))}"
+    return f"This looks like {_LOOKS[other]}; try: {command}"
+
+
+_LOOKS = {
+    "chatgpt": "a ChatGPT export",
+    "open-webui": "chats of Open WebUI",
+    "cowagent": "a workspace of CowAgent",
+    "parley": "an export of Parley",
+}
+
+
+_STRANGERS = {
+    "Claude": "chat_messages",
+    "DeepSeek": "fragments",
+    "LibreChat": "conversationId",
+    "Grok": "responses",
+}
+"""Other programs, each with a name of a field that stands in what it exports, and in no other."""
+
+
+def _name_stranger(path: Path) -> str:
+    """Return which other program it is that nothing can be imported from; "" where nobody knows."""
+    try:
+        archive = Archive(path)
+        names = [name for name in archive.names if name.endswith(".json")][:_LOOKED_AT]
+        entries = [one for name in names for one in islice(archive.entries(name), _LOOKED_AT)]
+    except MovingError:
+        return ""
+    found = next((who for who, sign in _STRANGERS.items() if _has_field(entries, sign)), "")
+    return found and (
+        f"This looks like an export of {found}, from which nothing can be imported; Parley imports "
+        "from ChatGPT, Open WebUI and CowAgent."
+    )
+
+
+def _has_field(entries: list[Any], name: str) -> bool:
+    """Return whether a field of this name stands in one of them, near its beginning."""
+    waiting, looked = [*entries], 0
+    while waiting and looked < _MOST_LOOKED_AT:
+        looked += 1
+        one = waiting.pop(0)
+        if isinstance(one, dict):
+            if name in one:
+                return True
+            waiting += list(one.values())[:_LOOKED_AT]
+        elif isinstance(one, list):
+            waiting += one[:_LOOKED_AT]
+    return False
+
+
+def _is_readable(kind: str, path: Path) -> bool:
+    """Return whether something at the beginning can be read as what that program keeps."""
+    try:
+        source = OPENERS[kind](path)
+        if isinstance(source, PlainExport):
+            return bool(source.conversations()[0])
+        if any(isinstance(one, ForeignChat) for one in islice(source.chats(), _LOOKED_AT)):
+            return True
+        own = source.belongings()
+        return bool(own.memory or own.days or own.personas)
+    except (MovingError, StoreError):
+        return False

@@ -1,0 +1,327 @@
+"""Open WebUI: its export of chats (JSON), or its database `webui.db` with `uploads/` beside it.
+
+A chat is a tree, as ChatGPT's: `history.messages` by their ids, and `history.currentId`. What the
+model thought and what tools did stands in its text, in `<details>`.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from memory.messages import ToolCall
+from plugins.moving.reading import MOST_PICTURE, Archive, load_json
+from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
+from plugins.moving.source import (
+    TOO_LARGE,
+    Belongings,
+    ForeignChat,
+    ForeignMessage,
+    MovingError,
+    Persona,
+    Remains,
+    UnreadableChat,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+    find_path,
+    name_by_beginning,
+)
+
+DATABASE = "webui.db"
+_OPENING = '<details type="'
+_CLOSING = "</details>"
+_ATTRIBUTE = re.compile(r'\b(id|name|arguments|result)="([^"]*)"')
+_SUMMARY = re.compile(r"\s*<summary>[^<]*</summary>\s*")
+_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_DATA = re.compile(r"data:image/[\w.+-]+;base64,")
+_OTHER_TABLES = {
+    "prompt": ("prompt by a slash command", "prompts by a slash command"),
+    "tool": ("tool in Python", "tools in Python"),
+    "function": ("function in Python", "functions in Python"),
+    "knowledge": ("collection of knowledge", "collections of knowledge"),
+    "note": ("note", "notes"),
+    "folder": ("folder of chats", "folders of chats"),
+    "channel": ("channel", "channels"),
+    "feedback": ("thumb up or down", "thumbs up or down"),
+    "automation": ("automation", "automations"),
+}
+
+
+class OpenWebUi:
+    """Either of them; see `ForeignSource`. `user` is whose things are meant, where several people
+    have some."""
+
+    name = "Open WebUI"
+
+    def __init__(self, path: Path, user: str = "") -> None:
+        self.remains = Remains()
+        self._archive = Archive(path)
+        names = self._archive.names
+        database = self._archive.find(DATABASE) or next(
+            (name for name in names if name.endswith((".db", ".sqlite", ".sqlite3"))), ""
+        )
+        place = self._archive.place(database) if database else None
+        self._database: _WebUiDatabase | None = None
+        self._exports = [name for name in names if name.endswith(".json")]
+        if database and place is None:
+            raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
+        if place is not None:
+            self._database = _WebUiDatabase(place, user, self.remains)
+        elif user:
+            raise MovingError(
+                f"--user is for {DATABASE}: a JSON file of Open WebUI has no names in it. Leave it "
+                "out, or name the database."
+            )
+        elif not self._exports:
+            raise MovingError(
+                f"There is no {DATABASE} and no JSON file in {path}; name the database (in the "
+                "folder data/ of Open WebUI), or what Settings, Data controls, Export chats saves."
+            )
+        beside = Archive(place.parent) if place is not None and path.is_file() else self._archive
+        self._files = beside
+        self._uploads = {
+            PurePosixPath(name).name.split("_", 1)[0]: name
+            for name in beside.names
+            if "uploads/" in f"/{name}"
+        }
+
+    def count(self) -> int:
+        return self._database.count() if self._database else 0
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        if self._database:
+            for row in self._database.chats():
+                is_whole = not isinstance(row, TooLargeRow)
+                yield self._chat(row) if is_whole else UnreadableChat(TOO_LARGE)
+            return
+        for name in self._exports:
+            for entry in self._archive.entries(name):
+                if isinstance(entry, UnreadableChat):
+                    yield entry
+                elif len(self._exports) == 1 or _may_be_chat(entry):
+                    yield self._chat(as_object(entry))
+
+    def belongings(self) -> Belongings:
+        return self._database.belongings() if self._database else Belongings()
+
+    def picture(self, name: str) -> bytes | None:
+        if found := _DATA.match(name):
+            try:
+                content = base64.b64decode(name[found.end() :], validate=False)
+            except ValueError:
+                return None
+            return content if len(content) <= MOST_PICTURE else None
+        parts = re.split(r"[/?]", name)
+        file = next((self._uploads[one] for one in parts if one in self._uploads), "")
+        return self._files.read(file, MOST_PICTURE) if file else None
+
+    def _chat(self, row: Mapping[str, Any]) -> ForeignChat | UnreadableChat:
+        chat = as_object(row.get("chat")) or row
+        history = as_object(chat.get("history"))
+        nodes = as_object(history.get("messages"))
+        if nodes:
+            path = find_path(nodes, as_text(history.get("currentId")), "parentId", _time)
+            self.remains.add(
+                len(nodes) - len(path),
+                "message of another version (edits, retries)",
+                "messages of other versions (edits, retries)",
+            )
+        else:
+            path = [as_object(one) for one in as_list(chat.get("messages"))]
+        if not any(as_text(node.get("role")) for node in path):
+            return UnreadableChat("no messages in the shape that Open WebUI exports")
+        standing: Literal["", "pinned", "archived"] = "pinned" if row.get("pinned") else ""
+        params = as_object(chat.get("params"))
+        for node in path:
+            self._count_left_out(node)
+        messages = tuple(said for node in path for said in _read(node))
+        title = as_text(row.get("title")) or as_text(chat.get("title"))
+        return ForeignChat(
+            as_text(row.get("id"))
+            or as_text(chat.get("id"))
+            or name_by_beginning(as_text(path[0].get("id")), title, messages),
+            title,
+            messages,
+            "archived" if row.get("archived") else standing,
+            as_text(params.get("system")) or as_text(chat.get("system")),
+            as_time(row.get("created_at")) or as_time(chat.get("timestamp")),
+        )
+
+    def _count_left_out(self, message: Mapping[str, Any]) -> None:
+        """Count what of a message is neither text nor a picture."""
+        files = [as_object(one) for one in as_list(message.get("files"))]
+        number = sum(one.get("type") != "image" for one in files)
+        self.remains.add(number, "file that was attached", "files that were attached")
+        for part in map(as_object, as_list(message.get("content"))):
+            if not ("text" in part or part.get("image_url")):
+                self.remains.add_unread("content", as_text(part.get("type")))
+        if message.get("role") not in ("user", "assistant"):
+            self.remains.add_unread("message", as_text(message.get("role")))
+
+
+class _WebUiDatabase:
+    """The database. Whose chats are meant must be certain: several people may have some in it."""
+
+    def __init__(self, path: Path, user: str, remains: Remains) -> None:
+        self._database, self._remains = ForeignDatabase(path), remains
+        if not self._database.has("chat", "id", "chat"):
+            raise MovingError(f"{path} is no database of Open WebUI: it has no table of chats.")
+        users = {
+            as_text(row["id"]): (as_text(row["email"]), as_text(row["name"]))
+            for row in self._database.rows("user", ("id", "email", "name"))
+        }
+        wanted = {one for one, called in users.items() if user and user in (one, *called)} or (
+            {*users} if not user else set()
+        )
+        if len(wanted) != 1 and (users or user):
+            names = ", ".join(sorted(email or name for email, name in users.values()))
+            raise MovingError(
+                f"Several people have chats in {path} ({names[:300]}); say whose are yours with "
+                "--user NAME."
+                if not user
+                else f"Nobody, or more than one, is called {user} in {path}; there are: "
+                f"{names[:300]}."
+            )
+        self._mine = {"user_id": next(iter(wanted))} if wanted else {}
+
+    def count(self) -> int:
+        return sum(1 for _ in self._database.rows("chat", ("id",), self._mine))
+
+    def chats(self) -> Iterator[dict[str, Any]]:
+        columns = ("id", "title", "chat", "created_at", "archived", "pinned")
+        for row in self._database.rows("chat", columns, self._mine, ("created_at", "id")):
+            if isinstance(row, TooLargeRow):
+                yield row
+                continue
+            chat = as_object(load_json(row["chat"] or ""))
+            history = as_object(chat.get("history"))
+            if not history.get("messages") and not chat.get("messages"):
+                chat = {**chat, "history": {**history, "messages": self._messages(row["id"])}}
+            yield {**row, "chat": chat}
+
+    def _messages(self, chat: object) -> dict[str, Any]:
+        """The messages of a chat in a table of their own, as newer versions keep them."""
+        columns = ("id", "role", "parent_id", "content", "files", "created_at")
+        found = {}
+        for row in self._database.rows("chat_message", columns, {"chat_id": chat}):
+            if isinstance(row, TooLargeRow):
+                self._remains.add_too_large("message", "messages")
+                continue
+            name = as_text(row["id"]).removeprefix(f"{chat}-")
+            content = load_json(row["content"] or "null")
+            found[name] = {
+                "id": name,
+                "role": row["role"],
+                "parentId": row["parent_id"],
+                "content": row["content"] if content is None else content,
+                "files": load_json(row["files"] or "null"),
+                "timestamp": row["created_at"],
+            }
+        return found
+
+    def belongings(self) -> Belongings:
+        own = Belongings()
+        columns = ("content", "created_at")
+        for row in self._database.rows("memory", columns, self._mine, ("created_at",)):
+            if isinstance(row, TooLargeRow):
+                self._remains.add_too_large("part of memory", "parts of memory")
+            own.memory += [line.strip() for line in as_text(row["content"]).splitlines()]
+        for row in self._database.rows("model", ("id", "name", "params", "meta")):
+            if isinstance(row, TooLargeRow):
+                self._remains.add_too_large("persona", "personas")
+            prompt = as_text(as_object(load_json(row["params"] or "")).get("system")).strip()
+            name = _NAME.sub("-", as_text(row["id"]) or as_text(row["name"])).strip("-")[:64]
+            about = as_text(as_object(load_json(row["meta"] or "")).get("description"))
+            if prompt and name:
+                own.personas.append(Persona(name, about or as_text(row["name"]), prompt))
+        for table, what in _OTHER_TABLES.items():
+            self._remains.add(self._database.count(table), *what)
+        if self._database.count("config"):
+            self._remains.remarks.append(
+                "Its settings (connections, keys, models) are not taken: `python main.py init` "
+                "sets up a model."
+            )
+        return own
+
+
+def _may_be_chat(entry: object) -> bool:
+    """Return whether it is a chat, or too damaged to say: beside an export, other files may lie."""
+    return not isinstance(entry, dict) or not {"chat", "history", "messages"}.isdisjoint(entry)
+
+
+def _time(message: Mapping[str, Any]) -> float:
+    at = as_time(message.get("timestamp"))
+    return at.timestamp() if at else 0.0
+
+
+def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:
+    at, content = as_time(message.get("timestamp")), message.get("content")
+    pictures = [
+        as_text(as_object(one).get("url"))
+        for one in as_list(message.get("files"))
+        if as_object(one).get("type") == "image"
+    ]
+    if isinstance(content, list):
+        parts = [as_object(part) for part in content]
+        pictures += [as_text(as_object(part.get("image_url")).get("url")) for part in parts]
+        text = "\n\n".join(filter(None, (as_text(part.get("text")) for part in parts)))
+    else:
+        text = as_text(content)
+    if message.get("role") == "user":
+        return [ForeignMessage("user", text, at, pictures=tuple(filter(None, pictures)))]
+    if message.get("role") != "assistant":
+        return []
+    said: list[ForeignMessage] = []
+    for kind, piece in _split(text):
+        said += _read_piece(kind, piece, message)
+    return said
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    """A text in pieces, as (kind, piece): "" for what was said, and what `<details>` calls itself
+    for what stands in those."""
+    at = 0
+    while (start := text.find(_OPENING, at)) >= 0:
+        end = text.find(_CLOSING, start)
+        if end < 0:
+            break
+        yield "", text[at:start]
+        kind, _, rest = text[start + len(_OPENING) : end].partition('"')
+        yield kind, rest
+        at = end + len(_CLOSING)
+    yield "", text[at:]
+
+
+def _read_piece(kind: str, piece: str, message: Mapping[str, Any]) -> list[ForeignMessage]:
+    at = as_time(message.get("timestamp"))
+    if not kind:
+        return [ForeignMessage("assistant", piece.strip(), at)] if piece.strip() else []
+    body = piece.partition(">")[2]
+    if kind == "tool_calls":
+        told = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(piece)}
+        call = ToolCall(told.get("id", ""), told.get("name", ""), _plain(told.get("arguments", "")))
+        result = ForeignMessage(
+            "tool", _plain(told.get("result", "")), at, call_id=call.id, tool=call.name
+        )
+        return [ForeignMessage("assistant", at=at, calls=(call,)), result]
+    lines = _SUMMARY.sub("", html.unescape(body), count=1).strip().splitlines()
+    text = "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines)
+    if kind == "reasoning":
+        return [ForeignMessage("assistant", at=at, reasoning=text)] if text else []
+    return [ForeignMessage("assistant", text, at)] if text else []
+
+
+def _plain(value: str) -> str:
+    """What a text says that may be written as a text of JSON."""
+    try:
+        said = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return said if isinstance(said, str) else value

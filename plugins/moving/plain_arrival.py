@@ -1,0 +1,355 @@
+"""`python main.py import parley PATH`: an export, brought back to where it was.
+
+Conversations keep their ids, turns and numbers. What a conversation has here already must be what
+the export says of it; only what comes after that is added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from bot.app import App
+from bot.wording import count
+from channels.message import clean_text
+from memory.keys import ConversationKey
+from memory.long_term.document import facts, is_important, parse
+from memory.long_term.memory import LongTermMemory
+from memory.messages import Message
+from memory.record import offload
+from memory.record.daily import notes_in
+from memory.turns import Entry
+from plugins.moving.arrival import Arrival, Arrived, Destination
+from plugins.moving.export import KEPT
+from plugins.moving.plain import ABOUT, MESSAGES, NotPlain, read_about, read_message
+from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT, Archive
+from plugins.moving.record import archive
+from plugins.moving.record.archive import ArchivedConversation, in_order_of_descent
+from plugins.moving.source import (
+    Belongings,
+    ForeignChat,
+    MovingError,
+    Remains,
+    UnreadableChat,
+)
+
+_AUDIENCE = re.compile(r"[a-z0-9_-]{1,100}")
+_PICTURE = re.compile(r"([0-9a-f]{64})\.[A-Za-z0-9]{1,10}")
+_PART = re.compile(r"[^\x00-\x1f\\]{1,200}")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\.md")
+_MOST_ENTRIES = 2_000_000
+_LEVELS = 64  # of folders: the files of a chat lie as deep as somebody has put them
+
+
+class _Folder(Struct):
+    """What the export has of one chat, besides conversations: names of files."""
+
+    memory: str = ""
+    days: dict[date, str] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.memory or self.days or self.data or self.files)
+
+
+class PlainExport:
+    """The files of an export; see `ForeignSource`, of which it has what is not about chats."""
+
+    name = "an export of Parley"
+
+    def __init__(self, path: Path) -> None:
+        self.remains, self.files = Remains(), Archive(path, _LEVELS)
+        self._abouts = [one for one in self.files.names if PurePosixPath(one).name == ABOUT]
+        if not self._abouts:
+            raise MovingError(
+                f"There is no {ABOUT} in {path}; name a folder that `python main.py export` made."
+            )
+
+    def count(self) -> int:
+        return len(self._abouts)
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        return iter(())
+
+    def belongings(self) -> Belongings:
+        return Belongings()
+
+    def picture(self, name: str) -> bytes | None:
+        return None
+
+    def conversations(self) -> tuple[list[tuple[ArchivedConversation, str]], list[str]]:
+        """The conversations, each after its parent, with the folder of each; and why others can't
+        be read."""
+        found: dict[str, tuple[ArchivedConversation, str]] = {}
+        wrong = []
+        for name in self._abouts:
+            try:
+                one = read_about(self.files.read(name, MOST_TEXT) or b"")
+                if one.id in found:
+                    raise NotPlain("is there twice")
+                found[one.id] = (one, str(PurePosixPath(name).parent))
+            except NotPlain as error:
+                wrong.append(f"{name} {error}")
+        ordered = in_order_of_descent([one for one, _ in found.values()])
+        return [found[one.id] for one in ordered], wrong
+
+    def entries(self, one: ArchivedConversation, folder: str) -> list[Entry]:
+        """The messages of a conversation. Raises NotPlain, which says which line is wrong."""
+        name = f"{folder}/{MESSAGES}" if folder != "." else MESSAGES
+        if not self.files.has(name):
+            raise NotPlain(f"it has no {MESSAGES}")
+        entries: list[Entry] = []
+        with self.files.open(name) as file:
+            number = size = 0
+            while line := file.readline(MOST_PIECE + 1):
+                number += 1
+                size += len(line)
+                if size > MOST_PIECE or len(entries) > _MOST_ENTRIES:
+                    raise NotPlain("it is too long")
+                if line.strip():
+                    entries.append(_read_line(line, f"line {number:,} of {name}"))
+        check(entries, one)
+        return entries
+
+    def folders(
+        self, conversations: Sequence[tuple[ArchivedConversation, str]]
+    ) -> dict[str, _Folder]:
+        """What else there is, by the audience that it belongs to."""
+        audiences = {str(PurePosixPath(place).parent): one.audience for one, place in conversations}
+        found: defaultdict[str, _Folder] = defaultdict(_Folder)
+        for name in self.files.names:
+            parts = PurePosixPath(name).parts
+            kind = next((n for n, part in enumerate(parts) if part in KEPT), 0)
+            top = "/".join(parts[:kind])
+            audience = audiences.get(top) or (
+                parts[kind - 1] if kind and _AUDIENCE.fullmatch(parts[kind - 1]) else ""
+            )
+            if not audience:
+                continue
+            if all(map(_is_plain, parts[kind:])):
+                _sort_in(found[audience], parts[kind], parts[kind + 1 :], name)
+            else:
+                can_not = "too long, or can't be had here"
+                self.remains.add(
+                    1, f"file whose name is {can_not}", f"files whose names are {can_not}"
+                )
+        return found
+
+
+def _is_plain(part: str) -> bool:
+    return part not in ("..", ".") and _PART.fullmatch(part) is not None
+
+
+def _sort_in(folder: _Folder, kind: str, rest: tuple[str, ...], name: str) -> None:
+    if kind == "files" and rest:
+        folder.files["/".join(rest)] = name
+    elif kind == "data" and len(rest) == 1 and _PICTURE.fullmatch(rest[0]):
+        folder.data[rest[0]] = name
+    elif kind == "memory" and rest == ("MEMORY.md",):
+        folder.memory = name
+    elif kind == "memory" and len(rest) == 1 and _DAY.fullmatch(rest[0]):
+        try:
+            folder.days[date.fromisoformat(rest[0].removesuffix(".md"))] = name
+        except ValueError:
+            return
+
+
+def _read_line(line: bytes, place: str) -> Entry:
+    try:
+        return read_message(line)
+    except NotPlain as error:
+        raise NotPlain(f"{place} {error}") from None
+
+
+def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
+    """Whether these can be a conversation's messages. Raises NotPlain."""
+    seq, turn, is_open = one.after_seq, one.after_turn, dict[str, int]()
+    for entry in entries:
+        message, place = entry.message, f"message {entry.seq}"
+        if entry.seq <= seq or entry.turn < turn or (entry.turn == turn and seq == one.after_seq):
+            raise NotPlain(f"{place} is out of order")
+        if entry.turn != turn:
+            is_open = {}
+            if message.role != "user":
+                raise NotPlain(f"t{entry.turn} does not begin with the person's words")
+        if message.role == "tool" and not is_open.pop(message.call_id, 0):
+            raise NotPlain(f"{place} is the result of no call")
+        if message.tool_calls and message.role != "assistant":
+            raise NotPlain(f"{place} has calls, and is not the model's")
+        is_open |= {call.id: 1 for call in message.tool_calls}
+        seq, turn = entry.seq, entry.turn
+
+
+class PlainArrival:
+    """Brings an export back. `app` is None where there is no bot yet, and nothing is to be written.
+    Raises StoreError and MovingError."""
+
+    def __init__(
+        self,
+        app: App | None,
+        source: PlainExport,
+        *,
+        is_own: bool,
+        is_rehearsal: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self._app, self._source, self._say = app, source, say
+        self._is_own, self._is_rehearsal = is_own, is_rehearsal
+        self._memory = Arrival(
+            app, source, Destination("web"), is_own=is_own, is_rehearsal=is_rehearsal, say=say
+        )
+
+    @property
+    def arrived(self) -> Arrived:
+        return self._memory.arrived
+
+    async def take_all(self) -> bool:
+        """Bring back what was remembered, files, and conversations; returns whether any of that
+        could be read."""
+        found, wrong = await asyncio.to_thread(self._source.conversations)
+        self.arrived.unreadable += wrong
+        folders = self._source.folders(found)
+        for audience, folder in folders.items():
+            await self._take_folder(audience, folder)
+        for number, (one, place) in enumerate(found, 1):
+            try:
+                entries = await asyncio.to_thread(self._source.entries, one, place)
+            except NotPlain as error:
+                self.arrived.unreadable.append(f"{one.id[:80]}: {error}")
+                continue
+            await self._take(one, entries)
+            if number % 500 == 0:
+                self._say(f"{number:,} of {count(len(found), 'conversation')} …")
+        return self.arrived.was_read or any(map(bool, folders.values()))
+
+    async def _take(self, one: ArchivedConversation, entries: Sequence[Entry]) -> None:
+        marked = [replace(e, message=mark(e.message, is_own=self._is_own)) for e in entries]
+        new = await self._bring(one, marked)
+        arrived = self.arrived
+        if new is None:
+            arrived.apart += 1
+        elif not new and entries:
+            arrived.known += 1
+        else:
+            arrived.grown += 0 < len(new) < len(entries)
+            arrived.new += len(new) == len(entries)
+            arrived.count(len({e.turn for e in new}), [e.at for e in new])
+
+    async def _bring(self, one: ArchivedConversation, entries: list[Entry]) -> list[Entry] | None:
+        if self._app is None:
+            return entries
+        if self._is_rehearsal:
+            return await self._app.store.read(lambda db: archive.find_new(db, one, entries))
+        meter = self._app.conversations.services.meter
+        counted = [replace(e, tokens=await meter.message(e.message)) for e in entries]
+        return await self._app.store.write(lambda db: archive.bring(db, one, counted))
+
+    # --- files ---------------------------------------------------------------------------------
+
+    async def _take_folder(self, audience: str, folder: _Folder) -> None:
+        key = ConversationKey("", audience)
+        text = self._text(folder.memory)
+        lines = parse(clean_text(text))
+        spoken = [line for line in facts(lines) if line.spoken]
+        known = {line.raw.strip().removeprefix("- "): line for line in spoken}
+        important = [name for name, line in known.items() if is_important(lines, line)]
+        notes = [
+            note
+            for day, name in sorted(folder.days.items())
+            for note in notes_in(day, self._text(name))
+        ]
+        if self._app is None:
+            self.arrived.memory += len(known)
+            self.arrived.days += len(notes)
+            await asyncio.to_thread(self._copy, audience, folder)
+            return
+        is_new = self._is_own and not self._is_rehearsal and bool(known)
+        if is_new and await self._write_memory(self._app, key, text):
+            self.arrived.memory += len(known)
+        else:
+            self.arrived.memory += await self._memory.propose(self._app, key, [*known], important)
+        self.arrived.days += await asyncio.to_thread(
+            self._memory.keep_sections, self._app, audience, notes
+        )
+        await asyncio.to_thread(self._copy, audience, folder)
+
+    def _text(self, name: str) -> str:
+        """Return what a file of memory says; "" for none, and for one that is counted as unread."""
+        text = self._source.files.text(name) if name else ""
+        if text is None:
+            self._source.remains.add_unread_file()
+        return text or ""
+
+    async def _write_memory(self, app: App, key: ConversationKey, text: str) -> bool:
+        """Write the file as it was, where there is none; False where there is one."""
+        state = app.conversations.long_term[key.audience]
+        memory = LongTermMemory(app.conversations.services, key, state)
+        before = await memory.read()
+        if before.version or before.proposal:
+            return False
+        await memory.edit(text, "main.py")
+        return True
+
+    def _copy(self, audience: str, folder: _Folder) -> None:
+        """Files that are not there yet; what stands there stays. A rehearsal only counts them."""
+        top = self._app.config.folder(ConversationKey("", audience)) if self._app else None
+        for kind, names in (("data", folder.data), ("files", folder.files)):
+            for rest, name in names.items():
+                target = top / kind / rest if top else None
+                if target and top and (target.exists() or _is_beyond_a_link(target, top)):
+                    continue
+                content = self._read_file(kind, name, PurePosixPath(rest).stem)
+                if content is None or not self._has_room(top, len(content)):
+                    if kind == "data":
+                        self.arrived.lacking += 1
+                    else:
+                        beyond = "beyond tools.files_quota"
+                        self._source.remains.add(1, f"file {beyond}", f"files {beyond}")
+                    continue
+                if target and not self._is_rehearsal:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    offload.write_whole(target, content)
+                self.arrived.pictures += kind == "data"
+
+    def _read_file(self, kind: str, name: str, digest: str) -> bytes | None:
+        """What a file holds; None for one that is too large, and a picture that is another one."""
+        content = self._source.files.read(name, MOST_PICTURE if kind == "data" else MOST_PIECE)
+        is_other = kind == "data" and content and _digest(content) != digest
+        return None if is_other else content
+
+    def _has_room(self, top: Path | None, size: int) -> bool:
+        if self._app is None or top is None:
+            return True
+        quota = self._app.config.book.effective().tools.files_quota
+        return self._memory.has_room(top, quota, size)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _is_beyond_a_link(target: Path, top: Path) -> bool:
+    return any(one.is_symlink() for one in target.parents if one.is_relative_to(top))
+
+
+def mark(message: Message, *, is_own: bool) -> Message:
+    """A message as it is taken in: where its whole text was put besides is not known here, and
+    unless it is the person's own, it came from outside."""
+    if is_own:
+        return replace(message, offloaded="")
+    is_result = message.role == "tool"
+    return replace(
+        message,
+        offloaded="",
+        is_untrusted=message.is_untrusted or is_result,
+        is_tainted=True,
+    )

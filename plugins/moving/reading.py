@@ -1,0 +1,337 @@
+"""Files of others, read within limits: whatever they hold, reading them ends, and ends in a
+sentence.
+
+Nothing is unpacked: what a ZIP holds is read through, member by member, so no name in it can lead
+anywhere. JSON is read piece by piece, so its length costs no memory.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import orjson
+
+from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat
+
+MOST_JSON = 8_000_000_000
+"""Bytes of a JSON file; with a million long messages it has two thousand million."""
+MOST_PIECE = 150_000_000
+"""Bytes that one entry of it may take in memory (`weigh`); one that would take more is left out."""
+MOST_TEXT = 2_000_000
+"""Bytes of any other text."""
+MOST_PICTURE = 20_000_000
+MOST_FILES = 200_000
+_MOST_RATIO = 400  # of what is unpacked to what is packed; of texts it is 5 to 30
+_LEVELS = 4  # of folders that are looked into
+_BROKEN_ZIP = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    RuntimeError,  # it wants a password
+    NotImplementedError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    ValueError,
+    OSError,
+)
+
+
+class Archive:
+    """Files by their names: in a folder, in a ZIP, or one alone. Links are not followed."""
+
+    def __init__(self, path: Path, levels: int = _LEVELS) -> None:
+        self.path = path
+        self._zip: zipfile.ZipFile | None = None
+        self._files: dict[str, Path] = {}
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        try:
+            if path.is_dir():
+                self._files = dict(_walk(path.resolve(), levels))
+            elif not path.is_file():
+                raise MovingError(f"There is nothing at {path}; name the file or the folder.")
+            elif zipfile.is_zipfile(path):
+                self._zip = zipfile.ZipFile(path)
+                infos = self._zip.infolist()
+                _check_number(len(infos), path)
+                self._members = {info.filename: info for info in infos if not info.is_dir()}
+            elif _begins_as_zip(path):
+                raise MovingError(
+                    f"{path} is a ZIP that is cut short or damaged; download or copy it once more."
+                )
+            else:
+                self._files = {path.name: path.resolve()}
+        except _BROKEN_ZIP as error:
+            raise MovingError(f"{path} can't be read: {_reason(error)}.") from None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all files, with slashes, in order."""
+        return sorted([*self._files, *self._members])
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of this name."""
+        return name in self._files or name in self._members
+
+    def find(self, name: str) -> str:
+        """The file of this name that lies nearest to the top; "" where there is none."""
+        found = [one for one in self.names if PurePosixPath(one).name.lower() == name.lower()]
+        return min(found, key=lambda one: (one.count("/"), one), default="")
+
+    def place(self, name: str) -> Path | None:
+        """Where a file is; None for one in a ZIP."""
+        return self._files.get(name)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """The content of a file. Raises MovingError, also while it is read."""
+        try:
+            if self._zip is not None:
+                info = self._members[name]
+                _check_ratio(info)
+                with self._zip.open(info) as member:
+                    yield member
+            else:
+                how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                with open(os.open(self._files[name], how), "rb") as file:
+                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        raise MovingError(f"{name} in {self.path} is not a regular file.")
+                    yield file
+        except _BROKEN_ZIP as error:
+            raise MovingError(f"{name} in {self.path} can't be read: {_reason(error)}.") from None
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """A small file as a whole; None where it is larger. Raises MovingError."""
+        with self.open(name) as file:
+            content = file.read(most + 1)
+        return content if len(content) <= most else None
+
+    def text(self, name: str) -> str | None:
+        """A small text; None where it is larger, or none."""
+        content = self.read(name, MOST_TEXT)
+        try:
+            return None if content is None else content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return None
+
+    def json(self, name: str) -> Any:
+        """What a small JSON file says; None where it is larger, or none."""
+        content = self.read(name, MOST_TEXT)
+        return None if content is None else load_json(content.removeprefix(b"\xef\xbb\xbf"))
+
+    def entries(self, name: str) -> Iterator[Any]:
+        """The entries of a JSON list, one by one; None for one that can't be read, UnreadableChat
+        for one that is too large. Of anything but a list, it is the only entry. Raises
+        MovingError."""
+        where = f"{name} in {self.path}" if name != self.path.name else str(self.path)
+        with self.open(name) as file:
+            for piece in _split(_Metered(file, where), where):
+                yield UnreadableChat(TOO_LARGE) if piece is None else load_json(piece)
+
+    def close(self) -> None:
+        if self._zip is not None:
+            self._zip.close()
+
+
+class _Metered:
+    """A file without its byte order mark, of which only so much is read."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file, self._name = file, name
+        self._whole = 0
+
+    def chunks(self) -> Iterator[bytes]:
+        """What it holds, in pieces. Raises MovingError."""
+        while data := self._file.read(_CHUNK):
+            if not self._whole:
+                data = data.removeprefix(b"\xef\xbb\xbf").lstrip() or b" "
+            self._whole += len(data)
+            if self._whole > MOST_JSON:
+                raise MovingError(f"{self._name} can't be imported: it is {TOO_LARGE} there.")
+            yield data
+
+
+_CHUNK = 262_144
+_IN_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_OUTSIDE = re.compile(rb'["\[\]{}]')
+_AT_TOP = re.compile(rb'["\[\]{},]')
+
+
+def _split(file: _Metered, name: str) -> Iterator[bytes | None]:
+    """The entries of a list as they are written, each when it is complete, None for one that is too
+    large; of anything else, all of it. Raises MovingError."""
+    chunks, splitter = file.chunks(), _ListSplitter()
+    first = next(chunks, b"")
+    if not first.startswith(b"["):
+        whole = _join(first, chunks)
+        if whole is None:
+            yield None
+            return
+        if load_json(whole) is None:
+            raise MovingError(f"{name} is damaged, or no JSON file. Have it made again.")
+        yield whole
+        return
+    for chunk in chain([first[1:]], chunks):
+        yield from splitter.feed(chunk)
+    if not splitter.is_over:
+        raise MovingError(f"{name} is cut short, or no JSON file. Have it made again.")
+
+
+def _join(first: bytes, chunks: Iterator[bytes]) -> bytes | None:
+    """All of a file; None where that is too much."""
+    whole, weight = bytearray(first), weigh(first)
+    for chunk in chunks:
+        whole += chunk
+        weight += weigh(chunk)
+        if weight > MOST_PIECE:
+            return None
+    return bytes(whole)
+
+
+class _ListSplitter:
+    """Finds where the entries of a list end, in time that is proportional to its length, however
+    deep it is nested and however long a text in it is. (ijson's memory grows with the square of the
+    depth, and its time with that of a text's length.) Of an entry that is too large nothing is
+    kept."""
+
+    def __init__(self) -> None:
+        self._piece, self._weight = bytearray(), 0
+        self._depth, self._is_in_text, self._is_escaped = 0, False, False
+        self.is_over = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+        """The entries that are complete with this piece of the file; None for one that is too
+        large."""
+        at = start = 0
+        while at < len(chunk) and not self.is_over:
+            if self._is_in_text:
+                at = self._skip_text(chunk, at)
+                continue
+            token = (_OUTSIDE if self._depth else _AT_TOP).search(chunk, at)
+            if token is None:
+                break
+            at = token.end()
+            if self._ends_entry(token[0]):
+                self._keep(chunk[start : at - 1])
+                if self._weight > MOST_PIECE:
+                    yield None
+                elif self._piece.strip():
+                    yield bytes(self._piece)
+                self._piece.clear()
+                self._weight = 0
+                start, self.is_over = at, token[0] != b","
+        self._keep(chunk[start:])
+
+    def _keep(self, part: bytes) -> None:
+        self._weight += weigh(part)
+        if self._weight > MOST_PIECE:
+            self._piece = bytearray()
+        else:
+            self._piece += part
+
+    def _skip_text(self, chunk: bytes, at: int) -> int:
+        """Where a text ends that goes on at this place, or the chunk does."""
+        found = _IN_TEXT.match(chunk, at + self._is_escaped)
+        end = found.end() if found else len(chunk)
+        self._is_escaped = False
+        if end < len(chunk):
+            self._is_in_text = chunk[end : end + 1] != b'"'
+            self._is_escaped = self._is_in_text  # by a backslash that is the chunk's last byte
+        return end + 1
+
+    def _ends_entry(self, sign: bytes) -> bool:
+        if sign == b'"':
+            self._is_in_text = True
+        elif sign in b"[{":
+            self._depth += 1
+        elif self._depth:
+            self._depth -= 1
+        else:
+            return True
+        return False
+
+
+def load_json(data: object) -> Any:
+    """What a piece of JSON says, as bytes or text; None where it is too large or too deep, or none.
+    (A database may hold a number where its program would have put a text.)"""
+    content = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    if not isinstance(content, bytes) or weigh(content) > MOST_PIECE:
+        return None
+    try:
+        return orjson.loads(content)
+    except (orjson.JSONDecodeError, MemoryError):
+        pass
+    try:
+        return orjson.loads(_ESCAPE.sub(_replace_half, content))
+    except (orjson.JSONDecodeError, MemoryError):
+        return None
+
+
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+
+
+def _replace_half(escape: re.Match[bytes]) -> bytes:
+    """Programs cut texts within an emoji, of which half a character stays that no text may have."""
+    return rb"\ufffd" if escape["half"] else escape[0]
+
+
+def weigh(data: bytes) -> int:
+    """About how many bytes a piece of JSON takes in memory, at the most."""
+    return len(data) + 150 * (data.count(b"[") + data.count(b"{")) + 30 * data.count(b'"')
+
+
+def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
+    """The files in a folder and the folders in it; links are left out."""
+    waiting, count = [(folder, 0)], 0
+    while waiting:
+        place, level = waiting.pop()
+        with os.scandir(place) as found:
+            for entry in found:
+                count += 1
+                _check_number(count, folder)
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False) and level < levels:
+                    waiting.append((path, level + 1))
+                elif entry.is_file(follow_symlinks=False):
+                    yield path.relative_to(folder).as_posix(), path
+
+
+def _begins_as_zip(path: Path) -> bool:
+    """Return whether a file was one: what says where things are in it stands at its end."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _check_number(count: int, path: Path) -> None:
+    if count > MOST_FILES:
+        raise MovingError(
+            f"{path} holds more than {MOST_FILES:,} files, so it is not what a program has "
+            "exported; name the right folder."
+        )
+
+
+def _check_ratio(info: zipfile.ZipInfo) -> None:
+    if info.file_size > MOST_PICTURE and info.file_size > _MOST_RATIO * info.compress_size:
+        raise MovingError(
+            f"{info.filename} would be {info.file_size / 1e6:,.0f} MB unpacked, out of "
+            f"{info.compress_size / 1e6:,.1f} MB: that is no export, so nothing more is read."
+        )
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split())[:100] or type(error).__name__

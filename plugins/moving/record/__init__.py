@@ -1,0 +1,1 @@
+"""SQL of moving: conversations as rows of an export, and SQLite files of other programs."""

@@ -1,0 +1,189 @@
+"""Conversations as an export keeps them: each with what it shares with none, and where it begins.
+
+Sequence numbers and turns stay as they are, so that what refers to them goes on meaning the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from memory.context.replay import replay
+from memory.keys import ConversationKey
+from memory.record import conversations, tables, transcript
+from memory.record.conversations import Standing
+from memory.record.database import Database
+from memory.turns import Entry
+
+Exchange = tuple[str, str]
+"""A question, and the text that ended its turn."""
+
+
+class ArchivedConversation(Struct, frozen=True):
+    """A conversation: where it belongs, and what it is called. A branch has the id of its parent,
+    and goes on after this turn and seq of it. `row` is 0 for one that is not in the record."""
+
+    id: str
+    audience: str
+    title: str = ""
+    standing: Standing = ""
+    parent: str = ""
+    after_turn: int = 0
+    after_seq: int = 0
+    row: int = 0
+
+    @property
+    def key(self) -> ConversationKey:
+        return ConversationKey(self.id, self.audience)
+
+
+def list_all(database: Database) -> list[ArchivedConversation]:
+    """All conversations in which something was said, and what was branched off them; each after
+    its parent."""
+    rows = database.execute_sql(
+        """SELECT c.id, c.key, c.audience, c.title, c.standing,
+                p.key, b.turn, b.seq
+            FROM conversation AS c LEFT JOIN branch AS b ON b.conversation = c.id
+                LEFT JOIN conversation AS p ON p.id = b.parent
+            WHERE b.conversation IS NOT NULL
+                OR EXISTS (SELECT 1 FROM message AS m WHERE m.conversation = c.id)
+            ORDER BY c.id"""
+    ).fetchall()
+    found = [
+        ArchivedConversation(
+            str(key),
+            str(audience),
+            str(title),
+            standing if standing in ("pinned", "archived") else "",
+            str(parent or ""),
+            int(turn or 0),
+            int(seq or 0),
+            int(row),
+        )
+        for row, key, audience, title, standing, parent, turn, seq in rows
+    ]
+    return in_order_of_descent(found)
+
+
+def in_order_of_descent(found: Sequence[ArchivedConversation]) -> list[ArchivedConversation]:
+    """Each after its parent, if that is among them."""
+    waiting, ordered, names = list(found), list[ArchivedConversation](), set[str]()
+    there = {one.id for one in found}
+    while waiting:
+        ready = [one for one in waiting if one.parent not in there or one.parent in names]
+        if not ready:
+            break  # in a damaged record they may go in a circle
+        ordered += ready
+        names |= {one.id for one in ready}
+        waiting = [one for one in waiting if one.id not in names]
+    return ordered + waiting
+
+
+def read_entries(
+    database: Database, conversation: int, after: int, most: int
+) -> tuple[list[Entry], int, int]:
+    """The next entries of a conversation that it shares with none, without what a person took away;
+    the last seq that was looked at (0: there are no more), and how many were left out."""
+    entries = list(transcript.own_entries(database, conversation, after + 1, most))
+    if not entries:
+        return [], 0, 0
+    away = replay(transcript.events_of(database, conversation), "").taken_away
+    kept = [entry for entry in entries if not away.has(entry.seq, entry.turn)]
+    return kept, entries[-1].seq, len(entries) - len(kept)
+
+
+def find_new(
+    database: Database, one: ArchivedConversation, entries: Sequence[Entry]
+) -> list[Entry] | None:
+    """Which of these entries a conversation lacks, which need not be there. None where it went on
+    in another way."""
+    columns = tables.Conversation
+    row = columns.select(columns.id).where(columns.key == one.id).scalar(database)
+    known = {e.seq: _said(e) for e in transcript.own_entries(database, row)} if row else {}
+    given = {entry.seq: _said(entry) for entry in entries}
+    if any(given.get(seq, said) != said for seq, said in known.items()):
+        return None
+    new = [entry for entry in entries if entry.seq not in known]
+    is_between = known and new and new[0].seq < max(known)
+    return None if is_between else new
+
+
+def bring(
+    database: Database, one: ArchivedConversation, entries: Sequence[Entry]
+) -> list[Entry] | None:
+    """Add what a conversation lacks of these entries, and make it where it is not there; returns
+    what was added. None where it went on in another way, or its parent is not there."""
+    new = find_new(database, one, entries)
+    if new is None:
+        return None
+    columns = tables.Conversation
+    is_there = columns.select(columns.id).where(columns.key == one.id).exists(database)
+    if is_there and not new:
+        return new
+    if one.parent and not is_there and not _has_shared(database, one):
+        return None
+    row = conversations.find_or_create(database, one.key)
+    if new and (new[0].seq <= row.last_seq or new[0].turn < row.last_turn):
+        return None  # what stood there was forgotten
+    if not is_there:
+        _make(database, one, row.id)
+    if new:
+        transcript.insert(database, row.id, new)
+    return new
+
+
+def _make(database: Database, one: ArchivedConversation, row: int) -> None:
+    conversations.rename(database, row, one.title)
+    conversations.place(database, one.id, one.standing)
+    if one.parent:
+        _branch_off(database, one, row)
+
+
+def _said(entry: Entry) -> tuple[Any, ...]:
+    return entry.turn, entry.message.role, entry.message.text
+
+
+def _has_shared(database: Database, one: ArchivedConversation) -> bool:
+    """Return whether the parent of a branch is there, with all that it shares."""
+    columns = tables.Conversation
+    query = columns.select(columns.last_seq, columns.last_turn).where(columns.key == one.parent)
+    found = list(query.tuples().execute(database))
+    return bool(found) and found[0][0] >= one.after_seq and found[0][1] >= one.after_turn
+
+
+def _branch_off(database: Database, one: ArchivedConversation, row: int) -> None:
+    """Let a new conversation share the beginning of its parent."""
+    columns = tables.Conversation
+    parent = columns.select(columns.id).where(columns.key == one.parent).scalar(database)
+    tables.Branch.insert(
+        conversation=row,
+        parent=parent,
+        seq=one.after_seq,
+        turn=one.after_turn,
+        event=0,
+        at=time.time(),
+    ).execute(database)
+    tables.update(database, columns, row, last_seq=one.after_seq, last_turn=one.after_turn)
+
+
+def exchanges_of(database: Database, key: str) -> list[Exchange]:
+    """The turns of the conversation of this id, in order, as far as they are kept; it need not be
+    there. What it shares with another one is not among them."""
+    columns, message = tables.Conversation, tables.Message
+    query = (
+        message.select(message.turn, message.role, message.text)
+        .from_(message.join(columns, on=(message.conversation == columns.id)))
+        .where((columns.key == key) & message.role.in_(("user", "assistant")))
+        .order_by(message.seq)
+    )
+    turns: dict[int, list[str]] = {}
+    for turn, role, text in query.tuples().execute(database):
+        said = turns.setdefault(turn, ["", ""])
+        if role == "assistant":
+            said[1] = text
+        elif not said[0]:
+            said[0] = text
+    return [(question, reply) for question, reply in turns.values()]

@@ -1,0 +1,143 @@
+"""What an import did, or would do, in words."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot.wording import count
+from plugins.moving.arrival import Arrived
+from plugins.moving.source import ForeignSource
+
+_MOST, _LONGEST = 10, 80  # things of a kind that are named, and characters of each
+_REASONS = 3  # why conversations can't be read, that are told
+
+
+def describe(
+    arrived: Arrived,
+    source: ForeignSource,
+    options: argparse.Namespace,
+    agents: Sequence[str],
+) -> str:
+    """The report."""
+    would = options.dry_run
+    lines = [f"{'Would import' if would else 'Imported'} from {source.name}:"]
+    lines += [f"  {line}" for line in _describe_chats(arrived, _where(options))]
+    lines += [f"  {line}" for line in _describe_memory(arrived, options)]
+    lines += [f"  {line}" for line in _describe_settings(arrived, options, agents)]
+    if rest := [*_describe_rest(arrived, source)]:
+        lines += ["Not taken:", *(f"  {line}" for line in rest)]
+    if would:
+        lines.append("Nothing was written. The same command without --dry-run brings it in.")
+    elif arrived.turns:
+        lines.append(_say_where(options))
+    return "\n".join(lines)
+
+
+def _describe_chats(arrived: Arrived, where: str) -> list[str]:
+    lines = []
+    if arrived.turns and arrived.first and arrived.last:
+        span = f"{arrived.first:%Y-%m-%d} to {arrived.last:%Y-%m-%d}"
+        lines.append(
+            f"{_count_chats(arrived)}, {where}: {count(arrived.turns, 'turn')}, "
+            f"{count(arrived.messages, 'message')}, {span}"
+        )
+    if arrived.known:
+        lines.append(f"here already, unchanged: {count(arrived.known, 'conversation')}")
+    if arrived.pictures:
+        lines.append(count(arrived.pictures, "picture"))
+    return lines or ["no conversation that is new"]
+
+
+def _count_chats(arrived: Arrived) -> str:
+    """2 conversations, and 1 that had grown."""
+    if not arrived.grown:
+        return count(arrived.new, "conversation")
+    if not arrived.new:
+        return f"{count(arrived.grown, 'conversation')} that had grown"
+    return f"{count(arrived.new, 'conversation')}, and {arrived.grown:,} that had grown"
+
+
+def describe_nothing(arrived: Arrived, source: ForeignSource, path: Path) -> str:
+    """Return why nothing at all could be read."""
+    if not arrived.unreadable:
+        return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
+    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    said = (f"{count(n, 'conversation')} can't be read: {why}." for why, n in reasons)
+    return f"Nothing in {path} can be imported. {' '.join(said)}"
+
+
+def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]:
+    lines = []
+    chat = "its chats" if options.source == "parley" else f"the chat {options.to}/main"
+    if arrived.memory:
+        waits = f"; {_wait(arrived.memory)} there for your word: /memory diff"
+        said = f"{count(arrived.memory, 'line')} of memory, for {chat}"
+        lines.append(said if options.mine else f"{said}{waits}")
+    if arrived.days:
+        waits = f"; {_wait(arrived.days)} there: /memory pending"
+        said = f"{count(arrived.days, 'part')} of daily memory, for {chat}"
+        lines.append(said if options.mine else f"{said}{waits}")
+    return lines
+
+
+def _wait(number: int) -> str:
+    return "it waits" if number == 1 else "they wait"
+
+
+def _describe_settings(
+    arrived: Arrived, options: argparse.Namespace, agents: Sequence[str]
+) -> list[str]:
+    is_left = not options.with_settings
+    lines = []
+    if agents:
+        verb = "would become" if is_left or options.dry_run else "became"
+        what = f"persona that {verb} an agent", f"personas that {verb} agents"
+        lines.append(f"{count(len(agents), *what)} (/agent NAME): {_few(agents)}")
+    if arrived.settings:
+        is_set = not (is_left or options.dry_run)
+        what = (
+            ("setting that was set", "settings that were set")
+            if is_set
+            else ("setting that has a counterpart", "settings that have a counterpart")
+        )
+        lines.append(f"{count(len(arrived.settings), *what)}: {_few(arrived.settings)}")
+    if is_left and lines:
+        lines.append("not taken without --with-settings")
+    return lines
+
+
+def _describe_rest(arrived: Arrived, source: ForeignSource) -> list[str]:
+    lines = [count(number, *what) for what, number in sorted(source.remains.counts.items())]
+    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    lines += [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
+    if arrived.apart:
+        lines.append(
+            f"{count(arrived.apart, 'conversation')} that went on here in another way than there"
+        )
+    if arrived.empty:
+        lines.append(f"{count(arrived.empty, 'conversation')} in which nothing was said")
+    if arrived.lacking:
+        lack = "not there, or too large"
+        lines.append(count(arrived.lacking, f"picture that is {lack}", f"pictures that are {lack}"))
+    return [*lines, *source.remains.remarks]
+
+
+def _where(options: argparse.Namespace) -> str:
+    return "where they were" if options.source == "parley" else f"into {options.to}"
+
+
+def _say_where(options: argparse.Namespace) -> str:
+    if options.source == "parley":
+        return "Each stands where it was: in its chat, on its channel."
+    if options.to == "terminal":
+        return "Look at them with python main.py, and /resume there."
+    return "Look at them with python main.py --web: they stand in the list beside the page."
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST
+    shown = [" ".join(name.split())[:_LONGEST] for name in names[:_MOST]]
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

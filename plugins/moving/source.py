@@ -1,0 +1,253 @@
+"""What is read of another program, as values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from math import inf
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
+
+from bot.command_line import CommandRefused
+from memory.messages import ToolCall
+
+ForeignRole = Literal["user", "assistant", "tool"]
+_EARLIEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
+_MILLISECONDS, _MICROSECONDS, _NANOSECONDS = 1e11, 1e14, 1e17
+"""Numbers from which a time in seconds would be in a far future."""
+_LONGEST_KIND = 40  # characters
+_MOST_GAPS = 100  # in a tree: each costs as much time as there are nodes
+
+
+class MovingError(CommandRefused):
+    """Nothing can be imported or exported. The text is a sentence, and says what to do."""
+
+
+class UnreadableChat(Exception):
+    """One conversation can't be read; the others can. The text says why, in some words."""
+
+
+TOO_LARGE = "larger than anything that a program would have written"
+"""The reason for a conversation that can't be read, of which one value, or all together, is too
+large."""
+
+
+class ForeignMessage(Struct, frozen=True):
+    """A message as another program kept it. `call_id` and `tool` are set on results of tools,
+    `pictures` are names that `ForeignSource.picture` knows, `at` is None where nobody knows."""
+
+    role: ForeignRole
+    text: str = ""
+    at: datetime | None = None
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    tool: str = ""
+    is_error: bool = False
+    pictures: tuple[str, ...] = ()
+
+
+class ForeignChat(Struct, frozen=True):
+    """A conversation: by `identity` it is known again. `standing` is where lists show it, and
+    `prompt` the system prompt that it had for itself."""
+
+    identity: str
+    title: str
+    messages: tuple[ForeignMessage, ...]
+    standing: Literal["", "pinned", "archived"] = ""
+    prompt: str = ""
+    at: datetime | None = None
+
+
+class Persona(Struct, frozen=True):
+    """Who a model was told to be: it becomes an agent of this name."""
+
+    name: str
+    description: str
+    prompt: str
+
+
+class ForeignSetting(Struct, frozen=True):
+    """A setting that has a counterpart here: what it was called there, `key` and `value` here."""
+
+    was: str
+    key: str
+    value: Any
+
+
+class Remains(Struct):
+    """What had no counterpart: how many of each kind, which has a name for one of them and one for
+    several, and sentences about single things."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, number: int, one: str, many: str = "") -> None:
+        """So many more of a kind, called as `wording.count` takes it."""
+        if number:
+            self.counts[one, many] += number
+
+    def add_unread(self, what: str, kind: str) -> None:
+        """One more content or message of a kind that nobody here can read, by its name there."""
+        of_kind = f"of a kind that is not read ({kind[:_LONGEST_KIND] or 'without a name'})"
+        self.add(1, f"{what} {of_kind}", f"{what}s {of_kind}")
+
+    def add_too_large(self, one: str, many: str) -> None:
+        """One more of a kind that is too large to be read."""
+        self.add(1, f"{one} that is {TOO_LARGE}", f"{many} that are {TOO_LARGE}")
+
+    def add_unread_file(self) -> None:
+        """One more file of which text was wanted, that is none or too large."""
+        what = "no text, or too large"
+        self.add(1, f"file that is {what}", f"files that are {what}")
+
+    def __bool__(self) -> bool:
+        return bool(self.counts or self.remarks)
+
+
+class Belongings(Struct):
+    """What there is besides conversations: lines for `MEMORY.md`, notes for days, personas and
+    settings."""
+
+    memory: list[str] = field(default_factory=list)
+    days: Mapping[date, str] = field(default_factory=dict)
+    personas: list[Persona] = field(default_factory=list)
+    settings: list[ForeignSetting] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.memory or self.days or self.personas or self.settings)
+
+
+class ForeignSource(Protocol):
+    """What another program kept. All of it may raise MovingError."""
+
+    name: str
+    """As people call the program."""
+    remains: Remains
+    """It fills up as things are read."""
+
+    def count(self) -> int:
+        """Return how many conversations there are, as far as that is quickly known; 0 where it is
+        not."""
+        ...
+
+    def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
+        """The conversations, one after the other."""
+        ...
+
+    def belongings(self) -> Belongings:
+        """What there is besides; asked for after the conversations, in which some of it stands."""
+        ...
+
+    def picture(self, name: str) -> bytes | None:
+        """The bytes of a picture; None where it is not there, or too large."""
+        ...
+
+
+def as_time(value: object) -> datetime | None:
+    """A time in seconds since 1970, or in thousandths, millionths or billionths of one; None for
+    what can't be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e20:
+        return None
+    seconds = float(value)
+    for first, unit in ((_NANOSECONDS, 1e9), (_MICROSECONDS, 1e6), (_MILLISECONDS, 1e3)):
+        if seconds >= first:
+            seconds /= unit
+            break
+    return datetime.fromtimestamp(seconds, UTC) if _EARLIEST < seconds < _MILLISECONDS else None
+
+
+def find_path(
+    nodes: Mapping[str, Any],
+    last: str,
+    parent: str,
+    time_of: Callable[[Mapping[str, Any]], float],
+) -> list[Mapping[str, Any]]:
+    """The nodes of a tree from the first to the `last`, each of which names its parent so; where
+    there is no such one, to the newest of those at an end. Where a parent is missing, the path goes
+    on with the newest of what is left that is no newer, and hangs on none of those after it."""
+    left = {name: node for name, node in nodes.items() if isinstance(node, dict)}
+    listed = {
+        child: name
+        for name, node in left.items()
+        for field in ("children", "childrenIds")
+        for child in as_list(node.get(field))
+        if isinstance(child, str)
+    }
+    path: list[Mapping[str, Any]] = []
+    seen, gaps = set[str](), 0
+    name = last if last in left else _newest_end(left, parent, time_of)
+    while name in left and name not in seen:
+        seen.add(name)
+        path.append(left[name])
+        above = as_text(path[-1].get(parent))
+        if above and above not in left and gaps < _MOST_GAPS:
+            gaps += 1
+            above = listed.get(above) or _find_before(left, path, name, parent, time_of)
+        name = above
+    return path[::-1]
+
+
+def _find_before(
+    nodes: Mapping[str, Mapping[str, Any]],
+    path: Sequence[Mapping[str, Any]],
+    top: str,
+    parent: str,
+    time_of: Callable[[Mapping[str, Any]], float],
+) -> str:
+    """The newest end of what is no newer than this path, and hangs not on its top."""
+    below = _find_below(nodes, top, parent)
+    first = min(filter(None, map(time_of, path)), default=inf)
+    others = {
+        name: node for name, node in nodes.items() if name not in below and time_of(node) <= first
+    }
+    return _newest_end(others, parent, time_of)
+
+
+def _newest_end(
+    nodes: Mapping[str, Mapping[str, Any]],
+    parent: str,
+    time_of: Callable[[Mapping[str, Any]], float],
+) -> str:
+    """The newest node that is the parent of none; "" where there is no node."""
+    inner = {as_text(node.get(parent)) for node in nodes.values()}
+    ends = [name for name in nodes if name not in inner] or [*nodes]
+    return max(reversed(ends), key=lambda name: time_of(nodes[name]), default="")
+
+
+def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -> set[str]:
+    """This node, and those that hang on it, at any depth."""
+    children: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        children.setdefault(as_text(node.get(parent)), []).append(name)
+    found = {top}
+    waiting = [top]
+    while waiting:
+        for name in children.get(waiting.pop(), ()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return found
+
+
+def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]) -> str:
+    """What a conversation without an id is known by: the name of its first node, which may be the
+    same in each ("0", or none), its title, and its first words."""
+    return "\0".join((first, title, messages[0].text if messages else ""))
+
+
+def as_text(value: object) -> str:
+    """A text, or "" for what is none."""
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: object) -> Mapping[str, Any]:
+    """An object of JSON, or an empty one for what is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """A list of JSON, or an empty one for what is none."""
+    return value if isinstance(value, list) else []

@@ -1,0 +1,344 @@
+"""`python main.py audit`: what is open, weak or shared in this installation, and how to mend it.
+
+A risk is said of what is there, not of what might be: one that says nothing about an installation
+is a line that teaches people to skip lines. Nothing is changed, and nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from bot.data_folder import DATABASE, find_database, plugins_folder
+from bot.logs import looks_secret
+from bot.settings import Layers, Settings, SettingsStore, load_layers
+from bot.settings.permits import HARMLESS, Permit, parse_permit
+from channels.tokens import is_weak
+from channels.web.guard import is_loopback
+from memory.record.engines import engine_for
+from memory.record.transfer import copy_out
+from plugins.operations.record import Carried, read_carried
+from plugins.operations.restore import SET_ASIDE
+
+Severity = Literal["high", "medium", "low", "note"]
+COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}
+RANKS: tuple[Severity, ...] = ("high", "medium", "low", "note")
+_OTHERS, _WRITERS = 0o077, 0o022
+_WIDEST = {4: 8, 6: 32}
+"""Bits of a network below which it is no proxy's."""
+_MOST_NAMED = 5
+
+
+class Risk(Struct, frozen=True):
+    """What was found, in a sentence, and its mend as a line to type. A `note` says who may do what:
+    it is for a person to know, and nothing is wrong with it."""
+
+    severity: Severity
+    sentence: str
+    mend: str = ""
+
+
+class Installation(Struct, frozen=True):
+    """What is looked at. `book` has what was set in the chats too; `is_root` and `has_box` say
+    whether the bot's account is root's, and whether commands can be kept in a box."""
+
+    config: Path
+    data: Path
+    layers: Layers
+    book: SettingsStore
+    carried: Carried
+    is_root: bool
+    has_box: bool
+
+    @property
+    def settings(self) -> Settings:
+        return self.book.effective()
+
+    @property
+    def everywhere(self) -> Iterator[tuple[str, Settings]]:
+        """The settings of all, and of each chat that has its own."""
+        scopes = {"", *(scope for scope, _, _ in self.carried.settings)}
+        return ((scope, self.book.effective(scope)) for scope in sorted(scopes))
+
+
+def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Installation:
+    """Read an installation. Raises SettingError, and StoreError for a database that can't be."""
+    layers = load_layers(config, environ)
+    carried = _read_carried(find_database(layers, data))
+    book = SettingsStore(layers)
+    book.adopt(_overrides(carried))
+    return Installation(
+        config, data, layers, book, carried, os.geteuid() == 0, shutil.which("bwrap") is not None
+    )
+
+
+def _read_carried(place: Path | str) -> Carried:
+    """What the record has of settings, people, keys and commands. Raises StoreError."""
+    if isinstance(place, Path):
+        return read_carried(place) if place.exists() else Carried()
+    with tempfile.TemporaryDirectory() as work:
+        copy = Path(work, DATABASE)
+        copy_out(engine_for(place), copy, ("override", "user", "api_key", "link", "inbox"))
+        return read_carried(copy)
+
+
+def _overrides(carried: Carried) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for scope, key, value in carried.settings:
+        try:
+            found.setdefault(scope, {})[key] = json.loads(value)
+        except (ValueError, RecursionError):
+            continue  # the bot leaves it out too
+    return found
+
+
+def audit(one: Installation) -> list[Risk]:
+    """All that is open, weak or shared, the gravest first."""
+    looks: tuple[Callable[[Installation], Iterable[Risk]], ...] = (
+        _web,
+        _keys,
+        _tools,
+        _plugins,
+        _files,
+        _secrets,
+        _account,
+        _leftovers,
+        _people,
+    )
+    found = [risk for look in looks for risk in look(one)]
+    return sorted(found, key=lambda risk: RANKS.index(risk.severity))
+
+
+def report(risks: Iterable[Risk], has_colours: bool) -> str:
+    """The risks as text, each with its mend below."""
+    risks = list(risks)
+    lines = [_line(risk, has_colours) for risk in risks]
+    wrong = sum(risk.severity != "note" for risk in risks)
+    verdict = f"To look at: {wrong}." if wrong else "Nothing is open that should not be."
+    return "\n".join([*lines, *([""] if lines else []), verdict])
+
+
+def exit_code(risks: Iterable[Risk]) -> int:
+    return 1 if any(risk.severity != "note" for risk in risks) else 0
+
+
+def _line(risk: Risk, has_colours: bool) -> str:
+    mark = f"{risk.severity:6}"
+    if has_colours:
+        mark = f"\033[{COLOURS[risk.severity]}m{mark}\033[0m"
+    mend = f"\n         mend: {risk.mend}" if risk.mend else ""
+    return f"{mark} {risk.sentence}{mend}"
+
+
+def _web(one: Installation) -> Iterator[Risk]:
+    web, token = one.settings.web, one.layers.secrets.get("PARLEY_WEB_TOKEN", "")
+    new = "python -c 'import secrets; print(secrets.token_urlsafe())', as PARLEY_WEB_TOKEN in .env"
+    is_open = not is_loopback(web.host)
+    if token and is_weak(token):
+        yield Risk(
+            "high",
+            "PARLEY_WEB_TOKEN could be guessed, and it opens everything that owners can do.",
+            new,
+        )
+    if not token and is_open:
+        yield Risk("high", f"web.host is {web.host}, and there is no token for the page.", new)
+    elif not token and one.settings.channels.web:
+        yield Risk("low", "Every account on this machine may use the web page as an owner.", new)
+    if token and is_open and not web.trusted_proxies:
+        yield Risk(
+            "medium",
+            f"The web page listens at {web.host} without encryption: anyone on the way "
+            "can read along.",
+            'set "web": {"host": "127.0.0.1"} and put a proxy with https in front (docs/web.md)',
+        )
+    for name in web.trusted_proxies:
+        network = ip_network(name, strict=False)
+        if network.prefixlen < _WIDEST[network.version]:
+            yield Risk(
+                "high",
+                f"web.trusted_proxies has {name}: nearly anybody could claim to be somebody else.",
+                "name the address of your proxy alone in web.trusted_proxies",
+            )
+
+
+def _keys(one: Installation) -> Iterator[Risk]:
+    for person, may_command, used in one.carried.keys:
+        name = person.partition("/")[2]
+        revoke = f"python main.py key revoke {name}"
+        if person in one.carried.owners:
+            sentence = f"The key {name} to /v1 has an owner's rights."
+            yield Risk("medium" if may_command else "low", sentence, revoke)
+        elif may_command:
+            yield Risk("low", f"Whoever has the key {name} to /v1 may use commands.", revoke)
+        if not used:
+            yield Risk("low", f"The key {name} to /v1 was never used.", revoke)
+
+
+def _tools(one: Installation) -> Iterator[Risk]:
+    said: set[str] = set()
+    for scope, settings in one.everywhere:
+        for risk in _reach(settings, one.has_box):
+            if risk.sentence not in said:
+                said.add(risk.sentence)
+                where = f" (in {scope})" if scope else ""
+                yield Risk(risk.severity, f"{risk.sentence[:-1]}{where}.", risk.mend)
+
+
+def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
+    tools = settings.tools
+    if tools.approve == "never" and (tools.shell or tools.web_fetch or tools.can_search):
+        yield Risk(
+            "high",
+            "Tools run commands or use the web without asking, so anything that talks the "
+            "model into it gets its way.",
+            "/config tools.approve ask",
+        )
+    if tools.shell and tools.shell_unboxed:
+        yield Risk(
+            "high",
+            "Commands run outside a sandbox, and can do all that the bot's account can.",
+            'take "shell_unboxed" out of the configuration',
+        )
+    elif tools.shell and not has_box:
+        yield Risk(
+            "low",
+            "Commands are on, but can't run: bubblewrap is missing.",
+            "apt install bubblewrap",
+        )
+    if tools.shell:
+        yield Risk("note", "The model may ask to run commands.", "/config tools.shell false")
+    if tools.web_fetch:
+        yield Risk("note", "The model may ask to read pages.", "/config tools.web_fetch false")
+    if tools.can_search:
+        yield Risk(
+            "note",
+            "The model may ask to search the web.",
+            'take "web_search" out of the configuration',
+        )
+
+
+def _plugins(one: Installation) -> Iterator[Risk]:
+    folder = plugins_folder(one.settings, one.data)
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix != ".pyc"]
+    code = [path for path in files if path.is_file() or path.is_symlink()]
+    for path in [folder, *files] if code else []:
+        if (why := _who_else_writes(path)) is not None:
+            yield Risk("high", f"{path} runs inside the bot, and {why}.", f"chmod go-w {path}")
+    if code:
+        names = _join_names([str(path.relative_to(folder)) for path in code])
+        yield Risk("note", f"Plugins run with all of the bot's rights: {names}.", f"ls {folder}")
+
+
+def _who_else_writes(path: Path) -> str | None:
+    status = path.stat() if path.exists() else path.lstat()
+    if status.st_uid not in (os.geteuid(), 0):
+        return "belongs to another account"
+    return "others may write to it" if status.st_mode & _WRITERS else None
+
+
+def _files(one: Installation) -> Iterator[Risk]:
+    env = one.config.with_name(".env")
+    if env.exists() and _mode(env) & _OTHERS:
+        yield Risk(
+            "high", f"Others on this machine may read the keys in {env}.", f"chmod 600 {env}"
+        )
+    if one.config.exists() and _mode(one.config) & _WRITERS:
+        yield Risk("high", f"Others may change {one.config}.", f"chmod go-w {one.config}")
+    if not one.data.exists():
+        return
+    if _mode(one.data) & _WRITERS:
+        yield Risk("high", f"Others may write in {one.data}.", f"chmod -R go= {one.data}")
+    elif _mode(one.data) & _OTHERS:
+        inside = [path for path in one.data.rglob("*") if not path.is_symlink()]
+        readable = sum(bool(_mode(path) & _OTHERS) for path in inside)
+        yield Risk(
+            "medium" if readable else "low",
+            f"Others on this machine can read {one.data}; {readable} files in it are open to them.",
+            f"chmod -R go= {one.data}",
+        )
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def _secrets(one: Installation) -> Iterator[Risk]:
+    try:
+        text = one.config.read_text("utf-8", errors="replace")
+    except OSError:
+        return
+    if looks_secret(text):
+        yield Risk(
+            "high",
+            f"{one.config} holds what looks like a key.",
+            f"move it to .env, and write {{{{secret.NAME}}}} in {one.config}",
+        )
+
+
+def _account(one: Installation) -> Iterator[Risk]:
+    if one.is_root:
+        yield Risk(
+            "medium",
+            "The bot runs as root: a hole in it or in a plugin opens the whole machine.",
+            "adduser --system parley, and start the bot as that account",
+        )
+
+
+def _leftovers(one: Installation) -> Iterator[Risk]:
+    """Copies of what was said that stay when it is forgotten, and what nobody agreed to."""
+    beside = one.data.absolute().parent
+    copies = [*beside.glob(f"{one.data.name}.before-restore-*"), *beside.glob(".parley-restore-*")]
+    copies += [*one.data.glob(f"{DATABASE}*.before-*"), *one.data.glob(f"{DATABASE}*.damaged-*")]
+    if copies:
+        sentence = "There are older copies of what was said here, which /forget does not reach"
+        names = _join_names([path.name for path in sorted(copies)])
+        yield Risk("low", f"{sentence}: {names}.", f"rm -r {copies[0]}")
+    archives = {*beside.glob("*.tar.gz"), *one.config.absolute().parent.glob("*.tar.gz")}
+    for path in sorted(archives):
+        if _mode(path) & _OTHERS:
+            yield Risk(
+                "medium", f"Others may read {path.name}, maybe a backup.", f"chmod 600 {path}"
+            )
+    if (aside := one.data / SET_ASIDE).exists():
+        sentence = f"{aside} holds what came with a restored backup and nobody agreed to."
+        yield Risk("low", sentence, f"rm -r {aside}")
+
+
+def _people(one: Installation) -> Iterator[Risk]:
+    owners = [*one.settings.owners, *one.carried.owners]
+    if owners:
+        yield Risk("note", f"Owners, who may do everything: {_join_names(owners)}.", "/revoke WHO")
+    if one.carried.users:
+        users = _join_names(one.carried.users)
+        yield Risk("note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO")
+        if not (one.settings.spend_limit_total or one.settings.spend_limit_user):
+            yield Risk(
+                "low",
+                "Others are let in, and nothing limits what they can spend.",
+                "/config spend_limit_user 5",
+            )
+    if one.carried.links:
+        pairs = [f"{home} in that of {target}" for home, target in one.carried.links]
+        sentence = f"Chats that go on in another one's conversation: {_join_names(pairs)}."
+        yield Risk("note", sentence, "/unlink all")
+    permits = [parse_permit(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
+    if free := [permit.key for permit in permits if permit == Permit(permit.key)]:
+        yield Risk(
+            "low",
+            f"People who are not owners may set these to anything: {_join_names(free)}.",
+            "/config users_may_set --unset",
+        )
+
+
+def _join_names(names: Iterable[str]) -> str:
+    known = [name if name.isprintable() else repr(name) for name in names]
+    rest = len(known) - _MOST_NAMED
+    return ", ".join(known[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,77 @@
+"""The commands for whoever runs a bot, as the command line knows them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+
+from bot.command_line import Commands
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def add_commands(commands: Commands) -> None:
+    """Add these commands to the command line."""
+    examine = commands.add_parser("doctor", help="check the installation, and say what to do")
+    examine.set_defaults(run=_run("commands", "examine"))
+    look = commands.add_parser(
+        "audit", help="say what is open, weak or shared in this installation"
+    )
+    look.set_defaults(run=_run("commands", "look_for_risks"))
+    save = commands.add_parser("backup", help="save everything that is kept, to FILE")
+    save.add_argument("file", type=Path)
+    save.set_defaults(run=_run("commands", "save"))
+    upgrade = commands.add_parser("upgrade", help="bring an older version's data into this one's")
+    upgrade.add_argument(
+        "--check",
+        action="store_true",
+        help="only make a backup, and say what would change and how long that takes",
+    )
+    upgrade.add_argument("--backup", type=Path, metavar="FILE", help="where to put the backup")
+    upgrade.set_defaults(run=_run("commands", "bring_up_to_date"))
+    service = commands.add_parser("service", help="run always, as a service of systemd")
+    service.add_argument("action", choices=("install", "status", "uninstall"))
+    service.add_argument("--name", default="parley", help="the service's name (parley)")
+    service.set_defaults(run=_run("commands", "manage_service"))
+    move = commands.add_parser("migrate", help="move the record to another database system")
+    move.add_argument("--to", choices=("postgresql", "sqlite"), required=True)
+    move.set_defaults(run=_run("commands", "move"))
+    bring_back = commands.add_parser(
+        "restore", help="restore what FILE holds (plugins and the like with --with-code)"
+    )
+    bring_back.add_argument("file", type=Path)
+    bring_back.add_argument(
+        "--with-code",
+        action="store_true",
+        help="with plugins, skills and powerful settings, without asking",
+    )
+    bring_back.set_defaults(run=_run("commands", "bring_back"))
+    logs = commands.add_parser("logs", help="show what the bot has logged")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is written")
+    logs.add_argument("--since", metavar="WHEN", help="from then on: 2h, 30m, 14:30, 2026-11-23")
+    logs.add_argument("--level", choices=LEVELS, default="debug", help="this level and above")
+    logs.add_argument("-n", "--lines", type=_number, metavar="N", help="the last N")
+    logs.set_defaults(run=_run("log_command", "run"))
+    report = commands.add_parser(
+        "report", help="write a file for an issue, without secrets and texts"
+    )
+    report.add_argument("file", type=Path, nargs="?", help="a new file (parley-report-….zip)")
+    report.set_defaults(run=_run("report", "run"))
+
+
+def _run(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """Return a command that imports its module when it runs: they are slow to import."""
+
+    def run(options: argparse.Namespace) -> int:
+        found = importlib.import_module(f"plugins.operations.{module}")
+        return int(getattr(found, function)(options))
+
+    return run
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of entries; write -n 50.")
+    return int(text)

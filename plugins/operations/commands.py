@@ -1,0 +1,307 @@
+"""The commands on an installation: check it, save it, restore it, move it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from agent.models.embedded import is_installed
+from agent.models.selection import Models, place_of
+from agent.tools import box
+from bot.app import VERSION
+from bot.assembly import credentials
+from bot.checks import examine_features
+from bot.command_line import call_of, say, with_places
+from bot.data_folder import (
+    DATABASE,
+    FolderError,
+    check_not_emptied,
+    find_database,
+    has_bot,
+    lock_data_folder,
+)
+from bot.settings import SettingError, SettingsStore, load_layers
+from bot.wording import count
+from memory.keys import BRANCH, home_of
+from memory.record.engines import engine_for
+from memory.record.rehearsal import find_schema
+from memory.record.store import StoreError
+from memory.record.transfer import copy_in, copy_out
+from plugins.operations import audit, doctor, service
+from plugins.operations.backup import SavedDatabase, backup
+from plugins.operations.restore import SET_ASIDE, Contents, restore
+from plugins.operations.upgrade import UpgradePlan, upgrade
+
+_MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
+
+
+def examine(options: argparse.Namespace) -> int:
+    """Check the installation, and say what to do."""
+    findings = asyncio.run(
+        doctor.examine(
+            options.config,
+            options.data,
+            os.environ,
+            doctor.Probes(
+                database=lambda: asyncio.to_thread(_examine_database, options),
+                place=lambda layers, brain: place_of(brain, credentials(layers)),
+                models=lambda layers, brain: Models(credentials(layers)).list_models(brain),
+                has_embedded=is_installed,
+                features=examine_features,
+                box=box.is_there,
+            ),
+        )
+    )
+    say(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
+    say(f"What is open, weak or shared in this installation: {call_of(options)} audit")
+    return doctor.exit_code(findings)
+
+
+def _examine_database(options: argparse.Namespace) -> str:
+    try:
+        place = _place(options)
+    except SettingError:
+        return ""  # the doctor says so
+    if isinstance(place, Path):
+        try:
+            check_not_emptied(options.data)
+        except FolderError as error:
+            raise StoreError(str(error)) from None
+    engine = engine_for(place)
+    fault = engine.examine()
+    if not fault and has_bot(place):
+        find_schema(engine)  # refuses the record of a newer Parley
+    return fault
+
+
+def _place(options: argparse.Namespace) -> Path | str:
+    """Where the record is kept. Raises SettingError."""
+    return find_database(load_layers(options.config, os.environ), options.data)
+
+
+@contextmanager
+def _hold(data: Path, place: Path | str) -> Iterator[None]:
+    """Keep every bot off the data folder and the database, on which several processes may be one
+    bot that does not hold the folder. Raises FolderError and StoreError."""
+    with lock_data_folder(data):
+        if isinstance(place, Path):
+            yield
+            return
+        with engine_for(place).visit(claim="alone"):
+            yield
+
+
+def look_for_risks(options: argparse.Namespace) -> int:
+    """Say what is open, weak or shared in this installation."""
+    risks = audit.audit(audit.installation(options.config, options.data, os.environ))
+    say(audit.report(risks, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return audit.exit_code(risks)
+
+
+def save(options: argparse.Namespace) -> int:
+    """Save the data folder; the bot may be running."""
+    place = _place(options)
+    is_on_server = not isinstance(place, Path)
+    database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
+    saved = backup(options.data, options.file, database, VERSION)
+    say(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
+    if saved.left_out:
+        say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
+    return 0
+
+
+def bring_up_to_date(options: argparse.Namespace) -> int:
+    """Bring the data of an older version into this one's, or say what that would change."""
+    layers = load_layers(options.config, os.environ)
+    place = find_database(layers, options.data)
+    hold = partial(_hold, options.data, place)
+    book, program = SettingsStore(layers), call_of(options)
+    plan = UpgradePlan(options.data, place, book, options.backup, hold, program)
+    upgrade(plan, options.check, say)
+    return 0
+
+
+def manage_service(options: argparse.Namespace) -> int:
+    """Let the bot run as a service, or say how that is, or end it."""
+    units = service.UserUnits(os.environ)
+
+    def tell(text: str) -> None:
+        say(with_places(text, options))
+
+    if options.action == "status":
+        return service.report(service.clean_name(options.name), units, tell)
+    if options.action == "uninstall":
+        service.uninstall(service.clean_name(options.name), units, say)
+        return 0
+    load_layers(options.config, os.environ)  # raises SettingError
+    service.install(service.describe_bot(options), units, say)
+    return 0
+
+
+def bring_back(options: argparse.Namespace) -> int:
+    """Restore a backup; what is in the data folder now is moved aside, never deleted."""
+    consent = (lambda contents: True) if options.with_code else _confirm
+    place = _place(options)
+    with _hold(options.data, place):
+        if not isinstance(place, Path) and not engine_for(place).is_unborn():
+            raise StoreError(
+                "The setting database names a database that holds a bot already; name an empty "
+                "one there, and restore again. Nothing was changed."
+            )
+        restored = restore(options.file, options.data, consent)
+        if not isinstance(place, Path) and (options.data / DATABASE).exists():
+            copy_in(options.data / DATABASE, engine_for(place), say)
+            (options.data / DATABASE).unlink()  # the backup still has it
+    say(f"Restored {count(restored.files, 'file')} to {options.data}.")
+    if restored.moved_aside:
+        say(f"What was there before is in {restored.moved_aside}.")
+    say(_describe_contents(restored.contents))
+    if restored.is_set_aside:
+        for line in _describe_set_aside(restored.contents, options):
+            say(line)
+    return 0
+
+
+def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iterator[str]:
+    """What did not come back as it was, and how it does."""
+    jobs = len(contents.carried.jobs)
+    if contents.code or contents.powers or contents.carried.commands:
+        yield (
+            f"What could run code or give others power was set aside in {options.data / SET_ASIDE}."
+        )
+    if jobs:
+        yield (
+            f"Its jobs ({jobs}) rest, and may use no tool without asking: in their chats, "
+            "/jobs lists them, and /jobs resume N lets one go on. Reminders are told as before."
+        )
+    yield (
+        "If the backup is your own, bring all of it back as it was with: "
+        f"{call_of(options)} restore {shlex.quote(str(options.file))} --with-code"
+    )
+
+
+def move(options: argparse.Namespace) -> int:
+    """Copy the record of a bot that does not run to another database system; the old one stays as
+    it is."""
+    address, file = _place(options), options.data / DATABASE
+    if isinstance(address, Path):
+        raise StoreError(
+            "Set database first, to the address of a PostgreSQL database: put DATABASE_URL=… into "
+            '.env, and "database": "{{secret.DATABASE_URL}}" into the configuration.'
+        )
+    with _hold(options.data, address), tempfile.TemporaryDirectory(dir=options.data) as work:
+        if options.to == "sqlite":
+            return _move_back(address, file, Path(work))
+        if not file.exists():
+            raise FolderError(
+                f"There is no bot in {options.data}; name its folder with --data DIR."
+            )
+        engine_for(file).save_to(Path(work, DATABASE))
+        rows = copy_in(Path(work, DATABASE), engine_for(address), say)
+    say(f"Moved {rows} rows, and compared them. {file} is as it was: keep it until all is well.")
+    return 0
+
+
+def _move_back(address: str, file: Path, work: Path) -> int:
+    """From a server into a file."""
+    if not engine_for(file).is_unborn():
+        raise FolderError(f"{file} holds a bot already; move it away first.")
+    rows = copy_out(engine_for(address), work / DATABASE, say=say)
+    (work / DATABASE).rename(file)
+    say(f"Moved {rows} rows, and compared them. Take database out of the configuration now.")
+    return 0
+
+
+def _confirm(contents: Contents) -> bool:
+    """Return whether the person at the terminal wants what could run; without one nobody does."""
+    if not (sys.stdin and sys.stdin.isatty()):
+        return False
+    say(_dangers(contents))
+    try:
+        answer = input("Is this your own backup, and should all this be restored too? [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _dangers(contents: Contents) -> str:
+    files = [f"  {_plain(name)}  sha256 {digest}" for name, digest in contents.code.items()]
+    settings = [_format_setting(*one) for one in contents.powers]
+    return "\n".join(
+        [
+            "A manifest shows that a backup is whole, not who made it. This one holds things "
+            "that would run inside the bot, or give others power over it:",
+            *_few(files),
+            *_few(settings),
+            *_few(_commands(contents)),
+            *_few(_jobs(contents)),
+        ]
+    )
+
+
+def _describe_contents(contents: Contents) -> str:
+    """Who is let in by what was restored, and what was set in its chats."""
+    carried, lines = contents.carried, []
+    if contents.code:
+        lines += ["Code and instructions in the backup:", *_few([*map(_plain, contents.code)])]
+    keys = tuple(person for person, _, _ in carried.keys)
+    for meaning, people in (
+        ("Owners", carried.owners),
+        ("Users and chats", carried.users),
+        ("Holders of keys", keys),
+    ):
+        if people:
+            lines.append(f"{meaning} that it lets in: {', '.join(_few([*map(_plain, people)]))}")
+    if carried.links:
+        pairs = [f"{_plain(home)} in that of {_plain(there)}" for home, there in carried.links]
+        lines.append(f"Chats that go on in another one's conversation: {', '.join(_few(pairs))}")
+    if carried.settings:
+        lines += [
+            "Settings made in its chats:",
+            *_few([_format_setting(*s) for s in carried.settings]),
+        ]
+    if carried.commands:
+        lines += ["Commands waiting in it:", *_few(_commands(contents))]
+    if carried.jobs:
+        lines += ["Jobs in it:", *_few(_jobs(contents))]
+    return "\n".join(lines) or "It lets nobody in, and holds no code and no settings."
+
+
+def _commands(contents: Contents) -> list[str]:
+    """The commands that would be carried out at the next start."""
+    return [
+        f"  {_plain(text[:200])}  (waits in {_plain(to)})" for to, text in contents.carried.commands
+    ]
+
+
+def _jobs(contents: Contents) -> list[str]:
+    """The jobs that would be run at their times."""
+    return [
+        f"  {_plain(text[:200])}  (a job of {_plain(chat)})" for chat, text in contents.carried.jobs
+    ]
+
+
+def _format_setting(scope: str, key: str, value: str) -> str:
+    home = home_of(scope)
+    branch = scope.removeprefix(home).removeprefix(BRANCH)
+    where = f" in {home}, branch {branch}" if branch else f" in {home}" if home else ""
+    return f"  {_plain(key)} = {_plain(value)}{_plain(where)}"
+
+
+def _few(lines: list[str]) -> list[str]:
+    rest = len(lines) - _MOST_SHOWN
+    return [*lines[:_MOST_SHOWN], f"  and {rest} more"] if rest > 0 else lines
+
+
+def _plain(text: str) -> str:
+    """A text that a stranger may have chosen, as one line that does nothing to the terminal."""
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    return shown if len(shown) <= 2 * _MOST_SHOWN else f"{shown[: 2 * _MOST_SHOWN]}…"

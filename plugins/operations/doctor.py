@@ -1,0 +1,374 @@
+"""`python main.py doctor`: is all there that the bot needs, and what to do where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC
+from importlib import metadata
+from pathlib import Path
+
+from msgspec import Struct
+
+from agent.models.base import ModelError, ModelUnlisted
+from agent.models.learnt import Learnt, read_facts
+from agent.models.listed import ListedModel
+from agent.models.providers import NOBODY, PROVIDERS, find_provider
+from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
+from agent.settings import Brain
+from bot.channel_state import read_health
+from bot.checks import Finding
+from bot.data_folder import find_database, plugins_folder
+from bot.ports import choice_of, summary_choice_of
+from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
+from bot.settings.schema import NO_AGENT
+from channels.base import WithHealth
+from memory.record import learnt
+from memory.record.engines import engine_for
+from memory.record.store import StoreError
+from plugins.channels import describe_channels
+
+PINS = Path(__file__).parents[2] / "requirements.txt"
+OLDEST_PYTHON = (3, 11)
+LEAST_FREE = 200_000_000  # bytes
+PATIENCE = 15.0  # seconds that an endpoint has to list its models
+
+
+async def _no_features(settings: Settings) -> Sequence[Finding]:
+    """Find nothing."""
+    return ()
+
+
+async def _no_box() -> bool:
+    """Nothing is confined."""
+    return False
+
+
+class Probes(Struct, frozen=True):
+    """Functions by which the doctor looks at what other modules have.
+
+    `database` tells what is wrong with the database, "" for nothing or where there is none yet, or
+    raises StoreError where it can't be reached;
+    `place` says where a brain's models are served, `models` lists them or raises ModelError;
+    `has_embedded` says whether the
+    embedded model is installed; `features` returns what features find; `box` says whether
+    commands can be confined here.
+    """
+
+    database: Callable[[], Awaitable[str]]
+    place: Callable[[Layers, Brain], ModelEndpoint]
+    models: Callable[[Layers, Brain], Awaitable[Sequence[ListedModel]]]
+    has_embedded: Callable[[], bool]
+    features: Callable[[Settings], Awaitable[Sequence[Finding]]] = _no_features
+    box: Callable[[], Awaitable[bool]] = _no_box
+
+
+async def examine(
+    config: Path, data: Path, environ: Mapping[str, str], probes: Probes
+) -> list[Finding]:
+    """Look at everything, in the order in which it has to be mended. Nothing is changed."""
+    findings = [
+        check_python(sys.version_info[:3]),
+        check_packages(PINS.read_text(encoding="utf-8"), find_installed_version),
+        check_data_folder(data),
+        await _look_at_database(probes),
+    ]
+    try:
+        layers = load_layers(config, environ)
+        book = SettingsStore(layers)
+        settings = book.effective()
+    except SettingError as error:
+        is_given = str(error).startswith("PARLEY_")
+        where = "the environment, or .env" if is_given else str(config)
+        return [*findings, Finding("settings", False, str(error), f"Correct {where}.")]
+    findings.append(Finding("settings", True, f"{config} is valid."))
+    database = find_database(layers, data)
+    findings += await asyncio.to_thread(check_health, database)
+    findings += await asyncio.to_thread(check_learnt, database)
+    if settings.channels.messengers:
+        findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
+    if settings.mcp.all:
+        findings.append(check_servers(settings, find_installed_version))
+    if settings.tools.shell:
+        findings.append(check_box(settings, await probes.box(), bool(shutil.which("bwrap"))))
+    findings += await probes.features(settings)
+    return findings + await _check_models(book, layers, probes)
+
+
+def report(findings: Sequence[Finding]) -> str:
+    """The findings as text, and how many of them need somebody's hand."""
+    broken = sum(not finding.is_ok for finding in findings)
+    verdict = f"To fix: {broken}." if broken else "All is well."
+    return "\n".join([*map(_line, findings), "", verdict])
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    return 0 if all(finding.is_ok for finding in findings) else 1
+
+
+def _line(finding: Finding) -> str:
+    mark = "ok  " if finding.is_ok else "BAD "
+    lines = [*finding.sentence.splitlines(), *finding.advice.splitlines()]
+    return f"{mark} {finding.name}: " + "\n     ".join(lines)
+
+
+def check_python(version: Sequence[int]) -> Finding:
+    name = ".".join(map(str, version))
+    if tuple(version) >= OLDEST_PYTHON:
+        return Finding("python", True, f"Python {name}.")
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    return Finding("python", False, f"Python {name} is too old.", f"Install {oldest} or newer.")
+
+
+def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Finding:
+    """Compare what is installed with the lines NAME==VERSION of a requirements file."""
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)", pins, re.MULTILINE))
+    wrong = [
+        f"{name} is {version_of(name) or 'missing'}, not {version}"
+        for name, version in pinned.items()
+        if version_of(name) != version
+    ]
+    if not wrong:
+        return Finding("packages", True, f"All {len(pinned)} have the version that was tested.")
+    advice = "Run make run, or: pip install -r requirements.txt"
+    return Finding("packages", False, "; ".join(wrong) + ".", advice)
+
+
+def check_health(place: Path | str) -> list[Finding]:
+    """What channels that ran lately have said of themselves, where they are not well."""
+    if isinstance(place, Path) and not place.exists():
+        return []
+    try:
+        found = read_health(engine_for(place))
+    except StoreError:
+        return []  # the database has been told of
+    return [
+        Finding(f"channel {one.name}", False, line, "The log says more: data/logs.")
+        for one in found
+        for line in describe_channels([one], UTC)
+    ]
+
+
+def check_learnt(place: Path | str) -> list[Finding]:
+    """What refusals have taught about models, which is no fault."""
+    if isinstance(place, Path) and not place.exists():
+        return []
+    try:
+        rows = learnt.look(engine_for(place))
+    except StoreError:
+        return []  # the database has been told of
+    return [
+        Finding(f"model {model}", True, " ".join(Learnt(read_facts(facts)).describe()))
+        for _, model, facts in rows
+    ]
+
+
+def check_messengers(
+    settings: Settings, secrets: Mapping[str, str], plugins: Path
+) -> list[Finding]:
+    """Return whether each messenger of the configuration has what it needs; none is asked."""
+    from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
+
+    found = []
+    for channel in make_messengers(settings, secrets, plugins, has_server=settings.channels.web):
+        health = channel.health if isinstance(channel, WithHealth) else None
+        name, is_down = f"channel {channel.name}", health is not None and health.state == "down"
+        sentence = health.reason if health and is_down else "What it needs is there."
+        advice = f"docs/channels.md says how {channel.name} is set up." if is_down else ""
+        found.append(Finding(name, not is_down, sentence, advice))
+    return found
+
+
+def find_installed_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_servers(settings: Settings, version_of: Callable[[str], str | None]) -> Finding:
+    """Return whether what the configuration's MCP servers need is there; none of them is
+    started."""
+    if version_of("mcp") is None:
+        advice = "Run: python -m pip install -r agent/mcp/requirements.txt"
+        return Finding("MCP servers", False, "The package mcp is missing.", advice)
+    programs = [one for one in settings.mcp.all.values() if one.is_process]
+    gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
+    if gone:
+        advice = "Install them, or correct mcp.servers."
+        return Finding("MCP servers", False, f"Programs are missing: {', '.join(gone)}.", advice)
+    return Finding("MCP servers", True, f"What {len(settings.mcp.all)} of them need is there.")
+
+
+def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:
+    """Return whether the commands of the tool `shell` run, and are confined."""
+    if is_there:
+        return Finding("commands", True, "They can be confined (bubblewrap).")
+    if settings.tools.shell_unboxed:
+        return Finding("commands", True, "They are not confined (tools.shell_unboxed).")
+    advice = "Or switch the tool off: take tools.shell out of the configuration."
+    if not is_installed:
+        sentence = "The tool shell is on, and refuses all: bubblewrap is missing."
+        return Finding("commands", False, sentence, f"Install it: apt install bubblewrap. {advice}")
+    sentence = (
+        "The tool shell is on, and refuses all: bubblewrap may make no namespaces here, as in most "
+        "containers."
+    )
+    return Finding("commands", False, sentence, f"See docs/deploy.md#commands-in-a-box. {advice}")
+
+
+def check_data_folder(data: Path) -> Finding:
+    """Return whether the folder can be written, or made where it is not there yet."""
+    place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
+    if not place.is_dir():
+        advice = "Choose another folder with --data DIR."
+        return Finding("data", False, f"{place} is a file, and no folder.", advice)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            free = shutil.disk_usage(place).free
+    except OSError as error:
+        advice = "Correct its rights, or choose another folder with --data DIR."
+        return Finding("data", False, f"{place} cannot be written: {error.strerror}.", advice)
+    if free < LEAST_FREE:
+        return Finding(
+            "data", False, f"The disk of {place} is nearly full.", "Free some space on it."
+        )
+    return Finding("data", True, f"{data} can be written; {free / 1e9:.1f} GB are free.")
+
+
+async def _look_at_database(probes: Probes) -> Finding:
+    try:
+        return check_database(await probes.database())
+    except StoreError as error:  # it says what to do
+        return Finding("database", False, str(error))
+
+
+def check_database(fault: str) -> Finding:
+    advice = "Restore a backup: python main.py restore FILE" if fault else ""
+    return Finding("database", not fault, fault or "The database is sound.", advice)
+
+
+class _Served(Struct):
+    """A place where models are served, the names of those that are wanted there, and for whom ("":
+    for everybody)."""
+
+    whom: str
+    brain: Brain
+    place: ModelEndpoint
+    names: list[str]
+
+    @property
+    def needing(self) -> list[str]:
+        """The models that nobody but this place serves."""
+        small = (EMBEDDED,) if self.brain.is_elsewhere else (AUTO, EMBEDDED)
+        return [name for name in self.names if name not in small]
+
+    @property
+    def is_asked(self) -> bool:
+        return not self.place.missing and any(name != EMBEDDED for name in self.names)
+
+    @property
+    def needs_embedded(self) -> bool:
+        is_usual = self.brain.is_elsewhere or not self.place.missing
+        return EMBEDDED in self.names or (AUTO in self.names and not is_usual)
+
+    def called(self, what: str) -> str:
+        return f"{what} of {self.whom}" if self.whom else what
+
+
+def _list_served(book: SettingsStore, find: Callable[[Brain], ModelEndpoint]) -> list[_Served]:
+    """All places that answers, agents and summaries are asked of, each once."""
+    served: dict[tuple[ModelEndpoint, str], _Served] = {}
+    for agent in (NO_AGENT, *book.agents):
+        settings = book.with_agent(agent)
+        whom = "" if agent == NO_AGENT else agent
+        wanted = [(whom, choice_of(settings))]
+        if settings.context.summary_brain.model:
+            wanted.append(
+                (" ".join(filter(None, ("summaries", whom))), summary_choice_of(settings))
+            )
+        for name, choice in wanted:
+            place = find(choice.brain)
+            known = served.setdefault(
+                (place, choice.brain.provider), _Served(name, choice.brain, place, [])
+            )
+            names = [one.model for one in choice.alone if not one.is_agents]
+            known.names += [one for one in names if one not in known.names]
+    return list(served.values())
+
+
+async def _check_models(book: SettingsStore, layers: Layers, probes: Probes) -> list[Finding]:
+    served = _list_served(book, lambda brain: probes.place(layers, brain))
+    findings = [check_key(one) for one in served]
+    is_needed = any(one.needs_embedded for one in served)
+    findings.append(check_embedded(probes.has_embedded(), is_needed))
+    asked = (one for one in served if one.is_asked)
+    return findings + [await _check_endpoint(layers, one, probes) for one in asked]
+
+
+def check_key(served: _Served) -> Finding:
+    """Return whether what a place wants to know of the environment is there."""
+    name, missing = served.called("key"), served.place.missing
+    is_usual = served.brain.provider in ("", "openai") and not served.brain.is_elsewhere
+    what = "OPENAI_API_KEY or OPENAI_BASE_URL" if is_usual else missing
+    if missing and served.needing:
+        return Finding(
+            name,
+            False,
+            f"No key is set, and {served.needing[0]!r} needs one."
+            if is_usual
+            else f"{missing} is not set, and {served.needing[0]!r} needs it.",
+            f"Put {what} into the environment or .env.",
+        )
+    if missing:
+        return Finding(name, True, "No key is set, and none is needed: the small model answers.")
+    if is_usual:
+        return Finding(name, True, f"{what} is set.")
+    if served.brain.config.api_key:
+        return Finding(name, True, "The configuration names one.")
+    key = PROVIDERS.get(served.brain.provider, NOBODY).key_name
+    return Finding(name, True, f"{key} is set." if key else "None is set, and none is needed.")
+
+
+def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
+    if is_installed:
+        return Finding("embedded model", True, "It is installed.")
+    if not is_needed:
+        return Finding("embedded model", True, "It is not installed, and not needed.")
+    advice = "Set OPENAI_API_KEY or OPENAI_BASE_URL, or try to install it again: make clean run"
+    return Finding("embedded model", False, "It is not installed.", advice)
+
+
+async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Finding:
+    name = served.called("endpoint")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            listed = await probes.models(layers, served.brain)
+    except ModelUnlisted as error:
+        return Finding(name, True, str(error))
+    except ModelError as error:
+        return Finding(name, False, str(error))
+    except TimeoutError:
+        sentence = f"The endpoint has not answered for {PATIENCE:.0f} seconds."
+        return Finding(name, False, sentence, "Check its address and the network.")
+    return check_listing(listed, served, name)
+
+
+def check_listing(listed: Sequence[ListedModel], served: _Served, finding: str) -> Finding:
+    """Return whether the endpoint has the models that are set; one that lists none has to be
+    believed, and so is who sets one that is none to talk to."""
+    brain = served.brain
+    provider = find_provider(brain.provider, served.place.base_url, brain.quirks.given)
+    names = [one.name for one in listed]
+    there = {AUTO, EMBEDDED, *names, *(name.removesuffix(":latest") for name in names)}
+    wanted = [name.removeprefix(provider.prefix) for name in served.names]
+    missing = [name for name in wanted if name not in there and provider.may_chat(name)]
+    if not listed or not missing:
+        return Finding(finding, True, f"It answers; models listed: {len(listed)}.")
+    some = ", ".join(sorted(names)[:10])
+    sentence = f"It answers, but does not list the model {missing[0]!r}."
+    return Finding(finding, False, sentence, f"Set one that it lists, such as: {some}")

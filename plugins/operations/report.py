@@ -1,0 +1,310 @@
+"""`python main.py report`: what somebody who is to mend a fault needs to know, in one file, and
+nothing of what anybody said, is called, or keeps secret.
+
+Each part is made of what is known to be harmless, and not by taking out what is not
+(`report_masking`); then all of it is looked through once more for secrets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import re
+import sys
+import time
+import zipfile
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from agent.models.catalogue import window_of
+from agent.models.embedded import is_installed
+from agent.models.selection import AUTO, EMBEDDED, place_of
+from bot.app import VERSION
+from bot.assembly import credentials
+from bot.command_line import say
+from bot.data_folder import find_database
+from bot.logs import make_masker
+from bot.settings import SettingError, load_layers
+from bot.wording import count
+from memory.record.engines import engine_for
+from memory.record.size import SQLITE, count_rows
+from memory.record.store import StoreError
+from plugins.api import CommandError
+from plugins.operations import doctor
+from plugins.operations.audit import Installation, installation
+from plugins.operations.log_reading import read_entries
+from plugins.operations.report_masking import LogMasker, read_pins
+from plugins.operations.restore import SET_ASIDE
+
+MOST_EVENTS = 5_000
+"""Of the log, the newest."""
+FOLDERS = ("audiences", "logs", "plugins", "skills", SET_ASIDE)
+"""Folders in the data folder that are told of by their names."""
+CONTENTS = {
+    "versions.json": "versions of Parley, Python, the system and the packages",
+    "settings.json": "settings that are not the default: numbers, yes or no, one of several words; "
+    "of texts, names, addresses and lists only how long they are",
+    "checks.json": "what `doctor` finds on this machine, as well or not well; no endpoint is asked",
+    "data.json": "how many rows each table has, how many files, and how large they are",
+    "log.txt": "the newest events of the log: times, the bot's own sentences without what was "
+    "filled in, kinds of errors and the places in source files; chats are numbered",
+}
+ABSENT = (
+    "messages, answers, memories, summaries, prompts",
+    "names of people, chats, files, plugins, servers and agents",
+    "keys, tokens, passwords and addresses",
+    "the name of this machine and of its users",
+)
+
+
+class Reported(Struct, frozen=True):
+    """The installation that is reported on."""
+
+    config: Path
+    data: Path
+    environ: Mapping[str, str]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the report that the command line asks for."""
+    file = options.file or Path(f"parley-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip")
+    place = Reported(options.config, options.data, os.environ)
+    members = collect(place)
+    try:
+        write(file, members)
+    except OSError as error:
+        raise CommandError(f"{file} can't be written: {error.strerror}.") from None
+    say(f"Wrote {file} ({file.stat().st_size / 1e3:.0f} KB). In it:")
+    for name, meaning in CONTENTS.items():
+        say(f"  {name:14} {meaning}")
+    say("Not in it:")
+    for what in ABSENT:
+        say(f"  {what}")
+    say(f"Look through it before you send it: unzip -p {file} | less")
+    return 0
+
+
+def write(file: Path, members: Mapping[str, str]) -> None:
+    """Write them into a new ZIP file that nobody else may read. Raises OSError."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with (
+        os.fdopen(descriptor, "wb") as out,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped,
+    ):
+        for name, text in members.items():
+            zipped.writestr(zipfile.ZipInfo(name, time.gmtime()[:6]), text, zipfile.ZIP_DEFLATED)
+
+
+def collect(place: Reported) -> dict[str, str]:
+    """The members of a report by their names, looked through for what must not be in them."""
+    found, fault = _read_installation(place)
+    members = {
+        "README.txt": _introduce(),
+        "versions.json": _dump(describe_versions()),
+        "settings.json": _dump(describe_settings(found) if found else {"left out": fault}),
+        "checks.json": _dump(asyncio.run(_check(place))),
+        "data.json": _dump(_describe_data(place)),
+        "log.txt": "\n".join(_mask_log(place.data / "logs")) + "\n",
+    }
+    hide = make_masker(_list_secrets(place))
+    return {name: hide(text) for name, text in members.items()}
+
+
+def _list_secrets(place: Reported) -> Collection[str]:
+    """What must not be in a report in any case: it is not there, as far as we know."""
+    try:
+        return load_layers(place.config, place.environ).secrets.to_mask()
+    except SettingError:
+        return ()
+
+
+def _read_installation(place: Reported) -> tuple[Installation | None, str]:
+    """What is set, and why that can't be read."""
+    try:
+        return installation(place.config, place.data, place.environ), ""
+    except SettingError:
+        return None, "The configuration can't be read."
+    except (StoreError, OSError):
+        return None, "The database can't be read."
+
+
+def _introduce() -> str:
+    held = "\n".join(f"- {name}: {meaning}" for name, meaning in CONTENTS.items())
+    absent = "\n".join(f"- {what}" for what in ABSENT)
+    return (
+        f"A report on an installation of Parley {VERSION}, by `python main.py report`.\n\n"
+        f"In it:\n{held}\n\nNot in it:\n{absent}\n"
+    )
+
+
+def _dump(value: object) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+# --- versions -------------------------------------------------------------------------------------
+
+
+def describe_versions() -> dict[str, Any]:
+    """What runs here, and on what; nothing by which the machine could be known."""
+    release = re.match(r"[\d.]+", platform.release())
+    return {
+        "parley": VERSION,
+        "python": platform.python_version(),
+        "system": sys.platform,
+        "release": release[0] if release else "",
+        "machine": platform.machine(),
+        "libc": " ".join(platform.libc_ver()),
+        "sqlite": SQLITE,
+        "processors": os.cpu_count(),
+        "is_container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
+        "packages": dict(_list_packages()),
+    }
+
+
+def _list_packages() -> Iterator[tuple[str, str]]:
+    """The packages that we name, in the version that is there; with the one that was tested where
+    that is another."""
+    for name, version in sorted(read_pins().items()):
+        there = doctor.find_installed_version(name) or "missing"
+        yield name, there if there == version else f"{there} (tested: {version})"
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def describe_settings(found: Installation) -> dict[str, Any]:
+    """What is not the default, with where it was set; and how much there is beside."""
+    infos = found.book.describe_all()
+    told = {
+        info.key: {"value": mask_value(info.value, info.choices), "from": info.layer.split(" ")[0]}
+        for info in infos
+        if info.layer != "default" and info.value != info.default
+    }
+    model = found.settings.model
+    if model in (AUTO, EMBEDDED) or window_of(model):
+        told.setdefault("model", {"from": "default"})["value"] = model
+    carried = found.carried
+    return {
+        "settings": told,
+        "agents": len(found.layers.agents),
+        "set in single chats": len([scope for scope, _, _ in carried.settings if scope]),
+        "owners and users let in": [len(carried.owners), len(carried.users)],
+        "keys": len(carried.keys),
+        "linked chats": len(carried.links),
+        "jobs": len(carried.jobs),
+    }
+
+
+def mask_value(value: object, choices: Collection[str] = ()) -> object:
+    """A value of a setting as far as it may be told: of a text or a list, how long it is."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return value if value in choices or not value else f"<text, {len(value)} characters>"
+    if isinstance(value, Collection):
+        return f"<{count(len(value), 'entry', 'entries')}>"
+    return "<something>"
+
+
+# --- checks and data ------------------------------------------------------------------------------
+
+
+async def _check(place: Reported) -> dict[str, str]:
+    """What the doctor finds, by kinds; the sentences may hold names and addresses."""
+    probes = doctor.Probes(
+        database=lambda: asyncio.to_thread(_examine_database, place),
+        place=lambda layers, brain: place_of(brain, credentials(layers)),
+        models=_ask_nobody,
+        has_embedded=is_installed,
+    )
+    findings = await doctor.examine(place.config, place.data, place.environ, probes)
+    told: dict[str, str] = {}
+    for finding in findings:
+        kind = finding.name.partition(" of ")[0]
+        if kind in _CHECKS:
+            told[kind] = "not well" if not finding.is_ok else told.get(kind, "well")
+    return told
+
+
+_CHECKS = (
+    "python",
+    "packages",
+    "data",
+    "database",
+    "settings",
+    "MCP servers",
+    "key",
+    "embedded model",
+)
+
+
+async def _ask_nobody(*about: object) -> Sequence[Any]:
+    """No endpoint is asked."""
+    return ()
+
+
+def _examine_database(place: Reported) -> str:
+    try:
+        return engine_for(
+            find_database(load_layers(place.config, place.environ), place.data)
+        ).examine()
+    except SettingError:
+        return ""
+
+
+def _describe_data(place: Reported) -> dict[str, Any]:
+    told: dict[str, Any] = {"files": dict(_weigh(place.data))}
+    try:
+        where = find_database(load_layers(place.config, place.environ), place.data)
+        told["database"] = "a file" if isinstance(where, Path) else "a server"
+        if not isinstance(where, Path) or where.exists():
+            with engine_for(where).visit() as database:
+                told["rows"] = count_rows(database)
+    except (SettingError, StoreError, OSError) as error:
+        told["rows"] = f"can't be read ({type(error).__name__})"
+    return told
+
+
+def _weigh(data: Path) -> Iterator[tuple[str, dict[str, int]]]:
+    """Return how many files there are, and how large they are, by folders whose names we know."""
+    weights: dict[str, dict[str, int]] = {}
+    for folder, _, files in os.walk(data):
+        top = Path(folder).relative_to(data).parts[:1]
+        name = "." if not top else top[0] if top[0] in FOLDERS else "other folders"
+        weight = weights.setdefault(name, {"files": 0, "bytes": 0})
+        for file in files:
+            weight["files"] += 1
+            weight["bytes"] += _size(Path(folder, file))
+    yield from sorted(weights.items())
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except OSError:
+        return 0
+
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+def _mask_log(folder: Path) -> Iterator[str]:
+    if not folder.is_dir():
+        yield "There is no log."
+        return
+    masker = LogMasker()
+    try:
+        entries = deque(read_entries(folder), maxlen=MOST_EVENTS)
+    except OSError as error:
+        yield f"The log can't be read ({type(error).__name__})."
+        return
+    for entry in entries:
+        yield from masker.mask(entry)

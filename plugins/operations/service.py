@@ -1,0 +1,220 @@
+"""`python main.py service install | status | uninstall`: the bot as a service of systemd that runs
+for one user, from the start of the machine on, whether or not somebody is logged in."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from bot.command_line import CommandRefused
+
+_PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TEMPLATE = """\
+# Written by `python main.py service install`, which writes it anew.
+[Unit]
+Description=Parley, a chat bot
+StartLimitIntervalSec=300
+StartLimitBurst=10
+
+[Service]
+Type=notify
+ExecStart={command}
+WorkingDirectory={folder}
+Restart=on-failure
+RestartSec=5
+# Exit code 2: the configuration has to be corrected first.
+RestartPreventExitStatus=2
+TimeoutStopSec=60
+WatchdogSec=60
+UMask=0077
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=default.target
+"""
+
+
+class ServiceError(CommandRefused):
+    """The service can't be had. The text says why, and what to do."""
+
+
+class Service(Struct, frozen=True):
+    """A service: its name, the command that it runs, and from which folder."""
+
+    name: str
+    command: Sequence[str]
+    folder: Path
+
+    @property
+    def unit(self) -> str:
+        """Its unit file."""
+        words = " ".join(map(_quote, self.command))
+        return _TEMPLATE.format(command=words, folder=str(self.folder).replace("%", "%%"))
+
+
+def _quote(word: str) -> str:
+    """A word of a command line, as systemd reads one (`man systemd.service`)."""
+    if not word.isprintable():
+        raise ServiceError(f"A service can't have {word!r} in its command; rename that folder.")
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'
+
+
+def clean_name(name: str) -> str:
+    """What a service is to be called, without the ending of its unit. Raises ServiceError."""
+    name = name.removesuffix(".service")
+    if not _NAME.fullmatch(name):
+        raise ServiceError(
+            f"{name!r} can't be the name of a service: a name has up to 100 letters, digits, and "
+            ". _ -, and begins with a letter or a digit."
+        )
+    return name
+
+
+def describe_bot(options: argparse.Namespace) -> Service:
+    """The service that runs this bot, with this configuration and data: with the page, unless all
+    channels of the configuration (--serve) or only Telegram were asked for."""
+    main = Path(sys.argv[0]).resolve()
+    places = ("--config", str(options.config.absolute()), "--data", str(options.data.absolute()))
+    faces = [f"--{name}" for name in ("serve", "telegram") if getattr(options, name)]
+    if options.web or not faces:
+        faces.append("--web")
+    return Service(
+        clean_name(options.name),
+        (sys.executable, str(main), *places, *faces),
+        options.config.absolute().parent,
+    )
+
+
+class UserUnits:
+    """The units of one user, by systemd's own programs."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        home = Path(environ.get("HOME") or Path.home())
+        self.folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config", "systemd", "user")
+        self.user = environ.get("USER") or str(os.geteuid())
+        runtime = Path(f"/run/user/{os.geteuid()}")  # what a plain `su` does not tell
+        known = {"XDG_RUNTIME_DIR": str(runtime)} if runtime.exists() else {}
+        self._environ = {**known, **environ}
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{name}.service"
+
+    def control(self, *arguments: str) -> str:
+        """What `systemctl --user` says. Raises ServiceError where it fails."""
+        code, told = self.ask(*arguments)
+        if code == 0:
+            return told
+        if "bus" in told or "No medium" in told:
+            raise ServiceError(
+                f"There is no systemd for your user here ({told}). Log in as the user that the bot "
+                "belongs to (not with su or sudo), or use the unit of deploy/systemd. Where no "
+                "systemd runs at all, start the bot by what starts services there: python main.py "
+                "--web"
+            )
+        raise ServiceError(f"systemctl --user {' '.join(arguments)}: {told}")
+
+    def ask(self, *arguments: str) -> tuple[int, str]:
+        """The exit code of `systemctl --user`, and what it says."""
+        return self._run("systemctl", "--user", *arguments)
+
+    def linger(self) -> bool:
+        """Have the user's services run while nobody is logged in; returns whether they do."""
+        return self._run("loginctl", "enable-linger", self.user)[0] == 0
+
+    def does_linger(self) -> bool:
+        return "yes" in self._run("loginctl", "show-user", self.user, "--property=Linger")[1]
+
+    def last_lines(self, name: str) -> str:
+        """What the service said last."""
+        command = ("journalctl", "--user", "--unit", name, "--lines", "5", "--output", "cat")
+        return self._run(*command)[1]
+
+    def _run(self, program: str, *arguments: str) -> tuple[int, str]:
+        if not shutil.which(program, path=self._environ.get("PATH")):
+            raise ServiceError(
+                f"There is no {program} here: this system has no systemd. Start the bot by what "
+                "starts services here: python main.py --web"
+            )
+        try:
+            done = subprocess.run(
+                [program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE,
+                check=False,
+                env=self._environ,
+            )
+        except subprocess.TimeoutExpired:
+            raise ServiceError(f"{program} has not answered for {_PATIENCE:.0f} s.") from None
+        return done.returncode, done.stdout.strip()
+
+
+def install(service: Service, units: UserUnits, say: Callable[[str], None]) -> None:
+    """Write the unit, start it, and have it started with the machine. Raises ServiceError."""
+    unit, path = service.unit, units.path(service.name)
+    units.control("list-units", "--no-pager", "--no-legend", service.name)  # is systemd there
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(unit, encoding="utf-8")
+    except OSError as error:
+        raise ServiceError(f"{path} can't be written ({error.strerror}).") from None
+    say(f"Written: {path}")
+    units.control("daemon-reload")
+    units.control("enable", service.name)
+    code, _ = units.ask("restart", service.name)
+    if code:
+        units.ask("stop", service.name)
+        raise ServiceError(
+            f"The bot did not start:\n{units.last_lines(service.name)}\n"
+            "Correct that, and run this again."
+        )
+    say("The bot runs, and starts with the machine.")
+    if not (units.does_linger() or units.linger()):
+        say(
+            "So far it does that only while you are logged in. To let it run always: "
+            f"sudo loginctl enable-linger {units.user}"
+        )
+    say(f"What it says: journalctl --user --unit {service.name} --follow")
+
+
+def report(name: str, units: UserUnits, say: Callable[[str], None]) -> int:
+    """Say how the service is; returns 0 where it runs."""
+    path = units.path(name)
+    if not path.exists():
+        say("It is not installed: python main.py service install")
+        return 1
+    state = units.ask("is-active", name)[1]
+    starts = units.ask("is-enabled", name)[1]
+    say(f"{path}: {state}, {starts}")
+    if not units.does_linger():
+        say(f"It runs only while you are logged in: sudo loginctl enable-linger {units.user}")
+    if state != "active":
+        say(units.last_lines(name))
+    return 0 if state == "active" else 1
+
+
+def uninstall(name: str, units: UserUnits, say: Callable[[str], None]) -> None:
+    """Stop the service, and take its unit away; the data stays. Raises ServiceError."""
+    path = units.path(name)
+    if not path.exists():
+        raise ServiceError(f"There is no service {name!r} of yours ({path}).")
+    units.control("disable", "--now", name)
+    path.unlink()
+    units.control("daemon-reload")
+    say(f"Stopped, and {path} is gone. The data folder and the configuration are as they were.")

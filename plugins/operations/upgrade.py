@@ -1,0 +1,114 @@
+"""`python main.py upgrade`: the data of an older version is brought into this one's, after a backup
+of it was made, read back, and brought there first. With `--check`, that is all that happens."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from bot.app import VERSION
+from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
+from bot.settings import SettingsStore
+from bot.wording import count
+from memory.record.engines import engine_for
+from memory.record.rehearsal import NEWEST, Rehearsal, Step, find_schema, rehearse
+from memory.record.store import StoreError
+from plugins.operations.backup import BackupError, Saved, SavedDatabase, backup
+from plugins.operations.restore import UNREADABLE, unpack
+
+_HAS_CONSENT = 18
+"""Before this version of the schema, `restore` brought everything back without asking."""
+
+
+class UpgradePlan(Struct, frozen=True):
+    """Whose data it is, where its record is kept, the file for the backup (None: beside the data
+    folder), what keeps every bot off while something is changed, and how the command line is
+    called for this bot."""
+
+    data: Path
+    place: Path | str
+    book: SettingsStore
+    target: Path | None
+    hold: Callable[[], AbstractContextManager[None]]
+    program: str
+
+
+def upgrade(plan: UpgradePlan, is_check: bool, say: Callable[[str], None]) -> None:
+    """Rehearse the upgrade, and carry it out unless this is a check. Raises FolderError, StoreError
+    and BackupError; nothing was changed then."""
+    if isinstance(plan.place, Path):
+        check_not_emptied(plan.data)
+    if not has_bot(plan.place):
+        raise FolderError(f"There is no bot in {plan.data}; name its folder with --data DIR.")
+    if is_check:
+        if _prepare(plan, say):
+            say("Nothing of your data was changed. To upgrade it, stop the bot, and then:")
+            say(f"  {plan.program} upgrade")
+        return
+    with plan.hold():
+        if _prepare(plan, say):
+            engine_for(plan.place).prepare()
+            say("Upgraded. Start the bot; if anything is wrong, go the way back that stands above.")
+
+
+def _prepare(plan: UpgradePlan, say: Callable[[str], None]) -> bool:
+    """Make a backup, rehearse on it, and say how to get back; returns whether anything is to do."""
+    engine = engine_for(plan.place)
+    schema = find_schema(engine)
+    if schema == NEWEST:
+        say(f"Parley {VERSION} reads this data as it is (schema {schema}): nothing to upgrade.")
+        return False
+    now = f"{datetime.now():%Y%m%d-%H%M%S}"
+    name = f"{plan.data.absolute().name}-before-{VERSION}-{now}.tar.gz"
+    target = plan.target or plan.data.absolute().with_name(name)
+    say(f"The data has schema {schema}; Parley {VERSION} has {NEWEST}.")
+    database = SavedDatabase(DATABASE, engine.save_to, not isinstance(plan.place, Path))
+    saved = backup(plan.data, target, database, VERSION)
+    say(f"Backup: {target} ({count(saved.files, 'file')}, {saved.size / 1e6:.1f} MB).")
+    for line in describe(_rehearse(target, saved), plan.book):
+        say(line)
+    flag = " --with-code" if schema >= _HAS_CONSENT else ""
+    command = f"{plan.program} restore {shlex.quote(str(target))}{flag}"
+    say(f"The way back: install the version from before, and: {command}")
+    return True
+
+
+def _rehearse(target: Path, saved: Saved) -> Rehearsal:
+    """Read a backup back, and bring its record up to date."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-upgrade-") as work:
+        try:
+            there = len(unpack(target, Path(work)))
+        except UNREADABLE as error:
+            raise BackupError(f"{target} can't be read back ({error}); check the disk.") from None
+        if there != saved.files:
+            held = count(there, "file")
+            raise BackupError(f"{target} holds {held} of {saved.files}; check the disk.")
+        try:
+            return rehearse(Path(work, DATABASE))
+        except StoreError as error:
+            raise StoreError(f"{error} Nothing was changed; {target} has all of it.") from error
+
+
+def describe(rehearsal: Rehearsal, book: SettingsStore) -> Iterator[str]:
+    """What the rehearsal came to, for a person; `book` learns what was set in chats."""
+    seconds = sum(step.seconds for step in rehearsal.steps)
+    yield f"Rehearsed on the backup: {count(len(rehearsal.steps), 'step')} in {seconds:.2f} s."
+    yield from map(_describe_step, rehearsal.steps)
+    yield f"All {rehearsal.messages} messages are there afterwards, and the database is sound."
+    yield from book.adopt(rehearsal.overrides)
+
+
+def _describe_step(step: Step) -> str:
+    changes = [
+        *(f"new table {name}" for name in step.tables),
+        *(f"new column {name}" for name in step.columns),
+    ]
+    if step.rows:
+        changes.append(f"{step.rows} rows written")
+    return f"  {step.version}  {step.name}: {', '.join(changes) or 'no table, no row'}"

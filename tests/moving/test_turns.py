@@ -1,0 +1,147 @@
+"""Whatever order messages come in elsewhere, they become whole turns, and none is lost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.messages import Message, ToolCall
+from memory.record.exchange import fault
+from plugins.moving.arrival import new_part
+from plugins.moving.source import ForeignMessage, as_time
+from plugins.moving.turns import NO_QUESTION, NO_RESULT, Told, as_turns
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+THEN = datetime(2024, 1, 1, tzinfo=UTC)
+
+words = st.sampled_from(["", " ", "hay", "needle", "a\x00b", "\ud800", "</untrusted>"])
+ids = st.sampled_from(["", "one", "two", "x" * 300])
+calls = st.builds(ToolCall, ids, st.sampled_from(["search", "dalle.text2im", ""]), words)
+messages = st.builds(
+    ForeignMessage,
+    role=st.sampled_from(["user", "assistant", "tool"]),
+    text=words,
+    at=st.none() | st.datetimes(datetime(1999, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
+    reasoning=words,
+    calls=st.lists(calls, max_size=3).map(tuple),
+    call_id=ids,
+    tool=st.sampled_from(["search", ""]),
+    pictures=st.sampled_from([(), ("dot",)]),
+)
+
+
+def turn(*said: ForeignMessage, is_own: bool = False) -> list[list[Told]]:
+    return as_turns(said, NOW, is_own=is_own, begun=THEN)
+
+
+def shown(turns: list[list[Told]]) -> list[list[tuple[str, str]]]:
+    return [[(told.message.role, told.message.text) for told in one] for one in turns]
+
+
+@given(st.lists(messages, max_size=12), st.booleans())
+def test_any_messages_become_whole_turns(said: list[ForeignMessage], is_own: bool) -> None:
+    turns = turn(*said, is_own=is_own)
+    for one in turns:
+        assert fault([told.message for told in one]) == ""
+    everything = [told.message for one in turns for told in one]
+    made = [call.id for message in everything for call in message.tool_calls]
+    assert len(made) == len({*made}), "an id comes once in a conversation"
+    assert all(told.at <= NOW for one in turns for told in one)
+    texts = "\n".join(message.text for message in everything)
+    for word in ("hay", "needle"):
+        written = sum(m.text == word for m in said)
+        assert texts.count(word) == written, "what was said is there, and once"
+    assert all(m.is_untrusted for m in everything if m.role == "tool")
+    assert is_own or all(m.is_tainted for m in everything)
+    assert "\x00" not in texts
+    texts.encode()
+
+
+def test_a_model_that_speaks_first_and_a_person_who_writes_twice() -> None:
+    turns = turn(
+        ForeignMessage("assistant", "Good morning!"),
+        ForeignMessage("user", "Hello"),
+        ForeignMessage("user", "Anybody there?"),
+        ForeignMessage("assistant", "One moment."),
+        ForeignMessage("assistant", "Yes."),
+    )
+    assert shown(turns) == [
+        [("user", NO_QUESTION), ("assistant", "Good morning!")],
+        [("user", "Hello"), ("assistant", "")],
+        [("user", "Anybody there?"), ("assistant", "One moment.\n\nYes.")],
+    ]
+    assert turns[1][-1].message.mark == "stopped"
+
+
+def test_results_find_their_calls_and_calls_their_results() -> None:
+    asked = ForeignMessage(
+        "assistant", "I look.", calls=(ToolCall("a", "web.run", "{}"), ToolCall("b", "python", "1"))
+    )
+    turns = turn(
+        ForeignMessage("user", "Weather?"),
+        asked,
+        ForeignMessage("tool", "rain", call_id="b"),
+        ForeignMessage("assistant", "Rain."),
+        ForeignMessage("tool", "by itself", tool="browser"),
+        ForeignMessage("assistant", "Done."),
+    )
+    (said,) = [[told.message for told in one] for one in turns]
+    assert [(m.role, m.text, m.tool) for m in said] == [
+        ("user", "Weather?", ""),
+        ("assistant", "I look.", ""),
+        ("tool", "rain", "python"),
+        ("tool", NO_RESULT, "web_run"),
+        ("assistant", "Rain.", ""),
+        ("tool", "by itself", "browser"),
+        ("assistant", "Done.", ""),
+    ]
+
+
+def test_what_is_ones_own_is_tainted_from_the_first_result_on() -> None:
+    said = turn(
+        ForeignMessage("user", "One"),
+        ForeignMessage("assistant", "1"),
+        ForeignMessage("user", "Two"),
+        ForeignMessage("tool", "a page"),
+        ForeignMessage("assistant", "2"),
+        ForeignMessage("user", "Three"),
+        ForeignMessage("assistant", "3"),
+        is_own=True,
+    )
+    everything: list[Message] = [told.message for one in said for told in one]
+    assert [m.text for m in everything if m.has_outside] == ["a page", "2", "3"]
+
+
+def test_a_message_without_a_time_has_that_of_the_one_before() -> None:
+    later = THEN + timedelta(hours=1)
+    question = ForeignMessage("user", "Hi", later)
+    ((asked, answered),) = turn(question, ForeignMessage("assistant", "Ho"))
+    assert (asked.at, answered.at) == (later, later)
+
+
+def test_times_are_known_by_their_size() -> None:
+    seconds = 1_700_000_000
+    for value in (seconds, float(seconds), seconds * 1_000, seconds * 10**6, seconds * 10**9):
+        assert as_time(value) == datetime.fromtimestamp(seconds, UTC)
+    others: tuple[object, ...] = (
+        None,
+        "1700000000",
+        True,
+        -5,
+        0,
+        float("nan"),
+        float("inf"),
+        10**30,
+    )
+    assert [as_time(other) for other in others if as_time(other)] == []
+
+
+def test_only_what_is_new_is_added() -> None:
+    one, two, three = ("a", "1"), ("b", "2"), ("c", "3")
+    assert new_part([], [one, two]) == 0
+    assert new_part([one], [one, two]) == 1
+    assert new_part([one, two], [one, two]) == 2
+    assert new_part([one, two, three], [one, two]) == 2, "it went on here"
+    assert new_part([one, three], [one, two]) is None, "it went on in two ways"
