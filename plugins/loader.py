@@ -15,8 +15,9 @@ from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isroutine
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import pluggy
 from msgspec import Struct, field
@@ -58,23 +59,10 @@ class Loaded(Struct):
     problems: list[str] = field(default_factory=list)
 
 
-class _Manager(pluggy.PluginManager):
-    """Asks only functions of a module whether they are hooks; to ask all that stands in it, as
-    statically as pluggy does, takes longer than all else that is done with a plugin."""
-
-    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        if isinstance(plugin, ModuleType):
-            found = vars(plugin).get(name)
-            is_plain = isinstance(found, FunctionType)
-            if not (hasattr(found, "parley_impl") if is_plain else isroutine(found)):
-                return None
-        return super().parse_hookimpl_opts(plugin, name)
-
-
 def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa: B008 - a frozen value
     """Load the built-in plugins, those of a user's folder, and those of installed packages."""
     loaded = Loaded()
-    manager = _Manager("parley")
+    manager = pluggy.PluginManager("parley")
     manager.add_hookspecs(hookspecs)
     for name, find in _sources(folder):
         try:
@@ -120,11 +108,12 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _add(
-    manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded, context: HookContext
+    manager: pluggy.PluginManager, name: str, found: Any, loaded: Loaded, context: HookContext
 ) -> None:
     """Take all that a plugin offers, or nothing of it."""
     if manager.has_plugin(name):
         raise Unfit("there is a plugin of this name already; rename the file")
+    plugin = _hooks_of(found) if isinstance(found, ModuleType) else found
     manager.register(plugin, name)
     try:
         _refuse_unknown_hooks(manager, plugin)
@@ -146,6 +135,21 @@ def _add(
     loaded.names.append(name)
 
 
+def _hooks_of(module: ModuleType) -> ModuleType:
+    """A module with nothing but this one's hooks: pluggy looks at all that stands in what it is
+    given, which takes longer than all else that is done with a plugin."""
+    if module not in _HOOKS:
+        hooks = ModuleType(module.__name__, module.__doc__)
+        for name, value in vars(module).items():
+            if isroutine(value) and hasattr(value, "parley_impl"):
+                setattr(hooks, name, value)
+        _HOOKS[module] = hooks
+    return _HOOKS[module]
+
+
+_HOOKS: WeakKeyDictionary[ModuleType, ModuleType] = WeakKeyDictionary()
+
+
 def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
     callers = manager.get_hookcallers(plugin) or []
     known = [name for name in vars(hookspecs) if name.startswith("parley_")]
@@ -156,10 +160,9 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
 
 def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
     """What one plugin alone answers to a hook; nothing where it has none."""
-    if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
-        return []
-    others = [other for other in manager.get_plugins() if other is not plugin]
-    return list(manager.subset_hook_caller(hook, others)(**handed)) or [None]
+    implementations = getattr(manager.hook, hook).get_hookimpls()
+    own = [one for one in implementations if one.plugin is plugin]
+    return [one.function(*(handed[name] for name in one.argnames)) for one in own]
 
 
 def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Offloader | None:
