@@ -81,13 +81,18 @@ def _reason(error: BaseException) -> str:
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
     """(name, how to import it) for each plugin, the built-in ones first."""
-    for module in pkgutil.iter_modules(plugins.builtin.__path__):
-        path = f"plugins.builtin.{module.name}"
-        yield module.name, lambda path=path: importlib.import_module(path)  # type: ignore[misc]
+    for name in _built_in():
+        path = f"plugins.builtin.{name}"
+        yield name, lambda path=path: importlib.import_module(path)  # type: ignore[misc]
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
         yield file.stem, lambda file=file: _from_file(file)  # type: ignore[misc]
     for point in _installed(tuple(sys.path)):
         yield point.name, point.load
+
+
+@cache
+def _built_in() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(plugins.builtin.__path__)]
 
 
 @cache
@@ -135,11 +140,17 @@ def _add(
     loaded.names.append(name)
 
 
-def _hooks_of(module: ModuleType) -> ModuleType:
-    """A module with nothing but this one's hooks: pluggy looks at all that stands in what it is
+class _Hooks(ModuleType):
+    """A module with nothing but another one's hooks: pluggy looks at all that stands in what it is
     given, which takes longer than all else that is done with a plugin."""
+
+    def __dir__(self) -> list[str]:
+        return [name for name in vars(self) if not name.startswith("__")]
+
+
+def _hooks_of(module: ModuleType) -> ModuleType:
     if module not in _HOOKS:
-        hooks = ModuleType(module.__name__, module.__doc__)
+        hooks = _Hooks(module.__name__)
         for name, value in vars(module).items():
             if isroutine(value) and hasattr(value, "parley_impl"):
                 setattr(hooks, name, value)
