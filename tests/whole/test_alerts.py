@@ -20,7 +20,8 @@ from channels.kit import health
 from channels.message import Outbound
 from channels.telegram import Rhythm, telegram_channel
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
-from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
+from tests.waiting import PATIENCE
+from tests.whole.testbot import TestBot, TestChannel, running
 
 OWNER = "boss"
 REFUSED = Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})
