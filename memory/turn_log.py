@@ -205,7 +205,7 @@ class TurnLog:
         """A message as it arrives, cut where it is a result that is too long; and its tokens."""
         limits, meter = self.state.limits, self.services.meter
         longest, text = limits.longest_result, message.text
-        # A token has a byte at least. Of what is far too long only the part that is shown is counted.
+        # A token has a byte at least; of what is too long only the part that is shown is counted.
         may_be_long = message.role == "tool" and _MOST_BYTES * len(text) > longest
         if may_be_long and len(await meter.clip_aside(text, longest)) < len(text):
             message = await self._cut_on_arrival(message, longest)
