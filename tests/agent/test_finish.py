@@ -1,4 +1,4 @@
-"""How an answer ended, in the words of many providers."""
+"""Tests of the ends of an answer, in the words of many providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What refusals teach, by the words of public reports, and what they must not teach."""
+"""Tests of the lessons of refusals, by the words of public reports, and of what they must not
+teach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is different at a provider, set in the configuration: it is laid over what is known."""
+"""Tests of the differences of a provider that the configuration sets: they are laid over what is
+known."""
 
 from __future__ import annotations
 

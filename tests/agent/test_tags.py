@@ -20,7 +20,7 @@ from tests.fakes.openai_server import Say
 
 
 def filtered(text: str, cuts: list[int]) -> tuple[str, str, str]:
-    """What is shown, what of it is held back until the end, and the thoughts."""
+    """Return what is shown, what of it is held back until the end, and the thoughts."""
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     thoughts = ThoughtFilter()
     shown = thought = ""

@@ -1,4 +1,5 @@
-"""What is mail's own: who has sent a message, what they wrote in it, and who is never answered."""
+"""Tests of what is mail's own: who has sent a message, what they wrote in it, and who is never
+answered."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def read(content: str) -> list[Shown]:
 
 
 def words(content: str) -> str:
-    """What is read of a message."""
+    """Return the words that are read of a message."""
     return "".join(shown.text for shown in read(content)).replace("\u200b", "")
 
 

@@ -1,4 +1,5 @@
-"""What a summary kept: facts are found, and found again, in several languages and quickly."""
+"""Tests of what a summary kept: facts are found, and found again, in several languages and
+quickly."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ HOSTILE = FAKES / "hostile_mcp_server.py"
 
 
 def notes(folder: Path, **more: Any) -> dict[str, Any]:
-    """How the server of `tests/fakes/mcp_server.py` is set, which asks nobody unless told to."""
+    """Return the settings of the server of `tests/fakes/mcp_server.py`, which asks nobody unless
+    told to."""
     return {"command": sys.executable, "args": [str(NOTES), str(folder)], "approve": "never"} | more
 
 
@@ -42,13 +43,13 @@ def script(request: Received) -> Answer:
 
 
 def last_result(bot: TestBot) -> str:
-    """What the model was told of the call that it made last."""
+    """Return what the model was told of the call that it made last."""
     found = [one for one in bot.sent_to_model() if one["role"] == "tool"]
     return str(found[-1]["content"])
 
 
 def calls_in(folder: Path) -> list[str]:
-    """What the server has done."""
+    """Return what the server has done."""
     file = folder / "calls"
     return file.read_text().splitlines() if file.exists() else []
 
