@@ -75,7 +75,7 @@ def test_an_answer_is_read_as_it_is_however_it_is_written(
 def test_a_part_of_an_answer_fails_the_call_that_waits_at_once(
     answer: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Wherever it is cut, and whichever key stands first."""
+    """Cut it anywhere, with any key first."""
     keys = data.draw(st.permutations(list(answer)))
     written = json.dumps({key: answer[key] for key in keys}).encode()
     end = data.draw(st.integers(len('{"jsonrpc":'), len(written) - 1))
