@@ -126,7 +126,7 @@ async def assemble(
     work = RecentWork(recent, turns, queues, conversations, data, by_name)
     ports = _offer_ports(record, people, thinking, turns, work, forgetting, plugins)
     bot = _answer_channels(record, people, thinking, turns, work, ports, plugins)
-    plugins.open(
+    await plugins.open(
         Kernel(
             data,
             layers.secrets,
@@ -143,7 +143,8 @@ async def assemble(
             thinking.spending,
             schedule,
             clock,
-        )
+        ),
+        store,
     )
     for problem in (*record.left_out, *plugins.problems):
         log.warning("%s", problem)

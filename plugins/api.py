@@ -507,7 +507,8 @@ class ForgetReport(Struct, frozen=True):
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still hold some of
     it. `branches` are the others that share turns with it, in words, and `staying` the turns that
     stay with these where all of a conversation is meant. `asides` are the side questions that were
-    asked after these turns, `reminders` the reminders and jobs that they made."""
+    asked after these turns, `made` the rows of features that go with them, by their nouns
+    ("timed job")."""
 
     turns: tuple[int, ...]
     messages: int
@@ -518,7 +519,7 @@ class ForgetReport(Struct, frozen=True):
     branches: tuple[str, ...] = ()
     staying: tuple[int, ...] = ()
     asides: int = 0
-    reminders: int = 0
+    made: Mapping[str, int] = field(default_factory=dict)
 
 
 class ForgetPort(Protocol):

@@ -10,6 +10,7 @@ import pluggy
 
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.turn_log import OpenTurn
@@ -28,6 +29,14 @@ class Background(Protocol):
     async def stop(self) -> None:
         """End what is under way; it goes on at the next start."""
         ...
+
+
+@hookspec
+def parley_tables() -> Sequence[Step]:
+    """The migrations of this plugin's own tables, oldest first: SQL statements, or functions of the
+    database. Those that were not carried out yet are, before the plugin is opened. Append, and
+    never change one. Names of tables begin with the plugin's name."""
+    raise NotImplementedError
 
 
 @hookspec

@@ -27,8 +27,11 @@ from agent.prompt import PromptHook
 from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record import feature_tables
+from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.store import Store
 from memory.turn_log import OpenTurn
 from plugins import hookspecs
 from plugins.api import Command, HookContext, Tool
@@ -85,14 +88,17 @@ class Loaded(Struct):
         del conversation
         return [said for note in self.notes for said in note(turn)]
 
-    def open(self, kernel: object) -> None:
-        """Have each plugin that wants it make its object, in the order in which they were loaded,
-        and take what these offer. Commands, tools and the rest come to the same collections."""
+    async def open(self, kernel: object, store: Store) -> None:
+        """Bring the tables of each plugin up to date, have it make its object, in the order in
+        which they were loaded, and take what these offer. Commands, tools and the rest come to the
+        same collections."""
         manager = self._manager
         assert manager is not None, "loaded by `load`"
         for name in [*self.names]:
             module = manager.get_plugin(name)
             try:
+                for steps in _ask(manager, module, "parley_tables"):
+                    await store.write(partial(_migrate, name, steps), is_long=True)
                 for made in _ask(manager, module, "parley_open", kernel=kernel):
                     if made is not None:
                         _add(manager, f"{name} (opened)", made, self, self._context, name)
@@ -115,10 +121,15 @@ def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa:
     return loaded
 
 
+def _migrate(name: str, steps: Sequence[feature_tables.Step], database: Database) -> None:
+    feature_tables.migrate(database, name, steps)
+
+
 def _reason(error: BaseException) -> str:
     """An error in one line; the log has the rest."""
     line = " ".join(str(error).split()).rstrip(".")
-    return line if isinstance(error, Unfit) else f"{type(error).__name__}: {line or 'no reason'}"
+    is_told = isinstance(error, Unfit | feature_tables.NewerTablesError)
+    return line if is_told else f"{type(error).__name__}: {line or 'no reason'}"
 
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:

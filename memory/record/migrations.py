@@ -556,6 +556,13 @@ def _link_requests(database: Database) -> None:
     )
 
 
+def _feature_schema(database: Database) -> None:
+    """How many migrations of its own each plugin has had (`memory/record/feature_tables.py`)."""
+    database.execute_sql(
+        "CREATE TABLE feature_schema (feature TEXT PRIMARY KEY, version INTEGER NOT NULL)"
+    )
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -603,6 +610,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _channel_state,
     _learnt_models,
     _link_requests,
+    _feature_schema,
 ]
 
 
