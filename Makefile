@@ -14,6 +14,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-ch
 COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --annotation-style=line --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 MAKEFLAGS += --no-print-directory
+# Tests are compiled once, and not in each run by each worker.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Run the command $(2) and print how long the part $(1) took.
 part = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun)) s"; exit $$code

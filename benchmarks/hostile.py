@@ -39,6 +39,7 @@ from benchmarks import (
     hostile_files,
     hostile_parsing,
     hostile_requests,
+    hostile_results,
     loop_held,
 )
 from tests.hostile.parsers import PARSERS
@@ -181,6 +182,23 @@ def _read_costs(family: str, costs: Iterable[hostile_requests.ReadCost]) -> Iter
         yield Row(family, what, said, f"{cost.most * 1e3:g} ms for each 100 KB", cost.is_well)
 
 
+async def results(is_short: bool) -> AsyncIterator[Row]:
+    """Measure what MCP servers return: the reading of their bytes, and a megabyte through the whole
+    bot."""
+    sizes = hostile_requests.SIZES[: 2 if is_short else 3]
+    for row in _read_costs("results", hostile_results.messages(sizes)):
+        yield row
+    for way in hostile_results.WAYS:
+        texts = tuple(hostile_results.TEXTS)[: 1 if is_short else None]
+        found = await hostile_results.results([way], texts)
+        worst = max(found, key=lambda one: one.cpu)
+        held = max(one.held for one in found)
+        said = f"{worst.cpu:.2f} s ({worst.text}); the loop was held for {held * 1e3:.0f} ms"
+        wanted = f"{hostile_results.MOST:g} s of CPU; {LONGEST_HELD:g} s, the aim is 100 ms"
+        is_well = all(one.is_well for one in found) and held < LONGEST_HELD
+        yield Row("results", f"1 MB by {way}", said, wanted, is_well)
+
+
 async def imports(is_short: bool) -> AsyncIterator[Row]:
     """Exports of other programs, and documents: of ten times the file 15 times the CPU. They take
     many minutes, and so are no part of the short run."""
@@ -297,6 +315,7 @@ FAMILIES: dict[str, Family] = {
     "texts": texts,
     "parsers": parsers,
     "events": events,
+    "results": results,
     "imports": imports,
     "encodings": encodings,
     "clocks": clocks,

@@ -68,7 +68,7 @@ async def measured(
     answers = {_question(name, size): f"Look:\n\n{TEXTS[name](size)}" for name, size in asked}
     found: list[Held] = []
     with tempfile.TemporaryDirectory() as folder:
-        async with at_telegram(Path(folder), _model(answers)) as bot, _watched() as watch:
+        async with at_telegram(Path(folder), _model(answers)) as bot, watched() as watch:
             await _answered(bot, "begin")
             gc.freeze()  # as main.py does it
             for name, size in asked:
@@ -102,7 +102,7 @@ async def _answered(bot: TelegramTestBot, text: str) -> None:
 
 
 @asynccontextmanager
-async def _watched() -> AsyncIterator[Watch]:
+async def watched() -> AsyncIterator[Watch]:
     watch = Watch()
     running = asyncio.create_task(watch.run())
     try:

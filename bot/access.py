@@ -120,17 +120,22 @@ class Rules(Struct, frozen=True):
 
 
 class Access:
-    """Knows who is let in. `rules` is asked each time; `clock` gives seconds since 1970."""
+    """Knows who is let in. `rules` is asked each time; `clock` gives seconds since 1970;
+    `on_change` hears that somebody was let in, or is not any more."""
 
     def __init__(
-        self, store: Store, rules: Callable[[], Rules], clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        rules: Callable[[], Rules],
+        clock: Callable[[], float] = time.time,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._rules, self._clock = store, rules, clock
         self._known: dict[tuple[str, str], Known] = {}
         self._codes: dict[str, str] = {}
         self._pace, self._strangers = MessageRate(), MessageRate()
         self._guesses = Throttle("codes for /pair")
-        self.on_change: Callable[[], None] = _unheard
+        self._on_change = on_change
 
     async def take_up(self) -> None:
         """Read who is let in. After each change too: reads come back in their order, so that none
@@ -265,8 +270,4 @@ class Access:
     async def changed(self) -> None:
         """Who is let in was changed on disk: let all know who hold it in memory."""
         await self.take_up()
-        self.on_change()
-
-
-def _unheard() -> None:
-    """No other process needs to know."""
+        self._on_change()

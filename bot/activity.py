@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from channels.base import Activity, Delta, Thought, TurnStarted
+from channels.base import Activity, Delta, Notice, Thought, TurnStarted
+from memory.keys import ConversationKey
 
 MOST = 10_000
 """Events that a watcher may leave unread before its oldest deltas are dropped."""
@@ -37,6 +38,10 @@ class EventBus:
         for one in (topic, *self.followers(topic)):
             for watcher in self._watchers.get(one, ()):
                 watcher.take(event)
+
+    def notify(self, key: ConversationKey, text: str) -> None:
+        """Tell whoever watches a conversation a line that is part of no answer."""
+        self.publish(key.home, Notice(text))
 
     @staticmethod
     def _keep(running: dict[str, list[Activity]], topic: str, event: Activity) -> None:

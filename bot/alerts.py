@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
-from bot.recent import RecentActivity
 from bot.sending import address_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
@@ -38,19 +37,17 @@ class Alerts:
         self._clock = clock
         self._told: dict[str, float] = {}
         self._tasks = BackgroundTasks()
-        self.recent = RecentActivity()
 
-    async def model_refused(self, sentence: str, heard_at: Address) -> None:
+    async def idle(self) -> None:
+        """Wait until all has been put into the outbox."""
+        await self._tasks.idle()
+
+    def model_refused(self, sentence: str, heard_at: Address | None) -> None:
         """A provider refused the key or the account; the sentence was the answer at an address."""
-        await self._tell(sentence, sentence, heard_at=heard_at)
-
-    def model_refused_unheard(self, sentence: str) -> None:
-        """The same, where no answer said it: another model answered, or a summary was wanted."""
-        self._tasks.start(self._tell(sentence, sentence))
+        self._tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """A channel could not reach its platform for a while."""
-        self.recent.channel_failed(channel)
         sentence = (
             f"The channel {channel} can't be reached ({reason_of(error)}). The bot keeps trying, "
             "and will go on where it left off."
@@ -65,16 +62,15 @@ class Alerts:
         """The clock is not to be believed; says whether an owner could be told."""
         return await self._tell("clock", sentence)
 
-    async def channel_down(self, channel: str, error: BaseException) -> None:
+    def channel_down(self, channel: str, error: BaseException) -> None:
         """A channel has ended with an error, or took no reply."""
-        self.recent.channel_failed(channel)
         sentence = (
             f"The channel {channel} does not work ({reason_of(error)}). What could not be sent "
             "there is sent at the next start."
         )
-        await self._tell(f"channel {channel}", sentence, without=channel)
+        self._tasks.start(self._tell(f"channel {channel}", sentence, without=channel))
 
-    async def reply_put_aside(self, outbound: Outbound) -> None:
+    def reply_put_aside(self, outbound: Outbound) -> None:
         """A reply was tried again and again, and each time the bot broke or could not send it."""
         where = outbound.address
         sentence = (
@@ -82,7 +78,7 @@ class Alerts:
             "attempts, so it was put aside. What the model said is still in the conversation's "
             "transcript; the log says why (data/logs)."
         )
-        await self._tell(f"outbox {outbound.id}", sentence)
+        self._tasks.start(self._tell(f"outbox {outbound.id}", sentence))
 
     def server_down(self, server: str, why: str) -> None:
         """An MCP server has failed, or could not be started."""

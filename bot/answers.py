@@ -26,14 +26,16 @@ from plugins.wording import name_branch
 
 log = logging.getLogger(__name__)
 
+Note = Callable[[Conversation, OpenTurn], Awaitable[list[str]]]
+"""Says more of a turn, in sentences that stand below its answer."""
+
 MOST_PICTURES = 6
 """Of those that tools have made in a turn, so many are shown with its answer."""
 
 
 class Answers:
-    """What answers are made of. `notes` are what features say of a turn below its answer,
-    `tell_saving` says that a cheaper model answers now; `speaking` reads answers aloud, and `tasks`
-    can be stopped meanwhile."""
+    """What answers are made of. `notes` say more of a turn below its answer; `speaking` reads
+    answers aloud, and `tasks` can be stopped meanwhile."""
 
     def __init__(
         self,
@@ -42,13 +44,12 @@ class Answers:
         spending: Spending,
         access: Access,
         tasks: StoppableTasks,
-        notes: Sequence[Callable[[OpenTurn], list[str]]] = (),
+        speaking: Speaking,
+        notes: Sequence[Note],
     ) -> None:
         self.conversations, self.delivery = conversations, delivery
         self.spending, self.access, self.tasks = spending, access, tasks
-        self.speaking: Speaking | None = None
-        self.notes = notes
-        self.tell_saving: Callable[[Conversation], Awaitable[list[str]]] = _not_saving
+        self.speaking, self.notes = speaking, notes
 
     def begin(
         self,
@@ -113,8 +114,7 @@ class TurnAnswer(Struct):
         told = (
             *self._besides,
             *map(explain, await self._turn.list_notices()),
-            *(said for note in self._answers.notes for said in note(self._turn)),
-            *await self._warnings(),
+            *await self._list_notes(),
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, but for what the model said.
@@ -144,14 +144,12 @@ class TurnAnswer(Struct):
     def _is_spoken(self) -> bool:
         was_spoken_to = any(file.heard for file in self._received.files)
         speaking, channel = self._answers.speaking, self._received.address.channel
-        return speaking is not None and speaking.is_wanted(
-            self._conversation.key, channel, was_spoken_to=was_spoken_to
-        )
+        return speaking.is_wanted(self._conversation.key, channel, was_spoken_to=was_spoken_to)
 
     async def _speak(self, last: Message) -> str:
         """The file in which it is read aloud, or ""; `/stop` ends the reading."""
         key, speaking = self._conversation.key, self._answers.speaking
-        if speaking is None or not self._is_spoken:
+        if not self._is_spoken:
             return ""
         address = self._received.address
         user = self._answers.access.find_limited_user(address)
@@ -170,12 +168,11 @@ class TurnAnswer(Struct):
             number=number,
         )
 
-    async def _warnings(self) -> list[str]:
+    async def _list_notes(self) -> list[str]:
+        said = [
+            text
+            for note in self._answers.notes
+            for text in await note(self._conversation, self._turn)
+        ]
         user = self._answers.access.find_limited_user(self._received.address)
-        saving = await self._answers.tell_saving(self._conversation)
-        return [*saving, *await self._answers.spending.warnings(self._conversation.key, user)]
-
-
-async def _not_saving(conversation: Conversation) -> list[str]:
-    """Nothing is to be said."""
-    return []
+        return [*said, *await self._answers.spending.warnings(self._conversation.key, user)]

@@ -30,6 +30,7 @@ from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
 from bot.sending import Sender
+from bot.signals import Signal
 from bot.spending import Spending
 from bot.turns import Turns
 from channels.base import (
@@ -76,7 +77,7 @@ class App(Struct, frozen=True):
     schedule: Schedule
     features: Loaded
     forms: Forms
-    shared: SharedChanges
+    changes: Signal[[]]
     processes: Processes
     servers: Servers
 
@@ -115,17 +116,21 @@ class App(Struct, frozen=True):
             await channel.listen(self.bot)
         except ChannelError as error:
             self._announce(str(error))
-            await self.alerts.channel_down(channel.name, error)
+            await self._tell_owner(channel.name, error)
             raise
         except Exception as error:
             log.exception("the channel %s has ended", channel.name)
-            await self.alerts.channel_down(channel.name, error)
+            await self._tell_owner(channel.name, error)
             sentence = (
                 f"The channel {channel.name} has ended because of a fault ({error}); the log has "
                 "the details (data/logs)."
             )
             self._announce(sentence)
             raise ChannelError(sentence) from error
+
+    async def _tell_owner(self, channel: str, error: BaseException) -> None:
+        self.sender.recent.channel_down(channel, error)
+        await self.alerts.idle()
 
     async def begin(self) -> None:
         """Read what holds for all conversations."""
@@ -183,6 +188,7 @@ class App(Struct, frozen=True):
             await background.idle()
         await self.bot.commands.queues.idle()
         await self.turns.queues.idle()
+        await self.alerts.idle()
         await self.delivery.queues.idle_in(is_awaited)
         await self.conversations.settle()
 
@@ -272,13 +278,6 @@ class App(Struct, frozen=True):
 def _queues_of(is_meant: Scope) -> Callable[[Hashable], bool]:
     """Return whether a queue is one of these conversations."""
     return lambda queue: is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
-
-
-class SharedChanges(Struct):
-    """Who hears that settings, people or what may be spent were changed, which other processes hold
-    in memory, too."""
-
-    on_change: Callable[[], None] = lambda: None
 
 
 async def _first_of(

@@ -21,6 +21,8 @@ from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Permission
 from bot.access import ALPHABET
 from bot.delivery import Delivery
+from bot.links import Links
+from bot.settings import SettingsStore
 from channels.language import _, explain
 from channels.message import Action, Address, Reply
 from memory.keys import ConversationKey
@@ -62,19 +64,18 @@ async def _nobody_else(answer: GivenAnswer) -> Verdict:
 
 
 class Approvals:
-    """Asks, waits, and takes the answers. `is_asked` says whether a conversation is asked at all,
-    `lead` which chat's conversation an address goes on in. `suits` says whether a question of a
+    """Asks, waits, and takes the answers. `suits` says whether a question of a
     conversation, by its id, may have a name, and `pass_on` gives an answer to who has it."""
 
     def __init__(
         self,
         delivery: Delivery,
-        is_asked: Callable[[ConversationKey], bool],
-        lead: Callable[[Address], str],
+        book: SettingsStore,
+        links: Links,
         patience: float = PATIENCE,
     ) -> None:
-        self._delivery, self._is_asked, self._patience = delivery, is_asked, patience
-        self._lead = lead
+        self._delivery, self._book, self._patience = delivery, book, patience
+        self._links = links
         self.suits: Callable[[str, str], bool] = lambda conversation, name: True
         self.pass_on: Callable[[GivenAnswer], Awaitable[Verdict]] = _nobody_else
         self._questions: dict[str, _Question] = {}
@@ -85,7 +86,8 @@ class Approvals:
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
         """Ask in the chat at this address, unless that was allowed already; returns when it is
         allowed. Raises ToolError when it is not."""
-        if not self._is_asked(key) or (key.id, wanted.covers) in self._allowed:
+        is_asked = self._book.effective(key.id).tools.approve == "ask"
+        if not is_asked or (key.id, wanted.covers) in self._allowed:
             return
         question = await self._put_question(key, address, wanted)
         question.askers += 1
@@ -187,7 +189,7 @@ class Approvals:
         is_here = (address.channel, address.chat) == (
             question.address.channel,
             question.address.chat,
-        ) or self._lead(address) == question.key.home
+        ) or self._links.key_of(address).id == question.key.home
         is_asker = is_here and address.is_private and not question.wanted.is_for_owner
         may = person.is_owner or is_asker or (is_here and not is_allowed)
         if not may:

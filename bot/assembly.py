@@ -1,19 +1,21 @@
-"""The pipeline, drawn once: who is made of what, and who tells whom."""
+"""Puts the bot together: the store, the kernel layer by layer, then the features."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from agent.distiller import ModelDistiller
 from agent.mcp.servers import ServerPorts, Servers
 from agent.models.providers import PROVIDERS
-from agent.models.selection import Credentials, Models
+from agent.models.selection import Credentials, ModelChoice, Models
 from agent.prompt import Prompt
 from agent.skills import Library
 from agent.summarizer import ModelSummarizer
@@ -22,7 +24,7 @@ from bot.access import Access
 from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.answers import Answers
-from bot.app import VERSION, App, SharedChanges
+from bot.app import VERSION, App
 from bot.approvals import Approvals
 from bot.asides import Asides
 from bot.branching import Branching
@@ -30,6 +32,7 @@ from bot.channel_state import ChannelWatch, StoredState
 from bot.clock import ClockWatch
 from bot.commands import CommandRunner
 from bot.completions import Completions
+from bot.context_feed import ContextFeed
 from bot.cut_notices import CutNotices
 from bot.data_folder import find_database, plugins_folder
 from bot.delivery import Delivery
@@ -62,31 +65,26 @@ from bot.ports import (
 from bot.recent import RecentActivity
 from bot.running import RunningBot
 from bot.runs import Runs
-from bot.runtime import RuntimeConfig
+from bot.runtime import RuntimeConfig, access_rules, spending_limits
 from bot.saving import Saving
 from bot.schedule import Retention, Schedule
 from bot.sending import Sender
 from bot.servers import ServerOffers, SetServers, fill_secrets
 from bot.settings import Layers, SettingsStore
+from bot.signals import Signal
 from bot.speaking import Speaking
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turn_runner import TurnRunner
 from bot.turns import Turns
 from bot.workspaces import Workspaces
-from channels.base import (
-    BranchChanged,
-    Channel,
-    ContextChanged,
-    Notice,
-    TurnsDeleted,
-    WithPage,
-    WithSound,
-)
+from channels.base import Channel
+from memory.branches import Branches
+from memory.calibration import KnownModels
 from memory.context.meter import Meter
-from memory.conversation import Conversation
-from memory.conversations import Conversations
+from memory.conversations import Conversations, LoadedConversations
 from memory.events import Events
 from memory.keys import ConversationKey
+from memory.long_term.asking import DistillRequest
 from memory.long_term.prompt import MemoryPrompts
 from memory.record import engines, overrides
 from memory.record.database import DatabaseEngine
@@ -94,8 +92,7 @@ from memory.record.ledger import Spent
 from memory.record.store import Store
 from memory.services import MemoryServices
 from plugins.api import HookContext, Ports
-from plugins.context_usage import usage_of
-from plugins.loader import load
+from plugins.loader import Loaded, load
 
 log = logging.getLogger(__name__)
 
@@ -107,85 +104,256 @@ async def assemble(
     sender_type: type[Sender] = Sender,
     recent: RecentActivity | None = None,
 ) -> App:
-    """Draw the pipeline. Where another `sender_type` sends than into the channels that are here,
+    """Put the bot together. Where another `sender_type` sends than into the channels that are here,
     other processes may work with the same data. `recent` hears what happens. Raises StoreError and
     SettingError with a sentence for the person."""
-    book, recent = SettingsStore(layers), recent or RecentActivity()
-    engine = engines.engine_for(find_database(layers, data))
-    losses = () if sender_type is not Sender else await asyncio.to_thread(_losses, engine)
-    store = await Store.open(engine, "alone" if sender_type is Sender else "shared")
+    recent = recent or RecentActivity()
+    record = await _open_record(layers, data, shared=sender_type is not Sender)
+    store, book, by_name = record.store, record.book, {one.name: one for one in channels}
+    sender = sender_type(store, by_name, data, recent)
+    people = _connect_people(record, by_name, sender, recent)
+    context = HookContext(book.hooks, people.bus.notify, people.loaded.find)
+    plugins = load(plugins_folder(book.effective(), data), context)
+    thinking = await _choose_models(layers, data, record, people, plugins, recent)
+    config = thinking.config
+    clock = ClockWatch(store, people.alerts.clock_jumped, config.zone)
+    conversations = _remember(store, people, thinking, plugins, recent)
+    turns = _carry_out(people, thinking, conversations, plugins, by_name, recent)
+    forgetting = Forgetting(conversations, turns, by_name, people.bus)
+    often = (clock.look, conversations.settle_proposals, conversations.rest)
+    schedule = Schedule(config.zone, Retention(forgetting, book, clock), often)
+    queues = {"turns": turns.queues, "replies": people.delivery.queues}
+    work = RecentWork(recent, turns, queues, conversations, data, by_name)
+    ports = _offer_ports(record, people, thinking, turns, work, forgetting, plugins)
+    bot = _answer_channels(record, people, thinking, turns, work, ports, plugins)
+    plugins.open(
+        Kernel(
+            data,
+            layers.secrets,
+            config,
+            store,
+            people.access,
+            people.links,
+            conversations,
+            people.delivery,
+            turns,
+            bot,
+            people.bus,
+            people.alerts,
+            thinking.spending,
+            schedule,
+            clock,
+        )
+    )
+    for problem in (*record.left_out, *plugins.problems):
+        log.warning("%s", problem)
+    return App(
+        store=store,
+        config=config,
+        access=people.access,
+        links=people.links,
+        alerts=people.alerts,
+        conversations=conversations,
+        delivery=people.delivery,
+        sender=sender,
+        turns=turns,
+        bus=people.bus,
+        bot=bot,
+        channels=by_name,
+        spending=thinking.spending,
+        clock=clock,
+        losses=record.losses,
+        schedule=schedule,
+        features=plugins,
+        forms=people.forms,
+        changes=record.changes,
+        processes=people.processes,
+        servers=thinking.servers,
+    )
+
+
+class Record(Struct, frozen=True):
+    """The store and the settings in it: `left_out` are stored settings that don't fit any more,
+    `losses` what the database may have lost when the process before ended; `changes` is the event
+    that settings, people or limits were changed here, which other processes hold in memory, too."""
+
+    book: SettingsStore
+    store: Store
+    left_out: Sequence[str]
+    losses: tuple[str, ...]
+    changes: Signal[[]]
+
+
+async def _open_record(layers: Layers, data: Path, *, shared: bool) -> Record:
+    book, engine = SettingsStore(layers), engines.engine_for(find_database(layers, data))
+    losses = () if shared else await asyncio.to_thread(_list_losses, engine)
+    store = await Store.open(engine, "shared" if shared else "alone")
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
-    links = Links(store)
-    bus = EventBus(links.followers)
-    context = HookContext(
-        lambda: book.effective().hooks,
-        lambda key, text: bus.publish(key.home, Notice(text)),
-        lambda key: conversations.in_memory(key),
-    )
-    plugins = load(plugins_folder(book.effective(), data), context)
-    hide = make_hider(layers.secrets.to_mask())
-    toolbox = Toolbox(plugins.tools.values(), hide)
-    models = Models(credentials(layers))
-    await keep_learnt(models.learnt, store)
-    models.agent = lambda name: choice_of(book.with_agent(name)) if name in book.agents else None
-    prompt = Prompt(plugins.prompt_hooks)
-    by_name = {channel.name: channel for channel in channels}
-    sender, shared = sender_type(store, by_name, data), SharedChanges()
-    processes = Processes()
-    languages = Languages(lambda key: book.effective(key).language, links)
-    delivery = Delivery(store, by_name, sender, links, languages)
-    forms = Forms(store, by_name, links)
-    approvals = Approvals(
+    return Record(book, store, left_out, losses, Signal())
+
+
+def _list_losses(engine: DatabaseEngine) -> tuple[str, ...]:
+    losses = engine.list_losses()
+    for lost in losses:
+        log.warning("%s", lost)
+    return tuple(losses)
+
+
+class People(Struct, frozen=True):
+    """Who may talk to the bot, and the ways to them."""
+
+    links: Links
+    bus: EventBus
+    loaded: LoadedConversations
+    access: Access
+    languages: Languages
+    delivery: Delivery
+    alerts: Alerts
+    forms: Forms
+    approvals: Approvals
+    logins: Logins
+    feed: ContextFeed
+    processes: Processes
+
+
+def _connect_people(
+    record: Record, channels: Mapping[str, Channel], sender: Sender, recent: RecentActivity
+) -> People:
+    store, book, changes = record.store, record.book, record.changes
+    links = Links(store, on_change=changes)
+    bus, loaded = EventBus(links.followers), LoadedConversations(Branches(store))
+    access = Access(store, partial(access_rules, book), on_change=changes)
+    languages = Languages(book, links)
+    delivery = Delivery(store, channels, sender, links, languages)
+    alerts = Alerts(store, delivery, access)
+    recent.alerts.append(alerts)
+    logins = Logins(store, access)
+    changes.connect(logins.wake)
+    return People(
+        links,
+        bus,
+        loaded,
+        access,
+        languages,
         delivery,
-        lambda key: config.settings(key).tools.approve == "ask",
-        lambda address: links.key_of(address).id,
+        alerts,
+        Forms(store, channels, links),
+        Approvals(delivery, book, links),
+        logins,
+        ContextFeed(bus, loaded),
+        Processes(),
+    )
+
+
+class Thinking(Struct, frozen=True):
+    """The models, and the settings as conversations need them."""
+
+    models: Models
+    meter: Meter
+    config: RuntimeConfig
+    spending: Spending
+    saving: Saving
+    servers: Servers
+    offers: ServerOffers
+    hide: Callable[[str], str]
+
+
+async def _choose_models(
+    layers: Layers,
+    data: Path,
+    record: Record,
+    people: People,
+    plugins: Loaded,
+    recent: RecentActivity,
+) -> Thinking:
+    book, store, hide = record.book, record.store, make_hider(layers.secrets.to_mask())
+    models = Models(
+        credentials(layers),
+        partial(_agents_choice, book),
+        recent.model_refused,
+        recent.model_called,
+    )
+    await keep_learnt(models.learnt, store)
+    meter = Meter()
+    spending = Spending(
+        store,
+        partial(spending_limits, book),
+        partial(_zone, book),
+        lambda key: config.at(key).model.is_free,
+        on_lift=record.changes,
     )
     servers = Servers(
         store,
         ServerPorts(
             lambda: book.effective().mcp,
             fill_secrets(layers.secrets),
-            lambda server, why: alerts.server_down(server, hide(why)),
-            lambda server, what: alerts.server_changed(server, hide(what)),
+            lambda server, why: people.alerts.server_down(server, hide(why)),
+            lambda server, what: people.alerts.server_changed(server, hide(what)),
         ),
     )
-    meter = Meter()
-    saving = Saving(
-        book,
-        models,
-        lambda key, user: spending.accounts(key, user),
-        lambda scope, text: spending.note_once(scope, text),
-    )
+    offers = ServerOffers(servers, lambda: book.effective().mcp, people.access)
+    saving = Saving(book, models, spending)
     config = RuntimeConfig(
         book,
         models,
-        prompt,
-        toolbox,
+        Prompt(plugins.prompt_hooks),
+        Toolbox(plugins.tools.values(), hide),
         Library(data),
         data,
-        approvals,
+        people.approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
         plugins.services,
         saving,
-        lambda address: access.find_limited_user(address),
-        lambda key, address: offers.offer(key, address),
+        people.access.find_limited_user,
+        offers.offer,
     )
+    return Thinking(models, meter, config, spending, saving, servers, offers, hide)
 
-    spending = Spending(
-        store, config.get_spending_limits, config.zone, lambda key: config.at(key).model.is_free
-    )
-    access = Access(store, config.rules)
-    offers = ServerOffers(servers, lambda: book.effective().mcp, access)
-    alerts = Alerts(store, delivery, access)
+
+def _zone(book: SettingsStore) -> tzinfo:
+    return book.effective().zone
+
+
+def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
+    """The model of an agent; None where there is no such agent."""
+    return choice_of(book.with_agent(name)) if name in book.agents else None
+
+
+class _Allowance(Struct, frozen=True):
+    """Says when no model may be asked for more, since the money is spent."""
+
+    config: RuntimeConfig
+    spending: Spending
+
+    def is_spent(self, key: ConversationKey) -> bool:
+        return self.spending.is_enough(key) and not self.config.summary_model(key).is_free
+
+    def is_spent_for(self, request: DistillRequest) -> bool:
+        model = self.config.model_for_distilling(request.key, request.model)
+        return self.spending.is_enough(request.key, request.person) and not model.is_free
+
+
+def _count_tokens(meter: Meter, known: KnownModels, text: str, model: str) -> int:
+    return round(meter.count(text) * known.ratio(model))
+
+
+def _remember(
+    store: Store,
+    people: People,
+    thinking: Thinking,
+    plugins: Loaded,
+    recent: RecentActivity,
+) -> Conversations:
+    config, spending = thinking.config, thinking.spending
     summarizer = ModelSummarizer(
         config.summary_model,
         config.summary_window,
-        lambda text, model: round(meter.count(text) * conversations.models.ratio(model)),
-        alerts.model_refused_unheard,
+        partial(_count_tokens, thinking.meter, people.loaded.models),
+        recent.model_refused,
         recent.summary_failed,
-        lambda key: not config.settings(key).context.summary_brain.model,
+        config.summarizes_itself,
     )
     distiller = ModelDistiller(
         config.model_for_distilling,
@@ -193,250 +361,195 @@ async def assemble(
         summarizer.count,
         summarizer.on_refused,
     )
-
-    def on_spent(key: ConversationKey, person: str, spent: Spent) -> None:
-        spending.book(key, person, spent)
-        recent.spent(spent)
-
-    services = replace(
-        _services(store, config, spending, summarizer, meter, Events(plugins.listeners), hide),
-        on_change=lambda key: _show(
-            bus, conversations.in_memory(key), conversations.branches.is_current(key)
-        ),
-        on_event=recent.view_changed,
-        on_spent=on_spent,
-        on_cut=CutNotices(store, delivery).tell,
+    allowance, spent = _Allowance(config, spending), Signal[[ConversationKey, str, Spent]]()
+    spent.connect(spending.book)
+    spent.connect(lambda key, person, call: recent.spent(call))
+    services = MemoryServices(
+        store,
+        thinking.meter,
+        ThriftySummarizer(summarizer, allowance.is_spent),
+        config.limits,
+        config.prefix,
+        config.data,
+        config.zone,
+        config.restores_exactly,
+        Events(plugins.listeners),
+        config.keeps_files,
+        config.offloader,
+        config.plugin_offloader,
+        thinking.hide,
+        people.feed.show,
+        recent.view_changed,
+        spent,
+        CutNotices(store, people.delivery).tell,
+        ThriftyDistiller(distiller, allowance.is_spent_for),
         feature_rows=plugins.rows,
-        distiller=ThriftyDistiller(
-            distiller,
-            lambda request: (
-                spending.is_enough(request.key, request.person)
-                and not config.model_for_distilling(request.key, request.model).is_free
-            ),
-        ),
     )
-    conversations: Conversations = Conversations(services)
-    runner = TurnRunner(bus, config.turn_rules(), recent, conversations.branches.is_current)
-    answers = Answers(conversations, delivery, spending, access, runner.tasks, plugins.notes)
-    runs = Runs(plugins.runs)
-    turns = Turns(conversations, delivery, runner, answers, links, runs)
-    turns.hearing = Hearing(conversations, config.ears, config.folder, spending, access)
-    answers.speaking = Speaking(
-        conversations, config.mouth, lambda name: _form_of_sound(by_name.get(name)), spending
-    )
-    sender.on_trouble, runner.on_trouble = alerts.channel_down, alerts.model_refused
-    answers.tell_saving = lambda conversation: saving.tell(
-        conversation.key, lambda: usage_of(conversation.context).tokens
-    )
-    sender.recent = alerts.recent = recent
-    sender.on_aside = alerts.reply_put_aside
-    models.on_refused, models.on_called = alerts.model_refused_unheard, recent.model_called
-    forgetting = Forgetting(
-        conversations, turns, by_name, lambda home, gone: bus.publish(home, TurnsDeleted(gone))
-    )
-    clock = ClockWatch(store, alerts.clock_jumped, config.zone)
-    logins = Logins(store, access)
+    return Conversations(services, people.loaded)
 
-    def on_access_change() -> None:
-        logins.wake()
-        shared.on_change()
 
-    access.on_change, links.on_change = on_access_change, lambda: shared.on_change()
-    links.on_led = turns.leave
-    spending.on_lift = lambda: shared.on_change()
+def _carry_out(
+    people: People,
+    thinking: Thinking,
+    conversations: Conversations,
+    plugins: Loaded,
+    channels: Mapping[str, Channel],
+    recent: RecentActivity,
+) -> Turns:
+    config, spending, access = thinking.config, thinking.spending, people.access
+    runner = TurnRunner(people.bus, config.turn_rules(), recent, conversations.branches.is_current)
+    answers = Answers(
+        conversations,
+        people.delivery,
+        spending,
+        access,
+        runner.tasks,
+        Speaking(conversations, config.mouth, channels, spending),
+        (plugins.tell, thinking.saving.tell),
+    )
+    hearing = Hearing(conversations, config.ears, config.folder, spending, access)
+    turns = Turns(
+        conversations, people.delivery, runner, answers, hearing, people.links, Runs(plugins.runs)
+    )
+    people.links.led.connect(turns.leave)
+    return turns
 
-    def on_setting_change(key: str) -> None:
-        shared.on_change()
-        servers.settle()
+
+class _SettingChange(Struct, frozen=True):
+    """What follows from a changed setting."""
+
+    record: Record
+    people: People
+    thinking: Thinking
+
+    def __call__(self, key: str) -> None:
+        self.record.changes()
+        self.thinking.servers.settle()
         if key in ("model", "context.max_tokens"):
-            conversations.models.forget_windows()
-        for conversation in conversations.list_loaded():
-            _show(bus, conversation, conversations.branches.is_current(conversation.key))
+            self.people.loaded.models.forget_windows()
+        self.people.feed.show_all()
 
-    async def is_clock_believed() -> bool:
-        is_believed = await clock.look()
-        if book.effective().session_retention_days:
-            await clock.warn()
-        return is_believed
 
-    async def run_often() -> None:
-        await clock.look()
-        await conversations.settle_proposals()
-        await conversations.rest()
+class _Problems(Struct, frozen=True):
+    """What is wrong with the installation, for the conversation where it is asked."""
 
-    retention = Retention(
-        forgetting, lambda: book.effective().session_retention_days, is_clock_believed
-    )
+    left_out: Sequence[str]
+    plugins: Loaded
+    thinking: Thinking
 
-    schedule = Schedule(config.zone, retention, run_often)
+    def __call__(self, key: ConversationKey) -> list[str]:
+        config = self.thinking.config
+        advice = self.thinking.models.advise(config.choice(key))
+        return [
+            *self.left_out,
+            *self.plugins.problems,
+            *filter(None, [advice, self.thinking.saving.find_problem()]),
+            *config.skills.describe_left_out(config.folder(key)),
+        ]
 
-    queues = {"turns": turns.queues, "replies": delivery.queues}
-    work = RecentWork(recent, turns, queues, conversations, data, by_name)
-    ports = Ports(
-        settings=StoredSettings(book, store, on_setting_change),
+
+def _offer_ports(
+    record: Record,
+    people: People,
+    thinking: Thinking,
+    turns: Turns,
+    work: RecentWork,
+    forgetting: Forgetting,
+    plugins: Loaded,
+) -> Ports:
+    config, book, store = thinking.config, record.book, record.store
+    conversations, channels = work.conversations, work.channels
+    return Ports(
+        settings=StoredSettings(book, store, _SettingChange(record, people, thinking)),
         turns=RunningTurns(
             turns,
-            tuple(by_name),
+            tuple(channels),
             tuple(plugins.names),
-            lambda key: (
-                *left_out,
-                *plugins.problems,
-                *filter(None, [models.advise(config.choice(key)), saving.find_problem()]),
-                *config.skills.describe_left_out(config.folder(key)),
-            ),
-            data,
+            _Problems(record.left_out, plugins, thinking),
+            config.data,
             time.monotonic(),
         ),
-        processes=processes,
+        processes=people.processes,
         recent=work,
-        models=ChosenModels(book, models, config.choice, saving.describe),
-        agents=ConfiguredAgents(book, models),
+        models=ChosenModels(book, thinking.models, config.choice, thinking.saving.describe),
+        agents=ConfiguredAgents(book, thinking.models),
         ledger=StoredLedger(store),
-        spending=spending,
+        spending=thinking.spending,
         forgetting=forgetting,
-        asides=Asides(config.agent, lambda key: config.settings(key).turn_timeout, spending),
-        branches=Branching(conversations, turns, book, lambda now: _show_branch(bus, now)),
-        access=LetIn(access, delivery, links),
-        visitors=PageVisitors(logins, lambda: _page_url(config, by_name)),
-        links=LinkedChats(links, conversations, delivery, bus),
+        asides=Asides(config.agent, config.turn_timeout, thinking.spending),
+        branches=Branching(conversations, turns, book, people.feed),
+        access=LetIn(people.access, people.delivery, people.links),
+        visitors=PageVisitors(people.logins, book, channels),
+        links=LinkedChats(people.links, conversations, people.delivery, people.bus),
         tools=OfferedTools(config.agent),
-        approvals=approvals,
-        forms=forms,
-        channels=ChannelWatch(StoredState(store), by_name),
-        mcp=SetServers(servers, offers, meter.count, config.workspace, config.zone, hide),
+        approvals=people.approvals,
+        forms=people.forms,
+        channels=ChannelWatch(StoredState(store), channels),
+        mcp=SetServers(
+            thinking.servers,
+            thinking.offers,
+            thinking.meter.count,
+            config.workspace,
+            config.zone,
+            thinking.hide,
+        ),
         commands=plugins.commands,
         services=plugins.services,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,
         remembered=config.memory_in_prompt,
-        notify=context.notify,
+        notify=people.bus.notify,
     )
-    completions = Completions(conversations, config.completion_rules(), spending, access)
-    completions.recent = recent
-    workspaces = Workspaces(
-        config.folder, config.workspace, lambda key: config.settings(key).tools.files_quota
+
+
+def _answer_channels(
+    record: Record,
+    people: People,
+    thinking: Thinking,
+    turns: Turns,
+    work: RecentWork,
+    ports: Ports,
+    plugins: Loaded,
+) -> RunningBot:
+    config, access, links = thinking.config, people.access, people.links
+    conversations, recent = work.conversations, work.recent
+    commands = CommandRunner(
+        ports,
+        conversations,
+        people.delivery,
+        access,
+        people.forms,
+        links,
+        Runs(plugins.runs),
     )
-    commands = CommandRunner(ports, conversations, delivery, access, forms, links, runs)
-    queues["commands"] = commands.queues
+    work.queues["commands"] = commands.queues
     recent.work_begun(work)
-    bot = RunningBot(
-        Intake(
-            *(access, delivery, turns, forms, workspaces),
-            commands.takes_files,
-            commands.find_excess,
-        ),
+    workspaces = Workspaces(config.folder, config.workspace, config.files_quota)
+    intake = Intake(
+        *(access, people.delivery, turns, people.forms, workspaces),
+        commands.takes_files,
+        commands.find_excess,
+    )
+    rules = config.completion_rules()
+    return RunningBot(
+        intake,
         commands,
         turns,
-        bus,
+        people.bus,
         access,
         conversations,
         ports.settings,
-        ApiKeys(store, access),
-        completions,
+        ApiKeys(record.store, access),
+        Completions(conversations, rules, thinking.spending, access, recent),
         workspaces,
         links,
         Listing(conversations, links),
-        logins,
-        languages,
+        people.logins,
+        people.languages,
         plugins,
-        StoredState(store),
-        alerts.channel_unreachable,
-    )
-    plugins.open(
-        Kernel(
-            data,
-            layers.secrets,
-            config,
-            store,
-            access,
-            links,
-            conversations,
-            delivery,
-            turns,
-            bot,
-            bus,
-            alerts,
-            spending,
-            schedule,
-            clock,
-        )
-    )
-    for problem in (*left_out, *plugins.problems):
-        log.warning("%s", problem)
-    return App(
-        store=store,
-        config=config,
-        access=access,
-        links=links,
-        alerts=alerts,
-        conversations=conversations,
-        delivery=delivery,
-        sender=sender,
-        turns=turns,
-        bus=bus,
-        bot=bot,
-        channels=by_name,
-        spending=spending,
-        clock=clock,
-        losses=losses,
-        schedule=schedule,
-        features=plugins,
-        forms=forms,
-        shared=shared,
-        processes=processes,
-        servers=servers,
-    )
-
-
-def _form_of_sound(channel: object) -> str:
-    """In which form a channel plays sounds; "" where it plays none."""
-    return channel.sound if isinstance(channel, WithSound) else ""
-
-
-def _page_url(config: RuntimeConfig, channels: Mapping[str, Channel]) -> str:
-    """Where people find the page; "" where nobody knows."""
-    page: object = channels.get("web")
-    own = page.url if isinstance(page, WithPage) else ""
-    return config.book.effective().web.url.rstrip("/") or own
-
-
-def _losses(engine: DatabaseEngine) -> tuple[str, ...]:
-    """What the database may have lost when the process before ended."""
-    losses = engine.list_losses()
-    for lost in losses:
-        log.warning("%s", lost)
-    return tuple(losses)
-
-
-def _services(
-    store: Store,
-    config: RuntimeConfig,
-    spending: Spending,
-    summarizer: ModelSummarizer,
-    meter: Meter,
-    events: Events,
-    hide: Callable[[str], str],
-) -> MemoryServices:
-    """What memory is handed of all that stands above it."""
-
-    def is_enough(key: ConversationKey) -> bool:
-        return spending.is_enough(key) and not config.summary_model(key).is_free
-
-    return MemoryServices(
-        store,
-        meter,
-        ThriftySummarizer(summarizer, is_enough),
-        config.limits,
-        config.prefix,
-        config.data,
-        zone=config.zone,
-        restores_exactly=lambda: config.book.effective().restore == "exact",
-        events=events,
-        keeps_files=lambda key: config.settings(key).context.context_files,
-        offloader_for=config.offloader,
-        plugin_offloader=config.plugin_offloader,
-        hide=hide,
+        StoredState(record.store),
+        recent.channel_unreachable,
     )
 
 
@@ -452,15 +565,3 @@ def credentials(layers: Layers) -> Credentials:
             for name in (provider.key_name, *provider.variables)
         },
     )
-
-
-def _show(bus: EventBus, conversation: Conversation | None, is_current: bool = True) -> None:
-    """Tell whoever watches a conversation how full its context is."""
-    if conversation is not None and is_current and bus.is_watched(conversation.key.home):
-        bus.publish(conversation.key.home, ContextChanged(usage_of(conversation.context)))
-
-
-def _show_branch(bus: EventBus, conversation: Conversation) -> None:
-    """Tell whoever watches a chat that it leads to this conversation now."""
-    bus.publish(conversation.key.home, BranchChanged(conversation.key.number))
-    _show(bus, conversation)

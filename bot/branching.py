@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
+from bot.context_feed import ContextFeed
 from bot.settings import SettingsStore
 from bot.settings.book import OF_USERS
 from bot.turns import Turns
 from channels.language import _, explain
-from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.branches import BranchRow
@@ -20,17 +19,17 @@ SCOPES = ("", OF_USERS)
 
 
 class Branching:
-    """`on_switch` hears which conversation a chat leads to from now on."""
+    """The branches of chats; `feed` shows which conversation a chat leads to from now on."""
 
     def __init__(
         self,
         conversations: Conversations,
         turns: Turns,
         book: SettingsStore,
-        on_switch: Callable[[Conversation], None],
+        feed: ContextFeed,
     ) -> None:
         self._conversations, self._turns = conversations, turns
-        self._book, self._on_switch = book, on_switch
+        self._book, self._feed = book, feed
 
     async def all(self, key: ConversationKey) -> list[BranchInfo]:
         return [self._info(key, row) for row in await self._conversations.branches.of_chat(key)]
@@ -67,4 +66,4 @@ class Branching:
         await self._show(there)
 
     async def _show(self, key: ConversationKey) -> None:
-        self._on_switch(await self._conversations.get(key))
+        self._feed.show_branch(await self._conversations.get(key))

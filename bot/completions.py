@@ -74,10 +74,11 @@ class Completions:
         rules: CompletionRules,
         spending: Spending,
         access: Access,
+        recent: RecentActivity,
     ) -> None:
         self._conversations, self._rules = conversations, rules
         self._spending, self._access = spending, access
-        self.recent = RecentActivity()
+        self.recent = recent
 
     async def answer(
         self, holder: KeyHolder, request: CompletionRequest

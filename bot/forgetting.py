@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
 from agent.tools.provenance import OWN
+from bot.activity import EventBus
 from bot.turns import Turns
-from channels.base import Channel, Remembering
+from channels.base import Channel, Remembering, TurnsDeleted
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -28,11 +29,10 @@ class Forgetting:
         conversations: Conversations,
         turns: Turns,
         channels: Mapping[str, Channel | Remembering],
-        tell: Callable[[str, tuple[int, ...]], None],
+        bus: EventBus,
     ) -> None:
-        """`tell` hears of which chat's conversation which turns are deleted (none: all of them)."""
         self._conversations, self._turns, self._channels = conversations, turns, channels
-        self._tell = tell
+        self._bus = bus
 
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """What would be deleted."""
@@ -82,7 +82,7 @@ class Forgetting:
     def _tell_watchers(self, keys: Sequence[ConversationKey], turns: Sequence[int] = ()) -> None:
         """Let those know who see one of these conversations."""
         for key in filter(self._conversations.branches.is_current, keys):
-            self._tell(key.home, tuple(turns))
+            self._bus.publish(key.home, TurnsDeleted(tuple(turns)))
 
     async def _finish(self) -> None:
         await self._conversations.branches.take_up()  # a chat may have led to what is gone

@@ -4,9 +4,9 @@ platform or their browser does, which is remembered until the bot stops."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 
 from bot.links import Links
+from bot.settings import SettingsStore
 from channels.language import ENGLISH, LANGUAGES, asked_in, choose
 from channels.message import Address
 
@@ -15,10 +15,10 @@ MOST = 10_000
 
 
 class Languages:
-    """`chosen` is the setting in force for a conversation, by its id."""
+    """The languages of people, by the setting of their conversation or what they were heard in."""
 
-    def __init__(self, chosen: Callable[[str], str], links: Links) -> None:
-        self._chosen, self._links = chosen, links
+    def __init__(self, book: SettingsStore, links: Links) -> None:
+        self._book, self._links = book, links
         self._said: OrderedDict[Address, str] = OrderedDict()
 
     def hear(self, address: Address) -> None:
@@ -31,7 +31,8 @@ class Languages:
 
     def of(self, address: Address, conversation: str = "") -> str:
         """The language of who speaks at an address, in this conversation ("": where it leads)."""
-        chosen = self._chosen(conversation or self._links.key_of(address).id)
+        where = conversation or self._links.key_of(address).id
+        chosen = self._book.effective(where).language
         if chosen in LANGUAGES:
             return chosen
         return self._said.get(address, ENGLISH)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from bot.access import ALPHABET, digest_of, name_of, new_code, refuse_guesser
 from bot.received import key_of
+from bot.signals import Signal
 from channels.guessing import Throttle
 from channels.language import _
 from channels.message import Address
@@ -71,18 +72,24 @@ def key_of_home(home: str) -> ConversationKey:
 
 
 class Links:
-    """`clock` gives seconds since 1970; `on_change` hears that chats lead elsewhere, `on_led` of
-    each that does so from now on, by its id, in every process."""
+    """The chats that go on in another's conversation. `clock` gives seconds since 1970; `on_change`
+    hears that this was changed here, `led` of each chat that leads elsewhere from now on, by its
+    id, in every process."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.time,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._store, self._clock = store, clock
         self._targets: dict[str, ConversationKey] = {}
         self._followers: dict[str, tuple[str, ...]] = {}
         self._ever: frozenset[tuple[str, str]] = frozenset()
         self._links: tuple[ChatLink, ...] = ()
         self._guesses = Throttle("codes for /link")
-        self.on_change: Callable[[], None] = _unheard
-        self.on_led: Callable[[str], None] = _unheard
+        self._on_change = on_change
+        self.led: Signal[[str]] = Signal()
 
     async def take_up(self) -> None:
         """Read where chats lead. After each change too, so that no older answer is believed."""
@@ -98,7 +105,7 @@ class Links:
         self._followers = {target: tuple(homes) for target, homes in followers.items()}
         self._ever = frozenset((link.home, link.target) for link in self._links)
         for home in self._targets.keys() - before.keys():
-            self.on_led(home)
+            self.led(home)
 
     def key_of(self, address: Address) -> ConversationKey:
         """The first conversation of the chat in which an address goes on."""
@@ -209,14 +216,10 @@ class Links:
 
     async def _changed(self) -> None:
         await self.take_up()
-        self.on_change()
+        self._on_change()
 
 
 def is_code(text: str) -> bool:
     """Return whether this may be meant as a code, rather than as a word."""
     letters = [letter for letter in text.upper() if letter.isalnum()]
     return len(letters) == 8 and all(letter in ALPHABET for letter in letters)
-
-
-def _unheard(*_: str) -> None:
-    """Nobody else needs to know."""

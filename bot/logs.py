@@ -72,7 +72,9 @@ def set_up_logs(
 def set_level(level: str) -> None:
     """Write the rooms' own lines from this level on ("debug", "info", "warning", "error")."""
     for room in ROOMS:
-        logging.getLogger(room).setLevel(level.upper())
+        logger = logging.getLogger(room)
+        if logger.level != logging.getLevelName(level.upper()):  # to set one empties all caches
+            logger.setLevel(level.upper())
 
 
 def make_masker(secrets: Collection[str]) -> Callable[[str], str]:

@@ -33,7 +33,7 @@ from bot.settings import SettingError, Settings, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
-from channels.base import BranchChanged, Channel, WithHealth
+from channels.base import BranchChanged, Channel, WithHealth, WithPage
 from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Action, Address
 from memory.context.limits import DEFAULT_WINDOW
@@ -337,10 +337,18 @@ class LetIn:
 
 
 class PageVisitors:
-    """Who comes in on the page. `url` says where it is."""
+    """Who comes in on the page."""
 
-    def __init__(self, logins: Logins, url: Callable[[], str]) -> None:
-        self._logins, self._url = logins, url
+    def __init__(
+        self, logins: Logins, book: SettingsStore, channels: Mapping[str, Channel]
+    ) -> None:
+        self._logins, self._book, self._channels = logins, book, channels
+
+    def _url(self) -> str:
+        """Return where people find the page; "" where nobody knows."""
+        page: object = self._channels.get("web")
+        own = page.url if isinstance(page, WithPage) else ""
+        return self._book.effective().web.url.rstrip("/") or own
 
     async def invite(self, name: str, role: Role, by: str) -> str:
         code = await self._logins.invite(name, role, by)
@@ -488,7 +496,7 @@ class RunningTurns(Struct, frozen=True):
     turns: Turns
     channels: tuple[str, ...]
     plugins: tuple[str, ...]
-    problems_of: Callable[[ConversationKey], tuple[str, ...]]
+    problems_of: Callable[[ConversationKey], Sequence[str]]
     data: Path
     started: float
 
@@ -505,7 +513,7 @@ class RunningTurns(Struct, frozen=True):
             waiting=self.turns.queues.waiting,
             channels=self.channels,
             plugins=self.plugins,
-            problems=self.problems_of(key),
+            problems=tuple(self.problems_of(key)),
             data=str(self.data),
         )
 
@@ -516,7 +524,7 @@ class RecentWork(Struct, frozen=True, eq=False, weakref=True):
 
     recent: RecentActivity
     turns: Turns
-    queues: Mapping[str, KeyedQueues]
+    queues: dict[str, KeyedQueues]
     conversations: Conversations
     data: Path
     channels: Mapping[str, Channel]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from agent.models.base import ModelCall
 from bot.sentences import LEFT_OUT, mask_known
-from channels.message import Problem
+from channels.message import Address, Outbound, Problem
 from memory.context.change import ViewEvent
 from memory.record.ledger import Spent
 from plugins.recent import RecentFailure, RecentTimes, SlowTool
@@ -59,10 +59,24 @@ class Workload(Protocol):
     def reached(self) -> Mapping[str, bool]: ...
 
 
+class OwnerAlerts(Protocol):
+    """Tells an owner what only an owner can mend; nothing here waits."""
+
+    def channel_down(self, channel: str, error: BaseException) -> None: ...
+
+    def channel_unreachable(self, channel: str, error: BaseException) -> None: ...
+
+    def reply_put_aside(self, outbound: Outbound) -> None: ...
+
+    def model_refused(self, sentence: str, heard_at: Address | None) -> None: ...
+
+
 class RecentActivity:
-    """Hears what happens in the bot; nothing here waits, or takes long."""
+    """Hears what happens in the bot; nothing here waits, or takes long. `alerts` hear of what an
+    owner has to mend."""
 
     def __init__(self) -> None:
+        self.alerts: list[OwnerAlerts] = []
         self._answers: deque[float] = deque(maxlen=MOST_TIMES)
         self._first_words: deque[float] = deque(maxlen=MOST_TIMES)
         self._tools: deque[tuple[str, float]] = deque(maxlen=MOST_TIMES)
@@ -86,6 +100,12 @@ class RecentActivity:
         if call.first is not None:
             self._first_words.append(call.first)
 
+    def model_refused(self, sentence: str, heard_at: Address | None = None) -> None:
+        """A provider refused the key or the account; the sentence was the answer at an address
+        (None: no answer said it, since another model answered, or a summary was wanted)."""
+        for alert in self.alerts:
+            alert.model_refused(sentence, heard_at)
+
     def spent(self, spent: Spent) -> None:
         """A call to a model is in the ledger."""
 
@@ -100,6 +120,23 @@ class RecentActivity:
 
     def channel_failed(self, channel: str) -> None:
         """A channel took no reply, could not reach its platform for a while, or has ended."""
+
+    def channel_down(self, channel: str, error: BaseException) -> None:
+        """A channel has ended with an error, or took no reply."""
+        self.channel_failed(channel)
+        for alert in self.alerts:
+            alert.channel_down(channel, error)
+
+    def channel_unreachable(self, channel: str, error: BaseException) -> None:
+        """A channel could not reach its platform for a while."""
+        self.channel_failed(channel)
+        for alert in self.alerts:
+            alert.channel_unreachable(channel, error)
+
+    def reply_put_aside(self, outbound: Outbound) -> None:
+        """A reply was tried again and again, and each time the bot broke or could not send it."""
+        for alert in self.alerts:
+            alert.reply_put_aside(outbound)
 
     @property
     def times(self) -> RecentTimes:

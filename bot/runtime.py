@@ -77,6 +77,19 @@ class TurnConfig(Struct, frozen=True):
     has_servers: bool = False  # of which one may begin to serve it
 
 
+def access_rules(book: SettingsStore) -> Rules:
+    """The owners, and how fast others may write."""
+    settings = book.effective()
+    return Rules(settings.owners, settings.messages_per_minute)
+
+
+def spending_limits(book: SettingsStore) -> SpendingLimits:
+    settings = book.effective()
+    return SpendingLimits(
+        settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
+    )
+
+
 class RuntimeConfig(Struct, frozen=True):
     """The settings and the models, as a conversation needs them."""
 
@@ -314,15 +327,23 @@ class RuntimeConfig(Struct, frozen=True):
         """What the prompt says of where what left is found."""
         return str(getattr(self.plugin_offloader or LocalWorkspace, "offers", ""))
 
-    def get_spending_limits(self) -> SpendingLimits:
-        settings = self.book.effective()
-        return SpendingLimits(
-            settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
-        )
+    def restores_exactly(self) -> bool:
+        return self.book.effective().restore == "exact"
 
-    def rules(self) -> Rules:
-        settings = self.book.effective()
-        return Rules(settings.owners, settings.messages_per_minute)
+    def keeps_files(self, key: ConversationKey) -> bool:
+        """Return whether the files of a conversation's context are kept up to date."""
+        return self.settings(key).context.context_files
+
+    def files_quota(self, key: ConversationKey) -> int:
+        """Return how many megabytes of files a conversation may keep."""
+        return self.settings(key).tools.files_quota
+
+    def turn_timeout(self, key: ConversationKey) -> float:
+        return self.settings(key).turn_timeout
+
+    def summarizes_itself(self, key: ConversationKey) -> bool:
+        """Return whether the model that answers writes the summaries, too."""
+        return not self.settings(key).context.summary_brain.model
 
     def zone(self) -> tzinfo:
         return self.book.effective().zone

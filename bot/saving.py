@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -11,17 +11,17 @@ from agent.models.selection import ModelChoice, Models
 from bot.ports import choice_of, price
 from bot.settings import Settings, SettingsStore
 from bot.settings.schema import NO_AGENT
-from bot.spending import describe_spent
+from bot.spending import Spending, describe_spent
 from channels.language import _, explain
+from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from memory.turn_log import OpenTurn
 from plugins.api import Account
+from plugins.context_usage import usage_of
 from plugins.wording import literal, money
 
 HERE = "--here"
 _MOST_KNOWN = 1_000  # conversations
-
-IsNew = Callable[[str, str], Awaitable[bool]]
-Accounts = Callable[[ConversationKey, str], Sequence[Account]]
 
 
 def find_nearly_spent(accounts: Sequence[Account], percent: int) -> Account | None:
@@ -38,13 +38,8 @@ class Saving:
     and the model that is set costs more; not where a person chose a model for this conversation.
     """
 
-    def __init__(
-        self, book: SettingsStore, models: Models, accounts: Accounts, is_new: IsNew
-    ) -> None:
-        """`is_new` notes that something was said in a chat this month, and says whether it was not
-        before."""
-        self._book, self._models = book, models
-        self._accounts, self._is_new = accounts, is_new
+    def __init__(self, book: SettingsStore, models: Models, spending: Spending) -> None:
+        self._book, self._models, self._spending = book, models, spending
         self._near: dict[str, Account | None] = {}
 
     def settle(self, key: ConversationKey, user: str = "") -> None:
@@ -53,7 +48,7 @@ class Saving:
         if settings.spend_soft_model:
             if len(self._near) > _MOST_KNOWN:
                 self._near.clear()
-            accounts = self._accounts(key, user)
+            accounts = self._spending.accounts(key, user)
             self._near[key.id] = find_nearly_spent(accounts, settings.spend_soft_limit)
 
     def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice:
@@ -83,14 +78,15 @@ class Saving:
         base = replace(choice_of(self._book.with_agent(NO_AGENT)), fallbacks=(name,))
         return self._models.chain(base)[-1]
 
-    async def tell(self, key: ConversationKey, count: Callable[[], int]) -> list[str]:
-        """What is to be said now, once: the line under the first answer of the cheaper model.
-        `count` says how many tokens the conversation holds."""
+    async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
+        """What is to be said now, once: the line under the first answer of the cheaper model."""
+        del turn
+        key = conversation.key
         account = self._near.get(key.id)
         if account is None or not self.describe(key):
             return []
-        is_new = await self._is_new(key.home, f"saving at {account.limit:g}")
-        return [f"({self.describe(key, count())})"] if is_new else []
+        is_new = await self._spending.note_once(key.home, f"saving at {account.limit:g}")
+        return [f"({self.describe(key, usage_of(conversation.context).tokens)})"] if is_new else []
 
     def describe(self, key: ConversationKey, tokens: int = 0) -> str:
         """What is said where the cheaper model answers; "" where it does not. `tokens` are what the

@@ -6,13 +6,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from bot.clock import ClockWatch
 from bot.forgetting import Forgetting
+from bot.settings import SettingsStore
 from memory.tasks import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Schedule:
         self,
         zone: Callable[[], tzinfo],
         tick: Callable[[], Awaitable[None]],
-        often: Callable[[], Awaitable[None]],
+        often: Sequence[Callable[[], Awaitable[object]]],
     ) -> None:
         self._zone, self._tick, self._often = zone, tick, often
         self._minutely: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -51,12 +53,16 @@ class Schedule:
         """Tick now, and every night from now on."""
         scheduler = await asyncio.to_thread(_scheduler, self._zone())
         scheduler.add_job(self.due, "cron", id="night", hour=HOUR)
-        scheduler.add_job(self._often, "interval", id="often", minutes=OFTEN)
+        scheduler.add_job(self._do_often, "interval", id="often", minutes=OFTEN)
         scheduler.add_job(self.fire, "cron", id="minute", second=0)
         scheduler.start()
         self._scheduler = scheduler
         await self.due()
         await self.fire()
+
+    async def _do_often(self) -> None:
+        for work in self._often:
+            await work()
 
     async def fire(self) -> None:
         """Do what is done every minute, unless it is under way."""
@@ -115,17 +121,20 @@ def _scheduler(zone: tzinfo) -> AsyncIOScheduler:
 
 
 class Retention(Struct, frozen=True):
-    """Deletes what was not spoken of for `days` (0: never), unless the clock is not to be believed;
-    `clock` gives seconds since 1970."""
+    """Deletes what was not spoken of for `session_retention_days` (0: never), unless the clock is
+    not to be believed; `now` gives seconds since 1970."""
 
     forgetting: Forgetting
-    days: Callable[[], int]
-    is_clock_believed: Callable[[], Awaitable[bool]]
-    clock: Callable[[], float] = time.time
+    book: SettingsStore
+    clock: ClockWatch
+    now: Callable[[], float] = time.time
 
     async def __call__(self) -> None:
-        days = self.days()
-        if not await self.is_clock_believed():
+        days = self.book.effective().session_retention_days
+        is_believed = await self.clock.look()
+        if days:
+            await self.clock.warn()
+        if not is_believed:
             return
-        if days and (count := await self.forgetting.retire(self.clock() - days * DAY)):
+        if days and (count := await self.forgetting.retire(self.now() - days * DAY)):
             log.info("%d conversations were idle for over %d days and are deleted", count, days)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,17 @@ PATIENCE = 30.0
 
 
 class Sender:
-    """Hands replies to their channels. `on_trouble` hears of a channel that takes no reply,
-    `on_aside` of a reply that is given up, `recent` of each reply."""
+    """Hands replies to their channels; `recent` hears what becomes of them."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
+    def __init__(
+        self, store: Store, channels: Mapping[str, Channel], data: Path, recent: RecentActivity
+    ) -> None:
         self._store, self._channels, self._data = store, channels, data
         self.queues = KeyedQueues("send")
         self.troubles: list[str] = []
         self._held: set[tuple[Address, str]] = set()
         self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
-        self.recent = RecentActivity()
-        self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
-        self.on_aside: Callable[[Outbound], Awaitable[None]] = _untold
+        self.recent = recent
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
         """Hand a reply to its channel, after those that go to the same chat before it; `tries` says
@@ -63,7 +62,7 @@ class Sender:
             return  # a part before this one waits for the next start, and so does this
         try:
             if tries >= ASIDE_AFTER:
-                await self._put_aside(outbound)
+                self._put_aside(outbound)
             else:
                 if tries >= PLAIN_AFTER:
                     outbound = replace(outbound, is_plain=True)
@@ -72,7 +71,7 @@ class Sender:
         except Exception as error:
             self._held.add(whole)
             log.exception("the reply to %s waits for the next start", outbound.reply_to)
-            await self.on_trouble(channel.name, error)
+            self.recent.channel_down(channel.name, error)
             return
         if outbound.id:
             await self._mark_sent(outbound)
@@ -112,14 +111,14 @@ class Sender:
         with suppress(StoreError):  # it is sent nevertheless
             await self._store.write(lambda db: mailbox.count_tries(db, counted), is_synced=False)
 
-    async def _put_aside(self, outbound: Outbound) -> None:
+    def _put_aside(self, outbound: Outbound) -> None:
         log.error(
             "the reply to %s (outbox %s) is put aside after %s attempts in vain",
             outbound.reply_to,
             outbound.id,
             ASIDE_AFTER + 1,
         )
-        await self.on_aside(outbound)
+        self.recent.reply_put_aside(outbound)
 
     async def excuse(self) -> None:
         """The bot stops in good order: what it cuts short of replies on their way did not fail."""
@@ -140,14 +139,6 @@ class Sender:
             return None
         place = address_of(row.place)
         return Outbound(row.id, place, reply, row.reply_to, row.turn, is_resent, part)
-
-
-async def _unheard(channel: str, error: Exception) -> None:
-    """Nobody is told."""
-
-
-async def _untold(outbound: Outbound) -> None:
-    """Nobody is told."""
 
 
 async def set_aside(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from msgspec import Struct
 from agent.models.base import ModelError
 from agent.models.voice import LONGEST_SPEECH, Voice
 from bot.spending import Spending
+from channels.base import Channel, WithSound
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record import ledger
@@ -65,18 +66,22 @@ class Mouth(Struct, frozen=True):
 
 
 class Speaking:
-    """Has answers spoken; `mouth_for` is asked for each, `form_of` says in which form a channel
-    plays sounds ("": it plays none)."""
+    """Has answers spoken; `mouth_for` is asked for each, `channels` are those that run."""
 
     def __init__(
         self,
         conversations: Conversations,
         mouth_for: Callable[[ConversationKey], Mouth],
-        form_of: Callable[[str], str],
+        channels: Mapping[str, Channel],
         spending: Spending,
     ) -> None:
         self._conversations, self._mouth_for = conversations, mouth_for
-        self._form_of, self._spending = form_of, spending
+        self._channels, self._spending = channels, spending
+
+    def _form_of(self, channel: str) -> str:
+        """Return in which form a channel plays sounds; "" where it plays none."""
+        found: object = self._channels.get(channel)
+        return found.sound if isinstance(found, WithSound) else ""
 
     def is_wanted(self, key: ConversationKey, channel: str, *, was_spoken_to: bool) -> bool:
         """Return whether an answer shall be read aloud there."""

@@ -117,13 +117,14 @@ class Spending:
         zone: Callable[[], tzinfo],
         is_free: Callable[[ConversationKey], bool],
         clock: Callable[[], float] = time.time,
+        on_lift: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._limits, self._zone = store, limits, zone
+        self._on_lift = on_lift
         self._is_free, self._clock = is_free, clock
         self._month = ""
         self._bills: defaultdict[str, Bill] = defaultdict(Bill)
         self._notes: set[tuple[str, str]] = set()
-        self.on_lift: Callable[[], None] = lambda: None
 
     async def take_up(self) -> None:
         """Read what was spent and said so far this month."""
@@ -214,7 +215,7 @@ class Spending:
         lifted = [account for account in self.accounts(key, user) if account.is_used_up]
         for account in lifted:
             await self._note(account.scope, LIFTED)
-        self.on_lift()
+        self._on_lift()
         return lifted
 
     def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:

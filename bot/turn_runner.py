@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -52,8 +52,8 @@ class _Ending(Struct, frozen=True):
 
 
 class TurnRunner:
-    """Has agents answer. `on_trouble` hears of what only an owner can mend, and in which chat it
-    was told; `recent` how tools end; `is_current` says whether the chat leads to a conversation,
+    """Has agents answer. `recent` hears of what only an owner can mend, and how tools end;
+    `is_current` says whether the chat leads to a conversation,
     whose events are shown only then."""
 
     def __init__(
@@ -65,7 +65,6 @@ class TurnRunner:
     ) -> None:
         self.bus, self.rules, self.recent, self._is_current = bus, rules, recent, is_current
         self.tasks = StoppableTasks()
-        self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
 
     async def run(
         self, key: ConversationKey, turn: OpenTurn, agent: Agent, address: Address
@@ -93,7 +92,7 @@ class TurnRunner:
             if ending.mark == "failed":
                 await turn.tell("error", ending.sentence)
             if ending.is_for_owner:
-                await self.on_trouble(ending.sentence, address)
+                self.recent.model_refused(ending.sentence, address)
         took = time.monotonic() - started
         if ending:
             log.info("ended without an answer after %.2f s", took)
@@ -112,10 +111,6 @@ class TurnRunner:
             if (await asyncio.wait({task}, timeout=left))[0]:
                 return True
         return False
-
-
-async def _unheard(sentence: str, address: Address) -> None:
-    """Nobody is told."""
 
 
 def _judge_ending(running: StoppableTask, seconds: float, is_late: bool) -> _Ending | None:

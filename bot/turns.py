@@ -91,7 +91,8 @@ class _Said(Struct, eq=False):
 
 
 class Turns:
-    """Carries turns out: `runner` has them answered, `answers` says what people are told then."""
+    """Carries turns out: `runner` has them answered, `answers` makes what people are told then, and
+    `hearing` listens to voice messages."""
 
     def __init__(
         self,
@@ -99,6 +100,7 @@ class Turns:
         delivery: Delivery,
         runner: TurnRunner,
         answers: Answers,
+        hearing: Hearing,
         links: Links,
         runs: Runs,
     ) -> None:
@@ -106,13 +108,12 @@ class Turns:
         self.runner, self.answers = runner, answers
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
         self._spending, self._access, self._links = answers.spending, answers.access, links
-        self._runs = runs
+        self._runs, self._hearing = runs, hearing
         self._branches = conversations.branches
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
-        self.hearing: Hearing | None = None
 
     def lead(self, address: Address) -> ConversationKey:
         """The conversation that an address leads to now: one of the branches of its own, or of the
@@ -249,9 +250,9 @@ class Turns:
 
     async def _hear(self, key: ConversationKey, said: _Said) -> None:
         """Have a voice message listened to before its turn; `/stop` ends that, too."""
-        if self.hearing is None or not self.hearing.is_wanted(said.received):
+        if not self._hearing.is_wanted(said.received):
             return
-        task = asyncio.create_task(self.hearing.hear(said.received))
+        task = asyncio.create_task(self._hearing.hear(said.received))
         # When the bot shuts down meanwhile, it is heard at the next start.
         with self._tasks.running(key, task) as running:
             await asyncio.wait({task})
@@ -304,9 +305,9 @@ class Turns:
         for said in [*self._waiting[key.id]]:
             if said.received.run or self._refusal(key, said):
                 continue
-            if self.hearing is not None and self.hearing.is_wanted(said.received):
+            if self._hearing.is_wanted(said.received):
                 with self._delivery.speaking_to(said.received.address, key.id):
-                    said.received, unheard = await self.hearing.hear(said.received)
+                    said.received, unheard = await self._hearing.hear(said.received)
                 if unheard:
                     break
             ready.append(said)

@@ -16,6 +16,8 @@ from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
+from msgspec import Struct, field
+
 from memory.audience_memory import Indexer
 from memory.branches import Branches
 from memory.calibration import KnownModels
@@ -56,6 +58,19 @@ FAREWELL = 3.0
 """Seconds that those who listen to the end of a session have, all together."""
 
 
+class LoadedConversations(Struct):
+    """The conversations in memory, by their ids; the branches that chats lead to, and what was
+    learned of models."""
+
+    branches: Branches
+    models: KnownModels = field(default_factory=KnownModels)
+    alive: WeakValueDictionary[str, Conversation] = field(default_factory=WeakValueDictionary)
+
+    def find(self, key: ConversationKey) -> Conversation | None:
+        """The conversation of this key, if it is in memory."""
+        return self.alive.get(key.id)
+
+
 class Conversations:
     """All conversations of one store. One that left memory while somebody still holds it is found
     again (`_alive`), so that there are never two of the same."""
@@ -63,12 +78,15 @@ class Conversations:
     def __init__(
         self,
         services: MemoryServices,
+        loaded: LoadedConversations | None = None,
         most_open: int = MOST_OPEN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`loaded` is where others find those that are in memory."""
         self.services, self._clock = services, clock
         self._mirror, self._indexer = Mirror(), Indexer(services.store)
-        self.models, self.branches = KnownModels(), Branches(services.store)
+        self._loaded = loaded or LoadedConversations(Branches(services.store))
+        self.models, self.branches = self._loaded.models, self._loaded.branches
         self.long_term: defaultdict[str, AudienceState] = defaultdict(AudienceState)
         self._shared = Shared(
             self.models,
@@ -81,7 +99,7 @@ class Conversations:
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._used: dict[str, float] = {}  # when each of these was asked for last
-        self._alive: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
+        self._alive = self._loaded.alive
         self._loading: dict[str, asyncio.Task[Conversation]] = {}
         self._evicted: OrderedDict[str, EvictedState] = OrderedDict()
         self._were_here: set[str] = set()

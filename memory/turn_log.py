@@ -32,6 +32,8 @@ from memory.turns import Entry, Turn
 BROKEN_OFF = "This call was ended before it was done; it is not known whether it had any effect."
 """The result of a call of a turn that was broken off."""
 
+_MOST_BYTES = 4  # of a character in UTF-8
+
 Also = Callable[[Any], None]
 """What is written to the database with something else, in one transaction."""
 
@@ -202,13 +204,12 @@ class TurnLog:
     async def receive(self, message: Message) -> tuple[Message, int]:
         """A message as it arrives, cut where it is a result that is too long; and its tokens."""
         limits, meter = self.state.limits, self.services.meter
-        tokens = await meter.message(message, limits.picture)
-        longest = limits.longest_result
-        is_long = message.role == "tool" and tokens > longest  # with what stands around its text
-        if is_long and await meter.text(message.text) > longest:
+        longest, text = limits.longest_result, message.text
+        # A token has a byte at least; of what is too long only the part that is shown is counted.
+        may_be_long = message.role == "tool" and _MOST_BYTES * len(text) > longest
+        if may_be_long and len(await meter.clip_aside(text, longest)) < len(text):
             message = await self._cut_on_arrival(message, longest)
-            tokens = await meter.message(message)
-        return message, tokens
+        return message, await meter.message(message, limits.picture)
 
     async def _cut_on_arrival(self, message: Message, limit: int) -> Message:
         """AgentScope's limit: the model is shown the beginning, with the marker after it, which
@@ -218,7 +219,8 @@ class TurnLog:
         file = ""
         if offloader is not None:
             file = await offload.attempt(lambda: offloader.offload_tool_result(key.id, message))
-        beginning = meter.clip(message.text, max(1, limit - meter.count(format_truncation(file))))
+        room = max(1, limit - meter.count(format_truncation(file)))
+        beginning = await meter.clip_aside(message.text, room)
         return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:

@@ -15,14 +15,16 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import isroutine
 from pathlib import Path
 from pkgutil import iter_modules
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import pluggy
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.prompt import PromptHook
+from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.record.forget import FeatureRows
@@ -78,6 +80,11 @@ class Loaded(Struct):
         """The object of this class that a feature has opened. Raises KeyError."""
         return cast(T, self.services[kind])
 
+    async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
+        """What plugins say of a turn below its answer."""
+        del conversation
+        return [said for note in self.notes for said in note(turn)]
+
     def open(self, kernel: object) -> None:
         """Have each plugin that wants it make its object, in the order in which they were loaded,
         and take what these offer. Commands, tools and the rest come to the same collections."""
@@ -94,22 +101,9 @@ class Loaded(Struct):
                 self.problems.append(f"The plugin {name!r} was not opened: {_reason(error)}.")
 
 
-class _Manager(pluggy.PluginManager):
-    """Asks only functions of a module whether they are hooks; to ask all that stands in it, as
-    statically as pluggy does, takes longer than all else that is done with a plugin."""
-
-    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        if isinstance(plugin, ModuleType):
-            found = vars(plugin).get(name)
-            is_plain = isinstance(found, FunctionType)
-            if not (hasattr(found, "parley_impl") if is_plain else isroutine(found)):
-                return None
-        return super().parse_hookimpl_opts(plugin, name)
-
-
 def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa: B008 - a frozen value
     """Load the built-in plugins, those of a user's folder, and those of installed packages."""
-    manager = _Manager("parley")
+    manager = pluggy.PluginManager("parley")
     loaded = Loaded(_manager=manager, _context=context)
     manager.add_hookspecs(hookspecs)
     for name, find in _sources(folder):
@@ -129,14 +123,20 @@ def _reason(error: BaseException) -> str:
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
     """(name, how to import it) for each plugin, the built-in ones first."""
-    builtin = {one.name: f"plugins.builtin.{one.name}" for one in iter_modules(BUILTIN)}
-    own = builtin | {name: f"plugins.{name}.feature" for name in list_features()}
-    for name in sorted(own):
-        yield name, partial(importlib.import_module, own[name])
+    for name, path in _own().items():
+        yield name, partial(importlib.import_module, path)
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
         yield file.stem, lambda file=file: _from_file(file)  # type: ignore[misc]
     for point in _installed(tuple(sys.path)):
         yield point.name, point.load
+
+
+@cache
+def _own() -> dict[str, str]:
+    """The modules of the built-in plugins and of the features, by their names."""
+    own = {one.name: f"plugins.builtin.{one.name}" for one in iter_modules(BUILTIN)}
+    own |= {name: f"plugins.{name}.feature" for name in list_features()}
+    return dict(sorted(own.items()))
 
 
 @cache
@@ -159,7 +159,7 @@ def _from_file(file: Path) -> ModuleType:
 def _add(
     manager: pluggy.PluginManager,
     name: str,
-    plugin: Any,
+    found: Any,
     loaded: Loaded,
     context: HookContext,
     opened_by: str = "",
@@ -167,6 +167,7 @@ def _add(
     """Take all that a plugin offers, or the object that it was `opened_by`, or nothing of it."""
     if manager.has_plugin(name):
         raise Unfit("there is a plugin of this name already; rename the file")
+    plugin = _hooks_of(found) if isinstance(found, ModuleType) else found
     manager.register(plugin, name)
     try:
         _refuse_unknown_hooks(manager, plugin)
@@ -198,6 +199,27 @@ def _add(
         loaded.names.append(name)
 
 
+class _Hooks(ModuleType):
+    """A module with nothing but another one's hooks: pluggy looks at all that stands in what it is
+    given, which takes longer than all else that is done with a plugin."""
+
+    def __dir__(self) -> list[str]:
+        return [name for name in vars(self) if not name.startswith("__")]
+
+
+def _hooks_of(module: ModuleType) -> ModuleType:
+    if module not in _HOOKS:
+        hooks = _Hooks(module.__name__)
+        for name, value in vars(module).items():
+            if isroutine(value) and hasattr(value, "parley_impl"):
+                setattr(hooks, name, value)
+        _HOOKS[module] = hooks
+    return _HOOKS[module]
+
+
+_HOOKS: WeakKeyDictionary[ModuleType, ModuleType] = WeakKeyDictionary()
+
+
 def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
     callers = manager.get_hookcallers(plugin) or []
     known = [name for name in vars(hookspecs) if name.startswith("parley_")]
@@ -208,10 +230,9 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
 
 def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
     """What one plugin alone answers to a hook; nothing where it has none."""
-    if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
-        return []
-    others = [other for other in manager.get_plugins() if other is not plugin]
-    return list(manager.subset_hook_caller(hook, others)(**handed)) or [None]
+    implementations = getattr(manager.hook, hook).get_hookimpls()
+    own = [one for one in implementations if one.plugin is plugin]
+    return [one.function(*(handed[name] for name in one.argnames)) for one in own]
 
 
 def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Offloader | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+PATIENCE = 90.0
 """Seconds after which what does not come fails the test; only a failing test waits that long."""
 _LOOK = 0.01  # seconds between two looks
 

@@ -8,8 +8,10 @@ server has forgotten the session (404 by the protocol, 400 in many servers) ends
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import cache
 
 import anyio
 import httpx2
@@ -121,11 +123,17 @@ async def _watched(transport: Transport, health: Health) -> AsyncGenerator[Trans
 # --- what comes -----------------------------------------------------------------------------------
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The authorities of this machine. To read them takes longer than all else of a connection."""
+    return httpx2.create_ssl_context()
+
+
 class _Reader(httpx2.AsyncBaseTransport):
     """HTTP of which the bodies are read before they are passed on."""
 
     def __init__(self, health: Health) -> None:
-        self._inner = httpx2.AsyncHTTPTransport()
+        self._inner = httpx2.AsyncHTTPTransport(verify=_trusted())
         self._health, self._answers, self._is_known = health, ServerAnswers(), False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

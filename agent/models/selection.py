@@ -169,15 +169,19 @@ class Models:
     each request's end; `agent` says
     what an agent's model is, where one stands in for another (None: there is no such agent)."""
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    def __init__(
+        self,
+        credentials: Credentials,
+        agent: Callable[[str], ModelChoice | None] = lambda name: None,
+        on_refused: Callable[[str], None] = lambda sentence: None,
+        on_called: OnCalled = uncalled,
+    ) -> None:
+        self._credentials, self.agent = credentials, agent
+        self.on_refused, self._on_called = on_refused, on_called
         self._rests = Rests()
         self.learnt = LearntModels()
-        self.agent: Callable[[str], ModelChoice | None] = lambda name: None
-        self.on_refused: Callable[[str], None] = lambda sentence: None
-        self.on_called: OnCalled = uncalled
         self._embedded = EmbeddedServer()
-        self._embedded.on_called = lambda call: self.on_called(call)
+        self._embedded.on_called = on_called
         self._single: dict[ModelChoice, Model] = {}
         self._chosen: dict[tuple[ModelChoice, ...], Model] = {}
         self._lists = ModelLists()
@@ -310,7 +314,7 @@ class Models:
         endpoint = self._endpoint(choice)
         learnt = self.learnt.of(endpoint.shown_url, endpoint.model)
         made = connect(endpoint, protocol_of(choice.brain), learnt)
-        made.on_called = lambda call: self.on_called(call)
+        made.on_called = self._on_called
         return made
 
     def advise(self, choice: ModelChoice) -> str:

@@ -21,6 +21,7 @@ from bot.settings.schema import (
     value_of,
 )
 from plugins.api import SettingInfo
+from plugins.rules import Rule
 
 Overrides = Mapping[str, Mapping[str, Any]]
 """What was changed in chat: scope -> key -> value; the scope is "" or a conversation's id."""
@@ -46,6 +47,10 @@ class SettingsStore:
         self._by_users: dict[str, Mapping[str, Any]] = {}
         self._in_force = self._settle(EVERYWHERE, {})
         self.version = 0
+
+    def hooks(self) -> Sequence[Rule]:
+        """The hook rules in force."""
+        return self.effective().hooks
 
     @property
     def agents(self) -> Mapping[str, AgentLayer]:

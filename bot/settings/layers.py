@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,12 @@ def _refuse_foreign_model(block: AgentBlock, settings: WrittenSetting, file: str
 
 def _groups(keys: Iterable[str]) -> frozenset[str]:
     """The names of blocks in which these stand: "context" for "context.strategy"."""
-    parts = (key.split(".") for key in keys)
+    return _groups_of(frozenset(keys))
+
+
+@lru_cache(maxsize=16)
+def _groups_of(keys: frozenset[str]) -> frozenset[str]:
+    parts = [key.split(".") for key in keys]
     return frozenset(".".join(p[:count]) for p in parts for count in range(1, len(p)))
 
 

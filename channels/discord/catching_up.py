@@ -55,6 +55,13 @@ class ReadMarks:
     def all(self) -> dict[int, LastRead]:
         return dict(self._kept)
 
+    async def meet(self, heard: Heard, number: int) -> None:
+        """Keep a chat before its first message is taken: whatever the bot does not come to is
+        found there by the next process."""
+        if heard.is_for_bot and number not in self._kept:
+            self._put(heard, number, int(heard.place.message) - 1)
+            await self._keep()
+
     async def note(self, heard: Heard, number: int) -> None:
         """A message is on disk. What a server's people say to each other is noted only where the
         bot was spoken to before, and kept with the next that is for it."""
@@ -62,12 +69,15 @@ class ReadMarks:
         if known is None and not heard.is_for_bot:
             return
         newest = max(int(heard.place.message), known.message if known else 0)
+        self._put(heard, number, newest)
+        if heard.is_for_bot:
+            await self._keep()
+
+    def _put(self, heard: Heard, number: int, newest: int) -> None:
         self._kept[number] = LastRead(replace(heard.place, message=""), newest)
         self._kept.move_to_end(number)
         if len(self._kept) > _MOST:
             self._kept.popitem(last=False)
-        if heard.is_for_bot:
-            await self._keep()
 
     async def drop(self, number: int) -> None:
         """A chat is there no more."""

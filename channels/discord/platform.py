@@ -154,6 +154,8 @@ class Discord(Platform):
             if event is None:
                 continue
             is_friend = desk.bot.admits(address_of(self.name, event))
+            if isinstance(event, Heard) and is_friend:
+                await marks.meet(event, _channel_of(what))
             taking = self._spawn(self._take(desk, marks if is_friend else None, event, what))
             if isinstance(what, discord.Interaction) and is_friend:  # others may get no answer
                 is_command = isinstance(event, Heard)
@@ -163,7 +165,7 @@ class Discord(Platform):
     async def _take(self, desk: Desk, marks: ReadMarks | None, event: Event, what: Any) -> None:
         await desk.take([event])
         if isinstance(event, Heard) and marks:  # strangers fill no list
-            await marks.note(event, getattr(what, "channel_id", None) or what.channel.id)
+            await marks.note(event, _channel_of(what))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -315,6 +317,12 @@ class Discord(Platform):
         channel = await self._destination(place)
         assert isinstance(channel, discord.DMChannel | discord.PartialMessageable)
         return channel.get_partial_message(int(message))
+
+
+def _channel_of(what: Any) -> int:
+    """The number of the channel that a message, an edit or a command came from."""
+    number: int = getattr(what, "channel_id", None) or what.channel.id
+    return number
 
 
 def _explain_close(error: discord.ConnectionClosed) -> PlatformFailure:

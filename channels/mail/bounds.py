@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from email import policy
+from email.headerregistry import HeaderRegistry
 from email.message import EmailMessage
 from email.parser import BytesParser
+from email.utils import collapse_rfc2231_value
 from typing import Any
 
 from msgspec import Struct
@@ -66,8 +68,9 @@ _BOUNDS: Mapping[str, _Bound] = {
         for name in ("id", "unsubscribe", "subscribe", "post", "help", "owner", "archive")
     },
 }
-_UNDECODED = frozenset({"message-id", "references", "in-reply-to", _RESULTS})
-"""What holds no words in another character set, so that nothing need decode it."""
+_PARSED = frozenset({"from", "subject", "date"})
+"""What is parsed as the standard library does it, once for each time that it is asked for. The other
+fields have no words in another character set, and those of a part are asked for many times."""
 
 
 class BoundedMessage(EmailMessage):
@@ -91,18 +94,37 @@ class BoundedMessage(EmailMessage):
 
     def get_text(self, name: str) -> str:
         """The first field of this name, on one line; "" where there is none."""
-        if name.lower() in _UNDECODED:
-            return " ".join(next(iter(self.get_raw(name)), "").split())
         return " ".join(str(self.get(name) or "").split())
+
+    def get_param(
+        self, param: str, failobj: Any = None, header: str = "content-type", unquote: bool = True
+    ) -> Any:
+        """A parameter as text, whichever way it is written."""
+        found = super().get_param(param, failobj, header, unquote)
+        return collapse_rfc2231_value(found) if isinstance(found, tuple) else found
+
+    def is_attachment(self) -> bool:
+        return self.get_content_disposition() == "attachment"
 
 
 def parse_bounded(raw: bytes, *, is_head: bool = False) -> BoundedMessage:
     """Parse a message, or its head alone. Raises TooManyParts, and what the parser of the standard
     library raises at what is hostile: any kind of error."""
-    rules = policy.default.clone(message_factory=_make_counted())
+    rules = policy.default.clone(message_factory=_make_counted(), header_factory=_read_field)
     message = BytesParser(policy=rules).parsebytes(raw, headersonly=is_head)
     assert isinstance(message, BoundedMessage)
     return message
+
+
+_parse_field = HeaderRegistry()
+
+
+def _read_field(name: str, value: str) -> str:
+    """Return what a field says, where that is asked for."""
+    if name.lower() in _PARSED:
+        parsed: str = _parse_field(name, value)
+        return parsed
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _make_counted() -> Callable[..., BoundedMessage]:

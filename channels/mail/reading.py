@@ -6,6 +6,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
 from email.headerregistry import Address as MailAddress
 from email.message import Message, MIMEPart
 from typing import Any
@@ -201,10 +203,19 @@ def _files(message: BoundedMessage) -> tuple[tuple[File, ...], dict[str, bytes]]
         content = part.get_payload(decode=True)
         if not isinstance(content, bytes) or len(files) > MOST_ATTACHMENTS:
             continue
-        name = part.get_filename() or f"file{number}.{kind.rpartition('/')[2]}"
+        name = _name_of(part) or f"file{number}.{kind.rpartition('/')[2]}"
         files.append(File(str(number), name, kind, len(content)))
         contents[str(number)] = content
     return tuple(files), contents
+
+
+def _name_of(part: Message) -> str:
+    """The name of a file, also where it is written as only the words of a subject may be."""
+    name = part.get_filename("")
+    try:
+        return str(make_header(decode_header(name)))
+    except (HeaderParseError, LookupError, ValueError):
+        return name
 
 
 def _time_of(message: BoundedMessage) -> datetime:

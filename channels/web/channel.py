@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import cache, partial
 
 from msgspec import Struct, field
 from starlette.applications import Starlette
@@ -149,11 +150,11 @@ class Web:
             *ResponseOperations(completions).operations,
             *(one for one in bot.list_routes() if isinstance(one, Operation)),
         )
-        described = document(operations, self._config.version)
+        described = cache(partial(document, operations, self._config.version))
 
         async def openapi(request: Request) -> Response:
-            del request
-            return as_json(described)
+            del request  # most starts are never asked for it, and it takes longer than all else
+            return as_json(await asyncio.to_thread(described))
 
         return Starlette(
             routes=[

@@ -106,19 +106,25 @@ class Meter:
         return _count_by_tiktoken(text) if tokens is None else tokens
 
     def clip(self, text: str, tokens: int) -> str:
-        """The longest beginning of a text that counts at most so many tokens."""
-        if self.count(text) <= tokens:
+        """The longest beginning of a text that counts at most so many tokens. What stands behind
+        that is not looked at, however long it is."""
+        if len(text) <= _PIECE and self.count(text) <= tokens:
             return text
-        encoding, kept, left = _load(), list[str](), tokens
+        encoding, left = _load(), tokens
         for start in range(0, len(text), _PIECE):
             piece = text[start : start + _PIECE]
             ids = encoding.encode_ordinary(piece)
             if len(ids) > left:
-                kept.append(encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore"))
-                break
-            kept.append(piece)
+                end = encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore")
+                return text[:start] + end
             left -= len(ids)
-        return "".join(kept)
+        return text
+
+    async def clip_aside(self, text: str, tokens: int) -> str:
+        """The same; nobody waits for a long one."""
+        if len(text) <= _LONG:
+            return self.clip(text, tokens)
+        return await asyncio.to_thread(self.clip, text, tokens)
 
     async def message(self, message: Message, picture: int = PICTURE_TOKENS) -> int:
         """Tokens of a message, as it is sent; each of its pictures counts `picture`."""

@@ -65,6 +65,8 @@ class SummaryDrafter:
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)
+        if not source.turns:  # all of them were taken away since: what was summarised before stays
+            return SummaryDraft(plain)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         shorter = int((min(replaced, self._count(source)) - frame) * _SHORTER)
         is_told = shorter >= _LEAST or limits.strategy != "trim"

@@ -371,11 +371,11 @@ class Gateway:
             await channel.listen(self.bot)
         except ChannelError as error:
             log.warning("%s", error)
-            await self.app.alerts.channel_down(name, error)
+            self.app.sender.recent.channel_down(name, error)
             raise
         except Exception as error:
             log.exception("the channel %s has ended", name)
-            await self.app.alerts.channel_down(name, error)
+            self.app.sender.recent.channel_down(name, error)
             raise
         finally:
             if name in self._listeners:  # else it goes on elsewhere, and this gateway with it

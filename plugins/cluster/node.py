@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from bot.app import VERSION, App
 from bot.delivery import columns_of
+from bot.recent import RecentActivity
 from bot.sending import Sender
 from channels.base import Channel
 from channels.message import Outbound
@@ -67,8 +68,10 @@ class ClusterSender(Sender):
     """Hands replies to the gateways that have their channel; a gateway hands them on to it
     (`deliver`). Of several that may have it, one claims a reply before it sends it."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
-        super().__init__(store, channels, data)
+    def __init__(
+        self, store: Store, channels: Mapping[str, Channel], data: Path, recent: RecentActivity
+    ) -> None:
+        super().__init__(store, channels, data, recent)
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
         self._known: OrderedDict[int, _ReplyInHand] = OrderedDict()  # replies here
@@ -212,7 +215,7 @@ class Node:
         await self.broker.start()
         for topic in (BEATS, CHANGES, TAKEN):
             await self.broker.listen(topic)
-        self.app.shared.on_change = self._tell_of_change
+        self.app.changes.connect(self._tell_of_change)
 
     async def start(self) -> None:
         """Own what is to be owned, and say so."""

@@ -22,6 +22,7 @@ from channels.base import KeyHolder
 from channels.message import CompletionRequest, Given
 from memory.context.emergency import NoRoom
 from tests.fakes.openai_server import Hang
+from tests.waiting import PATIENCE
 from tests.whole.testbot import run_bot
 
 
@@ -92,7 +93,7 @@ async def test_a_client_that_leaves_just_as_words_come_is_noticed(
                     pass
 
         reading.append(asyncio.create_task(read()))
-        await asyncio.wait_for(has_left.wait(), 30)
-        await asyncio.wait(reading, timeout=30)
-        await asyncio.wait_for(bot.server.hung_up.acquire(), 30)
+        await asyncio.wait_for(has_left.wait(), PATIENCE)
+        await asyncio.wait(reading, timeout=PATIENCE)
+        await asyncio.wait_for(bot.server.hung_up.acquire(), PATIENCE)
     assert reading[0].cancelled()

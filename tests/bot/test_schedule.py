@@ -16,6 +16,8 @@ import time_machine
 
 from bot.forgetting import Forgetting
 from bot.schedule import DAY, HOUR, Retention, Schedule
+from bot.settings import Layers, Secrets, SettingsStore
+from bot.settings.layers import WrittenSetting
 from memory.context.summary import TASKS
 from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Fail, Received, Say
@@ -36,7 +38,7 @@ async def test_it_ticks_at_the_start_and_then_at_night_where_the_people_live() -
     async def tick() -> None:
         ticked.set()
 
-    schedule = Schedule(lambda: zone, tick, nothing)
+    schedule = Schedule(lambda: zone, tick, [nothing])
     await schedule.start()
     await ticked.wait()
     coming = schedule.next_tick
@@ -57,7 +59,7 @@ async def test_one_tick_at_a_time_and_none_after_the_stop() -> None:
         finally:
             ended += 1
 
-    schedule = Schedule(lambda: UTC, tick, nothing)
+    schedule = Schedule(lambda: UTC, tick, [nothing])
     await schedule.start()
     await asyncio.sleep(0)
     await schedule.due()
@@ -73,7 +75,7 @@ async def test_a_tick_that_fails_is_logged_and_the_next_one_comes(
     async def tick() -> None:
         raise OSError("the disk is gone")
 
-    schedule = Schedule(lambda: UTC, tick, nothing)
+    schedule = Schedule(lambda: UTC, tick, [nothing])
     with caplog.at_level(logging.ERROR):
         await schedule.start()
         await schedule.idle()
@@ -87,15 +89,13 @@ def in_days(days: float) -> Callable[[], float]:
     return lambda: time.time() + days * DAY
 
 
-async def believed() -> bool:
-    return True
-
-
 async def retain(bot: TestBot, days: float = 31, keeping: int = 30) -> None:
     """What the tick does so many days from now."""
     app = bot.app
-    forgetting = Forgetting(app.conversations, app.turns, app.channels, lambda home, turns: None)
-    await Retention(forgetting, lambda: keeping, believed, in_days(days))()
+    forgetting = Forgetting(app.conversations, app.turns, app.channels, app.bus)
+    values = {"session_retention_days": keeping}
+    layers = Layers(WrittenSetting(values, values), WrittenSetting({}, {}), Secrets({}))
+    await Retention(forgetting, SettingsStore(layers), app.clock, in_days(days))()
 
 
 async def rows(bot: TestBot, table: str) -> int:

@@ -12,7 +12,8 @@ from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Bot, Channel, ChannelError, Notice
 from channels.message import Address, Outbound
-from tests.whole.testbot import PATIENCE, TestChannel
+from tests.waiting import PATIENCE
+from tests.whole.testbot import TestChannel
 
 
 class Platform:

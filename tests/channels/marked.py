@@ -89,7 +89,7 @@ def _in_file(path: Path) -> Iterator[str]:
     if "channels.language import" not in text and "plugins.wording import" not in text:
         return
     module = _import(path)
-    for call in ast.walk(ast.parse(text)):
+    for call in ast.walk(_parse(path)):
         if isinstance(call, ast.Call):
             yield from _in_call(call, module)
 
@@ -139,6 +139,11 @@ def _look_up(name: ast.expr, module: ModuleType) -> object:
     return None
 
 
+@cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def _import(path: Path) -> ModuleType:
     name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
     return import_module(name.removesuffix(".__init__"))
@@ -157,7 +162,7 @@ def find_shapes() -> frozenset[str]:
     found: set[str] = set()
     for room in BELOW:
         for path in (*(ROOT / room).rglob("*.py"), ROOT / "main.py"):
-            found.update(map(shape_of, _all_texts(ast.parse(path.read_text("utf-8")))))
+            found.update(map(shape_of, _all_texts(_parse(path))))
     refused = {
         shape.replace("{} is {};", "{} can't be {};") for shape in found
     }  # bot/settings/book

@@ -39,6 +39,7 @@ from channels.message import Action, Address, Form, Outbound, Reply
 from channels.retry import TROUBLE
 from tests.channels.clock import quick_sleep
 from tests.fakes.fake_bot import FakeBot
+from tests.waiting import PATIENCE
 
 
 class Limited(Exception):
@@ -356,7 +357,7 @@ async def test_a_file_that_is_never_there_holds_up_nothing(
     pace = Pace(platform, HealthRecord("plain"), quick_sleep)
     desk = Reception(bot, Courier(platform, pace), None, HealthRecord("plain"))
     with_file = Heard(at("m1"), Author("42"), "Look", (File("f1", "a.png"),))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await desk.take([with_file, Heard(at("m2"), Author("42"), "Hello?")])
     assert [inbound.text for inbound in bot.submitted] == ["Look", "Hello?"]
     assert "I did not get a.png" in platform.posted[0][1]

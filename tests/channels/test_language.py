@@ -12,7 +12,6 @@ from peewee import OperationalError
 
 from agent.models.endpoint import Endpoint
 from agent.models.failures import refusal
-from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, choose, explain, number_of, speaking, words_of
 from memory.calibration import CutPrompt
 from memory.record.engines.postgresql import PostgresqlEngine
@@ -77,18 +76,6 @@ def test_of_the_languages_that_somebody_wants_the_first_of_ours_is_chosen() -> N
         ("\0;;;,,de" * 500, ""),
     ]:
         assert choose(wanted) == language, wanted
-
-
-async def test_what_nearly_each_setting_means_is_said_in_every_language(tmp_path: Path) -> None:
-    """That of a new one is English until somebody has translated it, and is listed here."""
-    async with run_bot(tmp_path) as bot:
-        for language in OTHERS:
-            await bot.says(f"/config language {language}")
-            told = {key: (await bot.says(f"/config {key}")).text for key in SETTINGS}
-            assert [key for key, said in told.items() if f"`{key}`" not in said] == []
-            english = [key for key, said in told.items() if SETTINGS[key].meaning in said]
-            sys.stdout.write(f"{language}: said in English: {english}\n")
-            assert len(english) <= len(SETTINGS) // 20
 
 
 OTHER_WORDS = {

@@ -21,6 +21,7 @@ from channels.line_streams import AHEAD, LONGEST, read_lines
 from channels.message import Address, Inbound, Outbound, Reply
 from channels.pipe import BadLine, Pipe, PipeClosed, inbound_of
 from tests.fakes.fake_bot import FakeBot, deltas
+from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 
@@ -58,7 +59,7 @@ async def test_a_chat_whose_message_is_not_taken_in_holds_up_no_other() -> None:
 
     said = [("slow", "a1"), ("slow", "a2"), ("quick", "b"), ("slow", "a3")]
     source = b"".join(json.dumps({"chat": c, "text": t}).encode() + b"\n" for c, t in said)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await spoken(source, with_bot=Slow(lambda text: deltas(f"re: {text}")))
     assert taken == ["b", "a1", "a2", "a3"]
 
@@ -109,7 +110,7 @@ def test_any_other_line_is_told_in_one_sentence(line: str) -> None:
 @given(st.lists(st.binary(max_size=30), max_size=5), st.booleans())
 def test_no_bytes_whatever_break_it(lines: list[bytes], is_jsonl: bool) -> None:
     async def feed() -> bytes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             return await spoken(b"\n".join(lines), is_jsonl)
 
     asyncio.run(feed())
@@ -192,7 +193,7 @@ async def test_an_output_that_fails_ends_it_though_the_input_goes_on(is_jsonl: b
         with pytest.raises(PipeClosed, match="can no longer be written"):
             await pipe.send(outbound("x"))
         with pytest.raises(PipeClosed, match="can no longer be written"):
-            await asyncio.wait_for(listening, 10)
+            await asyncio.wait_for(listening, PATIENCE)
         script.write(b"\n")  # lets the thread that reads see that nobody listens
 
 

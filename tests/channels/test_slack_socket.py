@@ -9,6 +9,7 @@ import aiohttp
 from aiohttp import web
 
 from channels.slack.socket import Socket
+from tests.waiting import PATIENCE
 
 
 async def test_what_can_not_be_read_ends_no_connection() -> None:
@@ -41,7 +42,7 @@ async def test_what_can_not_be_read_ends_no_connection() -> None:
     async with aiohttp.ClientSession() as session:
         running = asyncio.create_task(Socket(session, open_url, take).run(lambda: None))
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 assert await taken.get() == {"text": "Hi"}
             assert not running.done()
         finally:

@@ -22,7 +22,7 @@ from tests.channels.clock import quick_sleep
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.telegram_server import TOKEN, Refused, TelegramServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 QUICK = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
 
@@ -164,7 +164,7 @@ async def test_over_the_webhook_a_chat_that_has_to_wait_holds_up_no_other() -> N
         calling = asyncio.create_task(server.call_webhook(first))
         await bot.reached.wait()
         again = asyncio.create_task(server.call_webhook(first))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             other = {"update_id": 6, "message": bob.message("hello")}
             assert await server.call_webhook(other) == 200
             assert await server.call_webhook(other) == 200

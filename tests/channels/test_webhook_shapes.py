@@ -21,6 +21,7 @@ from channels.whatsapp.reading import read
 from tests.channels.odd_shapes import odd_bodies
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.slack_server import SlackServer
+from tests.waiting import PATIENCE
 from tests.whole.slack_testbot import EVENTS_API
 
 PLACES = {"channel": {"id": "D1"}, "user": {"id": "U1"}, "team": {"id": "T1"}}
@@ -65,7 +66,7 @@ def quiet(text: str) -> Sequence[Activity]:
 
 async def status(bot: FakeBot, channel: Messenger, headers: dict[str, str], body: bytes) -> int:
     call = channel.call(bot, WebhookCall("POST", headers, {}, body))
-    return (await asyncio.wait_for(call, 60)).status
+    return (await asyncio.wait_for(call, PATIENCE)).status
 
 
 def test_whatsapp(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from bot.delivery import columns_of
+from bot.recent import RecentActivity
 from bot.sending import dump_reply
 from channels.message import Address, Outbound, Reply
 from memory.record import mailbox
@@ -36,7 +37,7 @@ async def test_a_reply_that_could_not_be_marked_as_sent_is_marked_later_and_sent
             raise StoreError("the database is being restarted")
 
     store.fence(check)
-    sender = ClusterSender(store, {"pipe": Pipe()}, tmp_path)  # type: ignore[dict-item]
+    sender = ClusterSender(store, {"pipe": Pipe()}, tmp_path, RecentActivity())  # type: ignore[dict-item]
     sender.node = SimpleNamespace(me="gateway")  # type: ignore[assignment]
     try:
         row = OutboxRow(columns_of(HOME), "m1", None, dump_reply(Reply("Hello!")))

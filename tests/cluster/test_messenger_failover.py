@@ -11,6 +11,7 @@ from typing import Any
 from tests.cluster.cluster_processes import cluster_of, read, until_owned_by, until_shared
 from tests.docs.test_channels import set_up, until_written
 from tests.fakes.payments import Echo
+from tests.waiting import PATIENCE
 
 SERVING = "channel.letters"
 
@@ -36,8 +37,8 @@ async def test_when_the_gateway_of_a_messenger_is_killed_another_goes_on_where_i
         writes("one")
         await until_written(answers, "re: one")
         writes("two")
-        await asyncio.wait_for(endpoint.reached.acquire(), 60)
-        await asyncio.wait_for(endpoint.reached.acquire(), 60)
+        await asyncio.wait_for(endpoint.reached.acquire(), PATIENCE)
+        await asyncio.wait_for(endpoint.reached.acquire(), PATIENCE)
         await active.kill()
         writes("three")
         (other,) = [gateway for gateway in gateways if gateway is not active]

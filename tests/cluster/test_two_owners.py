@@ -23,8 +23,7 @@ from tests.cluster.cluster_testbot import SLICES, Cluster, Member, channel, clus
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.servers.link import Link
-from tests.waiting import until
-from tests.whole.testbot import PATIENCE
+from tests.waiting import PATIENCE, until
 
 MAIN = AddressColumns("pipe", "main", "", "")
 

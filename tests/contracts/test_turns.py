@@ -17,8 +17,8 @@ from aiohttp import web
 
 from tests.fakes import openai_server, payments
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.waiting import until
-from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
+from tests.waiting import PATIENCE, until
+from tests.whole.testbot import TestBot, TestChannel, running
 
 pytestmark = pytest.mark.databases
 

@@ -20,6 +20,8 @@ from typing import Any
 
 from aiohttp import WSMessage, web
 
+from tests.waiting import PATIENCE
+
 Json = dict[str, Any]
 
 GUILDS, GUILD_MESSAGES, GUILD_REACTIONS = 1 << 0, 1 << 9, 1 << 10
@@ -40,7 +42,6 @@ MOST_COMMANDS, COMMAND_TIME = 120, 60.0
 """What a bot may send in so many seconds ("Gateway: Rate Limiting")."""
 HEARTBEAT = 41_250
 """Milliseconds between two heartbeats."""
-_PATIENCE = 10.0
 
 
 @dataclass
@@ -179,12 +180,12 @@ class Gateway:
         """Wait for a session that hears, or for the end of the bot."""
         if running is not None:
             running.add_done_callback(lambda _: self.notice())
-        async with self._changed, asyncio.timeout(_PATIENCE):
+        async with self._changed, asyncio.timeout(PATIENCE):
             await self._changed.wait_for(lambda: self._sockets() or (running and running.done()))
 
     async def is_known(self) -> None:
         """Wait for a session: what happens from then on is brought, if it is cut or not."""
-        async with self._changed, asyncio.timeout(_PATIENCE):
+        async with self._changed, asyncio.timeout(PATIENCE):
             await self._changed.wait_for(lambda: self.sessions)
 
     def notice(self) -> None:

@@ -42,6 +42,7 @@ from tests.fakes.discord_rules import (
     invalid,
     pings,
 )
+from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 
@@ -52,8 +53,6 @@ BOT |= {"avatar": None, "global_name": None}
 GUILD, OWN_ROLE = 2000000000000000001, 2000000000000000009
 GENERAL, KITCHEN = 3000000000000000001, 3000000000000000002
 """The channels of the server."""
-PATIENCE = 30.0
-"""Seconds after which something that does not happen fails the test."""
 _EPOCH = 1_420_070_400_000  # "Reference: Snowflakes"
 
 Handler = Callable[..., Any]

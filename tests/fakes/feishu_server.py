@@ -26,12 +26,11 @@ from typing import Any, Self
 from aiohttp import WSMsgType, web
 
 from channels.feishu.frames import CONTROL, DATA, WireFrame
+from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 
 APP_ID, SECRET, BOT_ID = "cli_a1b2c3d4e5f6", "secret-of-tests", "ou_bot"
-PATIENCE = 30.0
-"""Seconds after which something that does not happen fails the test."""
 LARGEST_CARD, LARGEST_TEXT = 30_000, 150_000  # "Send message", limits: 30 KB, 150 KB
 LARGEST_IMAGE, LARGEST_FILE = 10 * 10**6, 30 * 10**6  # "Upload image", "Upload file"
 MOST_EDITS = 5  # a second: "Update sent message card", limits

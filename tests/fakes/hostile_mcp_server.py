@@ -159,6 +159,7 @@ def ask_for_roots() -> Any:
 RESULTS: Mapping[str, Callable[[], Any]] = {
     "huge": lambda: [{"type": "text", "text": "x" * 100_000_000}],
     "large": lambda: [{"type": "text", "text": "x" * 3_000_000}],
+    "told": lambda: [{"type": "text", "text": (FOLDER / "text").read_text()}],
     "objects": lambda: [{"type": "text", "text": ""}] * 100_000,
     "lies": lambda: {"content": 5},
     "newer": lambda: [{"type": "hologram", "data": "x"}, {"type": "text", "text": "Acted."}],

@@ -29,14 +29,13 @@ from tests.fakes.slack_blocks import check_blocks, visible
 from tests.fakes.slack_delivery import SlackDelivery
 from tests.fakes.slack_methods import METHODS, SlackRefusal
 from tests.fakes.slack_people import APP, BOT_ID, BOT_USER, TEAM, SlackMessage, SlackPerson
+from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 
 BOT_TOKEN = "xoxb-" + "1-2-test"
 APP_TOKEN = "xapp-" + "1-A0-test"
 SIGNING_SECRET = "8f742231b10e8888" + "abcd99yyyzzz85a5"
-PATIENCE = 30.0
-"""Seconds after which something that does not happen fails the test."""
 _SUBSCRIPTIONS = {"im": "message.im", "channel": "message.channels", "group": "message.groups"}
 
 

@@ -27,12 +27,12 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
+from tests.waiting import PATIENCE
+
 Json = dict[str, Any]
 
 TOKEN = "123456:AAtest-test-test-test-test-test-tes"
 BOT: Json = {"id": 123456, "is_bot": True, "first_name": "Parley", "username": "parley_bot"}
-PATIENCE = 30.0
-"""Seconds after which something that does not happen fails the test."""
 LONGEST_TEXT, LONGEST_CAPTION = 4096, 1024
 LARGEST_PHOTO, LARGEST_UPLOAD, LARGEST_DOWNLOAD = 10**7, 5 * 10**7, 2 * 10**7
 ENTITIES = {

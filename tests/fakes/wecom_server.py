@@ -27,11 +27,11 @@ from typing import Any, Self
 from aiohttp import WSMsgType, web
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from tests.waiting import PATIENCE
+
 Json = dict[str, Any]
 
 BOT_ID, SECRET = "aibtest", "secret-of-tests"
-PATIENCE = 30.0
-"""Seconds after which something that does not happen fails the test."""
 LONGEST_TEXT = 20_480  # bytes: 回复普通消息, 主动推送消息
 MOST_BUTTONS = 6  # 模板卡片类型, 按钮交互型
 PIECE, MOST_PIECES = 512 * 1024, 100  # 上传临时素材, 注意事项

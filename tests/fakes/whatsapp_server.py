@@ -31,13 +31,13 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
+from tests.waiting import PATIENCE
+
 Json = dict[str, Any]
 
 TOKEN, APP_SECRET, VERIFY_TOKEN = "EAAtest-token", "app-secret-of-tests", "verify-me"
 PHONE_ID, NUMBER, ACCOUNT = "106540352242922", "15550783881", "102290129340398"
 VERSION = "v26.0"
-PATIENCE = 30.0
-"""Seconds after which something that does not happen fails the test."""
 LONGEST_TEXT = 4096  # "Text messages", text.body
 LONGEST_CAPTION = 1024  # "Image messages", "Document messages": caption
 LARGEST = {"image": 5 * 10**6, "audio": 16 * 10**6, "document": 100 * 10**6}  # "Media", limits

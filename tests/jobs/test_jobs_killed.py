@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 
 from tests.fakes.openai_server import Hang, OpenAIServer, Say
+from tests.waiting import PATIENCE
 from tests.whole.distilling import write
-from tests.whole.process import PATIENCE, BotProcess, run_command, talking
+from tests.whole.process import BotProcess, run_command, talking
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -28,6 +28,17 @@ KEY = ConversationKey("pipe/main", "pipe-main")
 FRAME = PromptPrefix("You are a test.", ({"type": "function", "function": {"name": "look"}},))
 
 
+class Looked(str):
+    """A text that knows how much of it was looked at in pieces."""
+
+    __slots__ = ("looked",)
+
+    def __getitem__(self, place: Any) -> str:
+        part = str.__getitem__(self, place)
+        self.looked = getattr(self, "looked", 0) + len(part)
+        return part
+
+
 @dataclass
 class Obedient:
     """A summarizer in the hands of a test; by default it writes one short line."""

@@ -24,6 +24,7 @@ from memory.long_term.distilling import read_operations
 from memory.long_term.document import Forgotten, LineOperation, Source, fact, parse, render
 from memory.record.daily import Note
 from tests.memory.rooms import KEY, Lodge
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.databases
 
@@ -97,7 +98,7 @@ async def thinking(
         await conversation.compactor.summaries.idle()
         await lodge.says("And you?")
         distilling = asyncio.create_task(conversation.distillation(Order()).run())
-        await asyncio.wait_for(model.asked.wait(), 30)
+        await asyncio.wait_for(model.asked.wait(), PATIENCE)
         yield conversation, distilling
         model.may_answer.set()
         with suppress(asyncio.CancelledError):

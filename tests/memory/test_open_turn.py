@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from memory.context.limits import Limits
+from memory.context.vocabulary import LONGEST_TEXT
 from memory.messages import Message, ToolCall
 from memory.record import transcript
-from tests.memory.rooms import Lodge, texts
+from tests.memory.rooms import Lodge, Looked, texts
 
 
 @pytest.fixture
@@ -81,3 +83,17 @@ async def test_results_before_a_crash_stand_in_the_order_of_their_calls(lodge: L
     assert texts(await turn.fit(lodge.frame))[2:] == wanted
     await lodge.restart()
     assert texts((await lodge.conversation()).context.view())[2:] == wanted
+
+
+@pytest.mark.parametrize("piece", ["x", "what we said, ", "\n", "明天中午", '{"a":1.5},'])
+async def test_a_huge_result_is_counted_no_further_than_it_is_shown(
+    tmp_path: Path, piece: str
+) -> None:
+    lodge = Lodge(tmp_path, Limits().but(tool_result_limit=2_000))
+    await lodge.open()
+    log = (await lodge.conversation()).turns
+    text = Looked(piece * (2_000_000 // len(piece)))
+    shown, tokens = await log.receive(Message("tool", text, call_id="c"))
+    await lodge.close()
+    assert 1_900 < tokens <= 2_050
+    assert text.looked <= 5 * shown.kept + 4 * LONGEST_TEXT

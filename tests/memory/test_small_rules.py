@@ -6,15 +6,17 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast, get_args
 
 import pytest
 
 from agent.models.sdk_types import left_out
 from memory.context import emergency, summary
+from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.summary_drafter import SummaryDrafter
+from memory.context.summary_source import SummarySource
 from memory.context.view import View
 from memory.context.vocabulary import is_ordinary
 from memory.keys import ConversationKey
@@ -22,6 +24,7 @@ from memory.messages import Message
 from memory.record import daily, fence, links
 from memory.record.engines.sqlite import in_memory
 from memory.record.mailbox import AddressColumns
+from memory.record.summaries import Summary
 from memory.turns import Entry, Turn
 from plugins.cluster.record import FencedError
 from plugins.jobs import record as jobs
@@ -125,3 +128,16 @@ def test_a_summary_that_keeps_something_above_all_is_not_told_anew(stood: dict[s
     drafter = SimpleNamespace(_services=SimpleNamespace(meter=SimpleNamespace(count=len)))
     found, _ = SummaryDrafter._measure(drafter, source, "recap", Limits())  # type: ignore[arg-type]
     assert [str(part) for part in found] == ["as it stood"]
+
+
+async def test_a_summary_of_turns_that_were_all_taken_away_asks_no_model() -> None:
+    """It says what was summarised before, as it stood."""
+    drafter = SummaryDrafter(
+        cast("Any", None), ConversationKey("pipe/main", "pipe-main"), cast("Any", None)
+    )
+    prior = Summary((1,), 0, "", "The harbour is in Split.", 8, "m")
+    for style in get_args(summary.Style):
+        spec = SummarySpec((2,), 0, "", frozenset(), style)
+        assert (await drafter.draft(spec, SummarySource(()), Limits())).model == ""
+        draft = await drafter.draft(spec, SummarySource((), prior), Limits())
+        assert style in summary.OUT_OF_CONTEXT or prior.text in draft.text

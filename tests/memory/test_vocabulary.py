@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from memory.context.vocabulary import (
     is_ordinary,
     list_ordinary,
 )
+from tests.memory.rooms import Looked
 
 ROOT = Path(__file__).resolve().parents[2]
 VOCABULARY = TokenTable()
@@ -81,6 +83,37 @@ async def test_what_it_does_not_know_is_counted_all_the_same() -> None:
     said = "What did we say about the plan for this week?"
     assert own.clip(said, 100) == said
     assert own.count(own.clip(said, 5)) == 5
+
+
+HUGE = ("x", "what we said, ", "a\n", "\n", "明天中午", "\N{GRINNING FACE}é", '{"a":1.5},')
+
+
+@pytest.mark.parametrize("piece", HUGE)
+@pytest.mark.parametrize("tokens", [1, 100, 5_000])
+async def test_of_a_huge_text_no_more_is_looked_at_than_is_kept(piece: str, tokens: int) -> None:
+    own = Meter()
+    await own.ready()
+    text = Looked(piece * (2_000_000 // len(piece)))
+    kept = await own.clip_aside(text, tokens)
+    assert text.startswith(kept)
+    assert text.looked <= 2 * len(kept) + 2 * LONGEST_TEXT
+    longer = str(text)[: len(kept) + 1]
+    assert own.count(kept) <= tokens
+    assert own.count(longer) >= tokens, "there is no longer one"
+
+
+@given(st.text(max_size=60), st.integers(1, 40), st.integers(1, 3_000))
+def test_what_is_kept_of_a_text_counts_as_much_as_is_allowed(
+    piece: str, times: int, tokens: int
+) -> None:
+    own, text = Meter(), piece * times
+    asyncio.run(own.ready())
+    kept = own.clip(text, tokens)
+    assert text.startswith(kept)
+    if kept == text:
+        assert own.count(text) <= tokens
+    else:
+        assert own.count(text) > tokens
 
 
 def test_a_file_that_is_not_whole_is_refused(tmp_path: Path) -> None:

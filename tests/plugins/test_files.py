@@ -25,6 +25,7 @@ from memory.keys import ConversationKey
 from memory.messages import ToolCall
 from memory.record.search.said import finder
 from plugins.builtin import files
+from tests.waiting import PATIENCE
 
 Run = Callable[..., Awaitable[str]]
 
@@ -382,7 +383,7 @@ async def test_a_search_ends_with_its_turn(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(ended.wait(), 60)
+    await asyncio.wait_for(ended.wait(), PATIENCE)
 
 
 @pytest.mark.usefixtures("processes")

@@ -27,13 +27,12 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from imapclient import IMAPClient
 from imapclient.exceptions import IMAPClientError
 
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 SERVER = "mx.parley.test"
 """The name with which the receiving server signs its results."""
 PASSWORD = "correct-horse"
 _ACCOUNT = "mail"  # Debian's, as which messages are kept
-_PATIENCE = 30.0
 _starter = ThreadPoolExecutor(1)  # whose thread lives as long as the tests (--pdeathsig)
 
 _CONFIG = """\
@@ -184,7 +183,7 @@ class PostOffice:
             auth_require_tls=False,
             authenticator=self._sign_in,
             enable_SMTPUTF8=True,
-            ready_timeout=_PATIENCE,
+            ready_timeout=PATIENCE,
         )
 
     def restore(self) -> None:

@@ -25,9 +25,8 @@ from bot.settings import load_layers
 from channels.base import Bot, Channel
 from channels.web import Web, WebConfig
 from tests.fakes.openai_server import OpenAIServer, Script
+from tests.waiting import PATIENCE
 
-PATIENCE = 90.0
-"""Seconds that a request, or the end of the bot, may take on a machine that is busy."""
 Json = dict[str, Any]
 
 

@@ -25,6 +25,7 @@ from channels.message import Address
 from channels.terminal.terminal import ADDRESS, Terminal
 from tests.channels.glass import Glass
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
+from tests.waiting import PATIENCE
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import serving
 from tests.whole.distilling import write
@@ -169,7 +170,7 @@ async def at_terminal(folder: Path, settings: Mapping[str, Any]) -> AsyncIterato
                 yield AtTerminal(glass, keyboard)
             finally:
                 keyboard.send_text("\x04")
-                await asyncio.wait_for(running, 60)
+                await asyncio.wait_for(running, PATIENCE)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from channels.web.feed import Bounds, FeedEvent, Feeds, Kept
 from channels.web.operations import Problem
 from tests.fakes.fake_bot import FakeBot, deltas
 from tests.fakes.openai_server import Received, Say
+from tests.waiting import PATIENCE
 from tests.web.site import Site, serving
 from tests.web.test_rest import until_done
 
@@ -136,7 +137,7 @@ async def test_more_conversations_than_are_watched_are_all_answered_at_once(tmp_
         return {"messages": messages, "parley_conversation": f"c{number}"}
 
     script = [Say("Hello!")] * 12
-    async with serving(tmp_path, script, bounds=Bounds(feeds=2)) as site, asyncio.timeout(60):
+    async with serving(tmp_path, script, bounds=Bounds(feeds=2)) as site, asyncio.timeout(PATIENCE):
         path = "/v1/chat/completions"
         answers = await asyncio.gather(*(site.post(path, asked(number)) for number in range(12)))
     assert [status for status, _ in answers] == [200] * 12

@@ -14,6 +14,7 @@ from bot.received import key_of
 from channels.message import Address
 from channels.web.feed import Bounds
 from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say
+from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.conftest import Model
 from tests.web.site import Site, serving
@@ -516,12 +517,12 @@ async def test_the_context_that_came_late_is_not_drawn_over_a_newer_one(
     await tab.page.route("**/context", hold_first)
     async with tab.page.expect_request("**/context"):
         await site.commands("/context pin t1")
-    await asyncio.wait_for(told.wait(), 60)
+    await asyncio.wait_for(told.wait(), PATIENCE)
     await site.commands("/context drop t1")
     await tab.shows_state("t1", "dropped")
     told.clear()
     late.set()
-    await asyncio.wait_for(told.wait(), 60)
+    await asyncio.wait_for(told.wait(), PATIENCE)
     await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
     await tab.shows_state("t1", "dropped")
 

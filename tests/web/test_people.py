@@ -17,6 +17,7 @@ from bot.logins import INVITED, KEPT
 from channels.guessing import TRIES
 from main import main
 from tests.fakes.openai_server import Received, Say
+from tests.waiting import PATIENCE
 from tests.web.site import Site, client_session, events_of, serving
 from tests.whole.test_access import afar
 
@@ -237,7 +238,7 @@ async def test_who_is_signed_out_is_out_at_once_and_hears_nothing_more(
             following = asyncio.create_task(_read(response))
             await ann.says("one")
             await as_owner(site, line)
-            events = await asyncio.wait_for(following, 60)
+            events = await asyncio.wait_for(following, PATIENCE)
         assert "done" in events
         assert (await ann.get("/api/sessions"))[0] == 401
 

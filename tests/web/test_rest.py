@@ -7,6 +7,7 @@ import base64
 from pathlib import Path
 
 from tests.fakes.openai_server import Call, Hang, Received, Say
+from tests.waiting import PATIENCE
 from tests.web.site import Event, Site, asked_raw, serving
 
 COUNTING = (Call("calculate", '{"expression": "2+2"}', "c1"),)
@@ -61,7 +62,7 @@ async def test_a_message_that_comes_twice_is_taken_once_and_answered_twice(tmp_p
 async def test_a_message_of_an_earlier_process_is_said_to_be_known(tmp_path: Path) -> None:
     async with serving(tmp_path, [Say("Once.")]) as site:
         await site.says("Hi", id="m1")
-    async with serving(tmp_path) as site, asyncio.timeout(60):
+    async with serving(tmp_path) as site, asyncio.timeout(PATIENCE):
         again, path = {"text": "Hi", "id": "m1"}, "/api/sessions/main/messages"
         answers = await asyncio.gather(*(site.post(path, again) for _ in range(4)))
     for status, body in answers:
@@ -238,7 +239,7 @@ async def test_who_asks_for_the_headers_of_the_events_alone_gets_them_and_an_end
     async with serving(tmp_path) as site:
         host = site.url.removeprefix("http://")
         head = f"HEAD /api/sessions/main/events HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             answer = await asked_raw(site.url, f"{head}\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"text/event-stream" in answer

@@ -16,8 +16,8 @@ import pytest
 import channels.serving as serving_http
 from channels.serving import Patience
 from tests.fakes.openai_server import OpenAIServer, Received, Say
-from tests.waiting import until
-from tests.web.site import PATIENCE, serving
+from tests.waiting import PATIENCE, until
+from tests.web.site import serving
 from tests.whole.process import talking
 
 QUICK = Patience(headers=0.1, body=0.1, slowest=10, reader=0.1)

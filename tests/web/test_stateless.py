@@ -34,7 +34,7 @@ from tests.fakes.openai_server import (
     StreamError,
     openai_overflow,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.site import Site, events_of, serving
 from tests.web.test_completions import PIXEL, TOOL, client, echo, named, sent, user
 
@@ -421,11 +421,11 @@ async def test_a_client_that_leaves_takes_its_request_along_and_what_it_took_is_
         booked = awaited(site)
         ask = streamed if is_streamed else asked
         waiting = asyncio.create_task(ask(site, user("Hi")))
-        await asyncio.wait_for(site.server.reached.acquire(), 60)
+        await asyncio.wait_for(site.server.reached.acquire(), PATIENCE)
         waiting.cancel()
         await asyncio.wait({waiting})
-        await asyncio.wait_for(site.server.hung_up.acquire(), 60)
-        await asyncio.wait_for(booked.wait(), 60)
+        await asyncio.wait_for(site.server.hung_up.acquire(), PATIENCE)
+        await asyncio.wait_for(booked.wait(), PATIENCE)
         assert await counted(site, "usage", "is_reported = 0 AND prompt > 0") == 1
     assert [name for name in folders(tmp_path) if "request" in name] == []
 
@@ -439,8 +439,8 @@ async def test_so_it_does_when_a_part_of_the_answer_was_there(tmp_path: Path) ->
                 if event.data["choices"][0]["delta"].get("content"):
                     break
             response.close()
-        await asyncio.wait_for(site.server.hung_up.acquire(), 60)
-        await asyncio.wait_for(booked.wait(), 60)
+        await asyncio.wait_for(site.server.hung_up.acquire(), PATIENCE)
+        await asyncio.wait_for(booked.wait(), PATIENCE)
         assert await counted(site, "usage", "is_reported = 0 AND completion > 0") == 1
 
 
@@ -481,7 +481,7 @@ async def test_a_bot_that_stops_does_not_wait_for_a_request(
     monkeypatch.setattr(serving_http, "GRACE", 0)
     async with serving(tmp_path, [Hang()]) as site:
         waiting = asyncio.create_task(asked(site, user("Hi")))
-        await asyncio.wait_for(site.server.reached.acquire(), 60)
+        await asyncio.wait_for(site.server.reached.acquire(), PATIENCE)
     with pytest.raises(APIError):
         await waiting
     await until(lambda: not [name for name in folders(tmp_path) if "request" in name])

@@ -14,6 +14,7 @@ from channels.base import Bot, WebhookAnswer, WebhookCall
 from channels.web.operations import read_body
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot, deltas
+from tests.waiting import PATIENCE
 
 
 class Broken:
@@ -55,7 +56,7 @@ async def test_a_platform_that_leaves_in_the_middle_of_a_call_is_no_fault(
     monkeypatch.setattr("channels.web.webhooks.read_body", read)
     bot = FakeBot(lambda text: deltas(text))
     head = b"POST /webhooks/broken HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"
-    async with asyncio.timeout(60), webhooks(bot, Broken()) as address:
+    async with asyncio.timeout(PATIENCE), webhooks(bot, Broken()) as address:
         place = urlsplit(address)
         _, writer = await asyncio.open_connection(place.hostname, place.port)
         writer.write(head)

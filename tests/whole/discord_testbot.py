@@ -28,8 +28,7 @@ from tests.channels.clock import quick_sleep
 from tests.fakes.discord_people import DiscordPerson
 from tests.fakes.discord_server import GENERAL, TOKEN, DiscordServer
 from tests.fakes.openai_server import OpenAIServer, Script
-
-PATIENCE = 30.0
+from tests.waiting import PATIENCE
 
 
 @dataclass

@@ -21,10 +21,9 @@ from tempfile import TemporaryFile
 from typing import Any, Protocol
 
 from main import main
+from tests.waiting import PATIENCE
 
 MAIN = Path(__file__).parents[2] / "main.py"
-PATIENCE = 60.0
-"""Seconds after which a line or an end that does not come fails the test."""
 
 Json = dict[str, Any]
 

@@ -22,7 +22,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.channels.glass import Glass
-from tests.whole.process import MAIN, PATIENCE, Endpoint
+from tests.waiting import PATIENCE
+from tests.whole.process import MAIN, Endpoint
 
 _OURS = re.compile("OPENAI_|PARLEY_|KITTY|WEZTERM|GHOSTTY|KONSOLE|NO_COLOR|TMUX|STY|EDITOR|VISUAL")
 

@@ -11,7 +11,8 @@ from typing import Any
 from channels.base import Delta
 from channels.message import Address, Reply
 from tests.fakes.openai_server import Answer, Call, Received, Say
-from tests.whole.testbot import PATIENCE, TestBot
+from tests.waiting import PATIENCE
+from tests.whole.testbot import TestBot
 
 Json = dict[str, Any]
 

@@ -28,8 +28,8 @@ from tests.channels.clock import quick_sleep
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.fakes.slack_people import SlackPerson
 from tests.fakes.slack_server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer
+from tests.waiting import PATIENCE
 
-PATIENCE = 30.0
 SOCKET_MODE = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
 EVENTS_API = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SIGNING_SECRET}
 

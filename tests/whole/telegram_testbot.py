@@ -22,8 +22,7 @@ from channels.telegram import Rhythm, telegram_channel
 from tests.channels.clock import quick_sleep
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.fakes.telegram_server import TOKEN, Person, TelegramServer
-
-PATIENCE = 30.0
+from tests.waiting import PATIENCE
 
 
 @dataclass

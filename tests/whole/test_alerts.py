@@ -20,7 +20,8 @@ from channels.kit import health
 from channels.message import Outbound
 from channels.telegram import Rhythm, telegram_channel
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
-from tests.whole.testbot import PATIENCE, TestBot, TestChannel, running
+from tests.waiting import PATIENCE
+from tests.whole.testbot import TestBot, TestChannel, running
 
 OWNER = "boss"
 REFUSED = Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})
@@ -117,10 +118,10 @@ async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path
         bot.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         async with running(tmp_path, bot, {"owners": [f"afar/{OWNER}"]}, environ):
-            await bot.app.alerts.channel_down("page", OSError("gone"))
+            bot.app.alerts.channel_down("page", OSError("gone"))
             await bot.says("/version", OWNER, OWNER)
-            await bot.app.alerts.channel_down("page", OSError("gone"))
-            await bot.app.alerts.channel_down("page", OSError("gone"))
+            bot.app.alerts.channel_down("page", OSError("gone"))
+            bot.app.alerts.channel_down("page", OSError("gone"))
             await bot.reply_to("")
             assert len(alerts(bot)) == 1
 

@@ -16,7 +16,7 @@ import pytest
 from channels.message import Outbound, Reply
 from plugins.builtin import shell as plugin
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.whole.testbot import TestBot, run_bot, running
 
 SHELL: dict[str, Any] = {"tools": {"shell": True, "shell_unboxed": True}}
@@ -132,7 +132,7 @@ async def test_stop_while_a_question_is_put_leaves_none_behind(
         approvals = bot.app.config.approvals
         monkeypatch.setattr(approvals._delivery, "tell", put_for_ever)
         await bot.writes("Do it", id="q")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await is_asking.wait()
         await bot.says("/stop")
         assert "Stopped" in (await bot.reply_to("q")).reply.text

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
-from tests.whole.process import MAIN, PATIENCE, run_here
+from tests.waiting import PATIENCE
+from tests.whole.process import MAIN, run_here
 
 pytestmark = pytest.mark.usefixtures("processes")
 

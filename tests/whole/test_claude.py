@@ -15,6 +15,7 @@ from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS
 from tests.fakes.anthropic_server import AnthropicServer, Think
 from tests.fakes.openai_server import Call, Fail, Hang, OpenAIServer, Received, Say, Script
+from tests.waiting import PATIENCE
 from tests.whole.testbot import TestBot, running
 
 MODEL = "claude-sonnet-4-5"
@@ -68,7 +69,7 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
         async with running(tmp_path, first, settings(server), KEYS):
             await first.writes("What is six times seven?", id="m1")
             for _ in range(2):
-                await asyncio.wait_for(server.reached.acquire(), 30)
+                await asyncio.wait_for(server.reached.acquire(), PATIENCE)
             app = first.app
             for lanes in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
                 await lanes.close()  # as where the process ends

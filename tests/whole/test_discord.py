@@ -11,9 +11,11 @@ import pytest
 
 from channels.discord import interactions
 from channels.discord.platform import WRONG_TOKEN
+from channels.kit.reception import Reception
 from tests.fakes.discord_gateway import MESSAGE_CONTENT
 from tests.fakes.discord_server import APPLICATION, GENERAL, KITCHEN, OWN_ROLE, DiscordServer
 from tests.fakes.openai_server import Answer, Received, Say
+from tests.waiting import PATIENCE
 from tests.whole.discord_testbot import at_discord
 
 ME = f"<@{APPLICATION}>"
@@ -221,6 +223,25 @@ async def test_what_was_written_while_the_bot_was_off_is_answered(tmp_path: Path
             assert answer.channel == GENERAL
             await bot.is_idle()
             assert len(bot.model.requests) == 1
+
+
+async def test_the_first_message_of_a_chat_is_answered_by_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = asyncio.Event()
+
+    async def take_never(_: Reception, __: object) -> None:
+        heard.set()
+        await asyncio.Event().wait()
+
+    async with DiscordServer() as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(Reception, "take", take_never)
+            async with at_discord(tmp_path, discord=server) as bot:
+                bot.ann.says("Hello")
+                await asyncio.wait_for(heard.wait(), PATIENCE)
+        async with at_discord(tmp_path, echo, discord=server):
+            await server.shown("re: Hello")
 
 
 async def test_it_waits_as_long_as_discord_says(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
 from tests.fakes.openai_server import Say
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.whole.process import MAIN
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import TestBot, running
@@ -202,7 +202,7 @@ async def test_an_attempt_is_on_disk_before_it_is_made_and_excused_when_it_only_
         tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Slow."))
     )
     async with running(tmp_path, (bot := Slow()), {}, {}):
-        await asyncio.wait_for(bot.is_asked.wait(), 30)
+        await asyncio.wait_for(bot.is_asked.wait(), PATIENCE)
         await until(bot.is_given_back)
         bot.may_send.set()
         await bot.reply_to("7")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Hang, Received, Say
+from tests.waiting import PATIENCE
 from tests.whole.requests import (
     answered,
     answering,
@@ -31,7 +32,7 @@ from tests.whole.requests import (
     texts,
     with_plugin,
 )
-from tests.whole.testbot import PATIENCE, run_bot
+from tests.whole.testbot import run_bot
 
 LONG = "It is a long story." + " It goes on." * 30
 REFUSED = Fail(401, {"message": "Incorrect API key provided.", "code": "invalid_api_key"})

@@ -22,7 +22,8 @@ from channels.message import Address
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, InboxRow
 from tests.fakes.openai_server import Call, Hang, OpenAIServer, Received, Say, Script
-from tests.whole.testbot import PATIENCE, TestChannel
+from tests.waiting import PATIENCE
+from tests.whole.testbot import TestChannel
 
 CODE = re.compile(r"`/link ([A-Z2-9]{4}-[A-Z2-9]{4})`")
 OWNERS = {"owners": ["afar/ann"]}

@@ -17,7 +17,7 @@ from channels.message import Address
 from memory.keys import ConversationKey
 from tests.fakes.mcp_http_server import McpHttpServer
 from tests.fakes.openai_server import OpenAIServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.whole.mcp_testbot import (
     NOTES,
     calls_in,
@@ -359,7 +359,7 @@ async def listening(folder: Path, kind: str) -> AsyncIterator[str]:
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             told = await process.stderr.readuntil(b" (Press")
         (url,) = re.findall(r"running on (http://\S+)", told.decode())
         yield f"{url}/{'sse' if kind == 'sse' else 'mcp'}"

@@ -376,6 +376,7 @@ async def test_what_was_sent_costs_no_commit_of_its_own(tmp_path: Path) -> None:
 
 async def commits(bot: TestBot) -> int:
     """How many transactions one message takes."""
+    await bot.app.idle()  # nothing of the message before is under way
     writes = 0
     store = bot.app.store
     inner = store.write
@@ -387,7 +388,7 @@ async def commits(bot: TestBot) -> int:
 
     store.write = counted  # type: ignore[method-assign]  # it is counted, and carried out
     await bot.says("Once more")
-    await bot.app.conversations.settle()
+    await bot.app.idle()
     store.write = inner  # type: ignore[method-assign]
     return writes
 

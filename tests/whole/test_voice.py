@@ -14,6 +14,7 @@ from channels.message import Address, Attachment
 from memory.record import ledger
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.fakes.voice_server import OGG
+from tests.waiting import PATIENCE
 from tests.whole.retries import forbid_retries
 from tests.whole.testbot import run_bot
 
@@ -144,7 +145,7 @@ async def test_it_can_be_stopped_while_it_is_heard(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [], VOICE) as bot:
         bot.server.voice.gate = asyncio.Event()
         await bot.writes("", id="v", files=NOTE)
-        await asyncio.wait_for(bot.server.voice.reached.acquire(), 60)
+        await asyncio.wait_for(bot.server.voice.reached.acquire(), PATIENCE)
         await bot.says("/stop")
         assert "Stopped, as you asked." in (await bot.reply_to("v")).reply.text
         assert not bot.server.requests
@@ -156,7 +157,7 @@ async def test_what_a_crash_cut_short_is_heard_once_and_paid_once_more_at_most(
     async with run_bot(tmp_path, [], VOICE) as bot:
         bot.server.voice.gate = asyncio.Event()  # it never answers
         await bot.writes("", id="v", files=NOTE)
-        await asyncio.wait_for(bot.server.voice.reached.acquire(), 60)
+        await asyncio.wait_for(bot.server.voice.reached.acquire(), PATIENCE)
         await bot.app.turns.drop(lambda key: True)  # as if the process were gone
     async with run_bot(tmp_path, [Say("Green.")], VOICE) as bot:
         bot.server.voice.transcripts.append("Which tea?")
@@ -181,7 +182,7 @@ async def test_one_that_comes_while_a_turn_runs_is_heard_in_every_mode(
     async with run_bot(tmp_path, answer, VOICE | {"when_busy": mode}) as bot:
         bot.server.voice.transcripts.append("Which tea?")
         await bot.writes("Hello", id="a")
-        await asyncio.wait_for(bot.server.reached.acquire(), 60)
+        await asyncio.wait_for(bot.server.reached.acquire(), PATIENCE)
         await bot.writes("", id="v", files=NOTE)
         gate.set()
         assert (await bot.reply_to("v")).reply.text == "Second."

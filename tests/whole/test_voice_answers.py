@@ -18,6 +18,7 @@ from memory.record import ledger
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_server import OGG
 from tests.fuzz.lasting import FEW
+from tests.waiting import PATIENCE
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import run_bot
 
@@ -90,7 +91,7 @@ async def test_stop_ends_the_reading_and_not_the_answer(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, [Say("Green.")], settings("always")) as bot:
         bot.model.voice.gate = asyncio.Event()
         bot.ann.says("Which tea?")
-        await asyncio.wait_for(bot.model.voice.reached.acquire(), 60)
+        await asyncio.wait_for(bot.model.voice.reached.acquire(), PATIENCE)
         bot.ann.says("/stop")
         await bot.telegram.shown("Stopping;")
         await bot.is_idle()

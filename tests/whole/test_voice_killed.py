@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.fakes.voice_server import OGG
+from tests.waiting import PATIENCE
 from tests.whole.process import talking
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -26,7 +27,7 @@ async def test_one_that_the_bot_was_killed_over_is_heard_and_answered_once(tmp_p
         desk.gate = asyncio.Event()  # it never answers
         async with talking(tmp_path, server) as bot:
             await bot.tell("", id="v", attachments=[{"path": str(note)}])
-            await asyncio.wait_for(desk.reached.acquire(), 60)
+            await asyncio.wait_for(desk.reached.acquire(), PATIENCE)
             await bot.kill()
         desk.gate = None
         desk.transcripts.append("Which tea?")

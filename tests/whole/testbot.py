@@ -20,9 +20,7 @@ from bot.settings import load_layers
 from channels.base import Accepted, Activity, Bot
 from channels.message import Address, Attachment, Inbound, Outbound, Reply
 from tests.fakes.openai_server import OpenAIServer, Script
-
-PATIENCE = 30.0
-"""Seconds after which a reply that does not come fails the test."""
+from tests.waiting import PATIENCE
 
 
 @dataclass

@@ -1,0 +1,22 @@
+"""Events within the bot, for parts that must not know one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, ParamSpec
+
+P = ParamSpec("P")
+
+
+class Signal(Generic[P]):
+    """An event that any number of functions hear of, in the order in which they were connected."""
+
+    def __init__(self) -> None:
+        self._hearers: list[Callable[P, object]] = []
+
+    def connect(self, hear: Callable[P, object]) -> None:
+        self._hearers.append(hear)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        for hear in self._hearers:
+            hear(*args, **kwargs)
