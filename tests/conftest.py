@@ -114,7 +114,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_skipped else None
 
 
-_FULL_FOLDERS = {Path(__file__).parent / name for name in ("cluster", "deploy")}
+_FULL_FOLDERS = {Path(__file__).parent / "deploy"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bot.cluster.wire import SPOOL
 from channels.message import Attachment
+from plugins.cluster.wire import SPOOL
 from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say

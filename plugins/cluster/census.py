@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from bot.cluster.slices import SLICES, name_of_slice
-from memory.record import cluster, mailbox
-from memory.record.cluster import OwnerRow, ProcessRow
+from memory.record import mailbox
 from memory.record.database import Database
 from memory.record.mailbox import Backlog
+from plugins.cluster import record
+from plugins.cluster.record import OwnerRow, ProcessRow
+from plugins.cluster.slices import SLICES, name_of_slice
 from plugins.processes import ClusterInfo, ProcessInfo
 
 SLICE_NAMES = tuple(name_of_slice(number) for number in range(SLICES))
@@ -27,8 +28,8 @@ class Recorded(Struct, frozen=True):
 
 def read(database: Database) -> Recorded:
     """All of it, without those who were shut out."""
-    living = (row for row in cluster.list_processes(database) if not row.is_fenced)
-    owners = cluster.list_owners(database)
+    living = (row for row in record.list_processes(database) if not row.is_fenced)
+    owners = record.list_owners(database)
     return Recorded(tuple(living), tuple(owners), mailbox.measure_backlog(database))
 
 

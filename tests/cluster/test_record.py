@@ -13,12 +13,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memory.record import cluster, mailbox, overrides
-from memory.record.cluster import NOBODY, FencedError
+from memory.record import mailbox, overrides
 from memory.record.database import Database
 from memory.record.engines.sqlite import SqliteFile, in_memory
 from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
+from plugins.cluster import record
+from plugins.cluster.record import NOBODY, FencedError
 
 pytestmark = pytest.mark.databases
 
@@ -40,15 +41,15 @@ async def stores(tmp_path: Path) -> AsyncIterator[dict[str, Store]]:
 
 
 def _join(database: Database, process: str) -> None:
-    cluster.join(database, process, "worker", "1")
+    record.join(database, process, "worker", "1")
 
 
 def _check(database: Database, process: str) -> None:
-    cluster.check(database, process)
+    record.check(database, process)
 
 
 async def _take(store: Store, name: str, process: str) -> str:
-    before = await store.write(lambda db: cluster.take(db, name, process))
+    before = await store.write(lambda db: record.take(db, name, process))
     return before.process
 
 
@@ -71,22 +72,22 @@ async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store])
 async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) -> None:
     for name in NAMES:
         await _take(stores["one"], name, "one")
-    await stores["one"].write(lambda db: cluster.give(db, ["slice.0"], "one"))
+    await stores["one"].write(lambda db: record.give(db, ["slice.0"], "one"))
     assert await _take(stores["two"], "slice.0", "two") == NOBODY
     await _write(stores["one"], "still")
-    owners = {row.name: row.process for row in await stores["one"].read(cluster.list_owners)}
+    owners = {row.name: row.process for row in await stores["one"].read(record.list_owners)}
     assert owners == {"slice.0": "two", "slice.1": "one"}
 
 
 async def test_who_took_it_takes_it_again_in_the_same_epoch(stores: dict[str, Store]) -> None:
     await _take(stores["one"], "slice.0", "one")
-    before = await stores["one"].read(cluster.list_owners)
+    before = await stores["one"].read(record.list_owners)
     assert await _take(stores["one"], "slice.0", "one") == "one"
-    assert await stores["one"].read(cluster.list_owners) == before
-    await stores["one"].write(lambda db: cluster.leave(db, "one"))
+    assert await stores["one"].read(record.list_owners) == before
+    await stores["one"].write(lambda db: record.leave(db, "one"))
     with pytest.raises(FencedError):
         await _write(stores["one"], "after")
-    assert [row.process for row in await stores["two"].read(cluster.list_owners)] == [NOBODY]
+    assert [row.process for row in await stores["two"].read(record.list_owners)] == [NOBODY]
 
 
 async def test_who_is_shut_out_keeps_no_write_of_a_group(stores: dict[str, Store]) -> None:
@@ -96,7 +97,7 @@ async def test_who_is_shut_out_keeps_no_write_of_a_group(stores: dict[str, Store
         *(_write(stores["one"], f"key{number}") for number in range(20)), return_exceptions=True
     )
     assert all(isinstance(error, FencedError) for error in tried)
-    await stores["two"].write(lambda db: cluster.leave(db, "one"))  # nobody holds it up
+    await stores["two"].write(lambda db: record.leave(db, "one"))  # nobody holds it up
     assert await stores["three"].read(overrides.load) == {}
 
 
@@ -105,7 +106,7 @@ async def test_the_next_sender_of_a_reply_learns_who_claimed_it(stores: dict[str
     outbox = await stores["one"].write(lambda db: mailbox.put_out(db, row))
 
     async def claim(process: str) -> str | None:
-        return await stores[process].write(lambda db: cluster.claim(db, outbox, process))
+        return await stores[process].write(lambda db: record.claim(db, outbox, process))
 
     assert [await claim("one"), await claim("one"), await claim("two")] == [NOBODY, "one", "one"]
     await stores["two"].write(lambda db: mailbox.mark_sent(db, outbox))
@@ -118,8 +119,8 @@ async def test_who_is_shut_out_and_owns_nothing_is_forgotten(stores: dict[str, S
     left = []
     for name in NAMES:
         await _take(stores["two"], name, "two")
-        await stores["two"].write(cluster.forget_fenced)
-        left.append({row.id for row in await stores["two"].read(cluster.list_processes)})
+        await stores["two"].write(record.forget_fenced)
+        left.append({row.id for row in await stores["two"].read(record.list_processes)})
     assert left == [{"one", "two", "three"}, {"two", "three"}]
     with pytest.raises(FencedError):
         await _write(stores["one"], "after")
@@ -127,14 +128,14 @@ async def test_who_is_shut_out_and_owns_nothing_is_forgotten(stores: dict[str, S
 
 def strangers(version: str) -> Callable[[Database], list[str]]:
     """Reads which processes are strangers to one of this version."""
-    return lambda db: [row.id for row in cluster.list_strangers(db, version)]
+    return lambda db: [row.id for row in record.list_strangers(db, version)]
 
 
 async def test_only_the_living_of_another_version_are_strangers(stores: dict[str, Store]) -> None:
     read, write = stores["three"].read, stores["three"].write
     assert await read(strangers("1")) == []
     assert sorted(await read(strangers("2"))) == sorted(PROCESSES)
-    await write(lambda db: cluster.shut_out(db, ["one"]))
+    await write(lambda db: record.shut_out(db, ["one"]))
     assert sorted(await read(strangers("2"))) == ["three", "two"]
     with pytest.raises(FencedError):
         await _write(stores["one"], "after")
@@ -150,7 +151,7 @@ async def test_who_runs_on_older_tables_is_a_stranger(stores: dict[str, Store]) 
 def test_a_database_without_tables_knows_of_nobody() -> None:
     with closing(SqliteFile(":memory:")) as database:
         database.connect()
-        assert cluster.list_strangers(database, "1") == []
+        assert record.list_strangers(database, "1") == []
 
 
 class Owners(RuleBasedStateMachine):
@@ -174,7 +175,7 @@ class Owners(RuleBasedStateMachine):
     def take(self, data: st.DataObject, name: str) -> None:
         me = self._any(data)
         if self._is_allowed(me):
-            before = cluster.take(self.database, name, me).process
+            before = record.take(self.database, name, me).process
             assert before == self.owner.get(name, NOBODY)
             self.may_write.discard(before if before != me else "")
             self.owner[name] = me
@@ -183,7 +184,7 @@ class Owners(RuleBasedStateMachine):
     def give(self, data: st.DataObject, name: str) -> None:
         me = self._any(data)
         if self._is_allowed(me):
-            cluster.give(self.database, [name], me)
+            record.give(self.database, [name], me)
             if self.owner.get(name) == me:
                 self.owner[name] = NOBODY
 
@@ -191,7 +192,7 @@ class Owners(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         me = self._any(data)
         if self._is_allowed(me):
-            cluster.leave(self.database, me)
+            record.leave(self.database, me)
             self.may_write.discard(me)
             self.owner = {n: NOBODY if o == me else o for n, o in self.owner.items()}
 
@@ -201,7 +202,7 @@ class Owners(RuleBasedStateMachine):
     def _is_allowed(self, me: str) -> bool:
         """As each transaction begins."""
         try:
-            cluster.check(self.database, me)
+            record.check(self.database, me)
         except FencedError:
             assert me not in self.may_write
             return False
@@ -210,7 +211,7 @@ class Owners(RuleBasedStateMachine):
 
     @invariant()
     def each_has_one_owner_whose_epoch_grows(self) -> None:
-        found = {row.name: row for row in cluster.list_owners(self.database)}
+        found = {row.name: row for row in record.list_owners(self.database)}
         assert {n: row.process for n, row in found.items()} == self.owner
         assert all(row.epoch >= self.epochs.get(n, 0) for n, row in found.items())
         self.epochs = {n: row.epoch for n, row in found.items()}

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from bot.app import VERSION
 from bot.checks import Finding
-from bot.cluster import census
-from bot.cluster.base import BrokerError
-from bot.cluster.node import name_process
-from bot.cluster.rabbit import RabbitMQ
-from bot.cluster.versions import hear_beats
 from memory.record.database import DatabaseEngine
 from memory.record.store import StoreError
+from plugins.cluster import census
+from plugins.cluster.base import BrokerError
+from plugins.cluster.node import name_process
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.versions import hear_beats
 from plugins.processes import ClusterInfo, describe_backlog, describe_queues, format_versions
 from plugins.wording import count, duration
 

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cluster.slices import SLICES, allot, slice_of
+from plugins.cluster.slices import SLICES, allot, slice_of
 
 NAMES = [f"slice.{number}" for number in range(SLICES)]
 WORKERS = st.sets(st.text(min_size=1, max_size=8), min_size=1, max_size=70)

@@ -25,9 +25,9 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from bot.cluster.base import Broker, BrokerError, Delivered, GiveBack, OwnerCall
-from bot.cluster.slices import Allotment, allot
 from memory.tasks import BackgroundTasks, cancel_and_wait
+from plugins.cluster.base import Broker, BrokerError, Delivered, GiveBack, OwnerCall
+from plugins.cluster.slices import Allotment, allot
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,12 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from bot.app import VERSION
-from bot.cluster import wire
-from bot.cluster.ownership import SILENCE
-from bot.cluster.rabbit import RabbitMQ
 from channels.base import ChannelError
-from memory.record import cluster
-from memory.record.cluster import ProcessRow
 from memory.record.database import DatabaseEngine
+from plugins.cluster import record, wire
+from plugins.cluster.ownership import SILENCE
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.record import ProcessRow
 
 BEATS = "beat"
 """The topic of signs of life."""
@@ -72,7 +71,7 @@ def describe(strangers: Sequence[ProcessRow], tables: int) -> str:
     ours = VERSION
     if theirs == ours:
         theirs, ours = (
-            f"{VERSION} with tables of version {number}" for number in (tables, cluster.SCHEMA)
+            f"{VERSION} with tables of version {number}" for number in (tables, record.SCHEMA)
         )
     names = ", ".join(row.id for row in strangers)
     return (
@@ -83,9 +82,9 @@ def describe(strangers: Sequence[ProcessRow], tables: int) -> str:
 
 def _list_strangers(engine: DatabaseEngine) -> tuple[list[ProcessRow], int]:
     with engine.visit() as database:
-        return cluster.list_strangers(database, VERSION), database.schema_version()
+        return record.list_strangers(database, VERSION), database.schema_version()
 
 
 def _shut_out(engine: DatabaseEngine, processes: Collection[str]) -> None:
     with engine.visit() as database, database.atomic():
-        cluster.shut_out(database, processes)
+        record.shut_out(database, processes)

@@ -13,10 +13,11 @@ import pytest
 
 from benchmarks import cluster as benchmark
 from benchmarks.cluster import Bench, Chat, Mail, judge
-from memory.record import cluster, mailbox
+from memory.record import mailbox
 from memory.record.engines import engine_for
 from memory.record.mailbox import AddressColumns, InboxRow
 from memory.record.store import Store
+from plugins.cluster import record
 from tests.fakes.payments import PayingModel
 
 
@@ -53,7 +54,7 @@ async def test_what_is_missing_is_named_with_what_the_record_says_of_it(
     store = await Store.open(engine_for(place))
     row = InboxRow(0, AddressColumns("pipe", "c7", "", ""), '"c7-0"', "c7-0", "", 0.0)
     await store.write(lambda db: mailbox.receive(db, row, "digest"))
-    await store.write(lambda db: cluster.take(db, benchmark.slice_name("c7"), "worker-1"))
+    await store.write(lambda db: record.take(db, benchmark.slice_name("c7"), "worker-1"))
     await store.close()
     bench = Bench(tmp_path, place, PayingModel(0), AsyncExitStack(), {})
     mail, chat = Mail(bench), Chat("c7", said=2)

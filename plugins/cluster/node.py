@@ -18,21 +18,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bot.app import VERSION, App
-from bot.cluster import census, wire
-from bot.cluster.base import BrokerError
-from bot.cluster.ownership import BEAT, SILENCE, Ownership
-from bot.cluster.rabbit import RabbitMQ
-from bot.cluster.versions import BEATS, MixedVersionsError, describe
 from bot.delivery import columns_of
 from bot.recent import RecentActivity
 from bot.sending import Sender
 from channels.base import Channel
 from channels.message import Outbound
-from memory.record import cluster, mailbox, overrides
-from memory.record.cluster import NOBODY, FencedError
+from memory.record import mailbox, overrides
 from memory.record.database import Database
 from memory.record.store import Store, StoreError
 from memory.tasks import BackgroundTasks, cancel_and_wait
+from plugins.cluster import census, record, wire
+from plugins.cluster.base import BrokerError
+from plugins.cluster.ownership import BEAT, SILENCE, Ownership
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.record import NOBODY, FencedError
+from plugins.cluster.versions import BEATS, MixedVersionsError, describe
 from plugins.processes import ClusterInfo
 
 log = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ class ClusterSender(Sender):
         """The reply, marked where somebody else may have sent it; None where that is certain."""
         assert self.node is not None, "nothing is delivered before the node has started"
         me = self.node.me
-        before = await self._store.write(lambda db: cluster.claim(db, outbound.id, me))
+        before = await self._store.write(lambda db: record.claim(db, outbound.id, me))
         if before is None:
             return None
         return outbound if before in (NOBODY, me) else replace(outbound, is_resent=True)
@@ -207,10 +207,10 @@ class Node:
         await store.write(partial(_join, process=self.me, role=self.role))
         # Who joined while this one looked is seen by one of both: it is in the record before it
         # looks.
-        strangers = await store.read(lambda db: cluster.list_strangers(db, VERSION))
+        strangers = await store.read(lambda db: record.list_strangers(db, VERSION))
         if strangers:
-            await store.write(lambda db: cluster.leave(db, self.me))
-            raise MixedVersionsError(describe(strangers, cluster.SCHEMA))
+            await store.write(lambda db: record.leave(db, self.me))
+            raise MixedVersionsError(describe(strangers, record.SCHEMA))
         store.fence(self._check)
         await self.broker.start()
         for topic in (BEATS, CHANGES, TAKEN):
@@ -236,7 +236,7 @@ class Node:
     async def leave(self) -> None:
         """Take part no more."""
         with suppress(StoreError):
-            await self.app.store.write(lambda db: cluster.leave(db, self.me))
+            await self.app.store.write(lambda db: record.leave(db, self.me))
         await self.broker.close()
 
     def give_up(self) -> None:
@@ -258,7 +258,7 @@ class Node:
     def _check(self, database: Database) -> None:
         """In the writer's thread, at the beginning of each transaction."""
         try:
-            cluster.check(database, self.me)
+            record.check(database, self.me)
         except FencedError:
             if not self.is_fenced:
                 self.is_fenced = True
@@ -312,14 +312,14 @@ class Node:
         now = time.monotonic()
         if now - self._begun < FORGOTTEN:
             return  # nobody was listened to for so long
-        rows = await self.app.store.read(cluster.list_processes)
+        rows = await self.app.store.read(record.list_processes)
         silent = [
             row.id
             for row in rows
             if row.id != self.me and now - self._heard.get(row.id, self._begun) > FORGOTTEN
         ]
         if silent:
-            await self.app.store.write(lambda db: cluster.forget(db, silent))
+            await self.app.store.write(lambda db: record.forget(db, silent))
 
     async def _survey(self) -> ClusterInfo:
         recorded = await self.app.store.read(census.read)
@@ -377,5 +377,5 @@ class Node:
 
 
 def _join(database: Database, process: str, role: str) -> None:
-    cluster.forget_fenced(database)
-    cluster.join(database, process, role, VERSION)
+    record.forget_fenced(database)
+    record.join(database, process, role, VERSION)

@@ -34,8 +34,8 @@ from aio_pika.exceptions import (
 )
 from msgspec import Struct, field
 
-from bot.cluster.base import BrokerError, OwnerCall, Take
 from memory.tasks import BackgroundTasks, cancel_and_wait
+from plugins.cluster.base import BrokerError, OwnerCall, Take
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class _Delivered:
 
 
 class RabbitMQ:
-    """The `Broker` of `bot/cluster/base`. `hear` is called with what is told to it;
+    """The `Broker` of `plugins/cluster/base`. `hear` is called with what is told to it;
     `on_lost` and `on_back` when the connection breaks and is there again; before anything is said
     over a new one, `may_return` has to return. `kin` stands before all names, so that several bots
     may share a broker."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import main
-from bot.cluster.checkup import check_broker
+from plugins.cluster.checkup import check_broker
 
 Start = Callable[..., tuple[int, str]]
 

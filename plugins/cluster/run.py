@@ -13,12 +13,6 @@ from msgspec import Struct, field
 
 from bot.app import App
 from bot.assembly import assemble
-from bot.cluster.base import BrokerError
-from bot.cluster.gateway import Gateway
-from bot.cluster.node import ClusterSender, Node, name_process
-from bot.cluster.rabbit import RabbitMQ
-from bot.cluster.versions import check_versions
-from bot.cluster.worker import Worker
 from bot.data_folder import find_database
 from bot.recent import RecentActivity
 from bot.settings import Layers, Settings
@@ -26,6 +20,12 @@ from channels.base import Channel, ChannelError
 from memory.record import engines
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
+from plugins.cluster.base import BrokerError
+from plugins.cluster.gateway import Gateway
+from plugins.cluster.node import ClusterSender, Node, name_process
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.versions import check_versions
+from plugins.cluster.worker import Worker
 
 log = logging.getLogger(__name__)
 

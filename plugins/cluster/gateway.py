@@ -24,11 +24,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from bot.app import App
-from bot.cluster import wire
-from bot.cluster.base import BrokerError, OwnerCall
-from bot.cluster.node import ClusterSender, Node, topic_of
-from bot.cluster.ownership import Ownership
-from bot.cluster.slices import SLICES, name_of_slice, slice_of
 from bot.received import key_of
 from channels.base import (
     Accepted,
@@ -54,9 +49,14 @@ from channels.message import (
     Outbound,
     Reply,
 )
-from memory.record import cluster, mailbox
+from memory.record import mailbox
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
+from plugins.cluster import record, wire
+from plugins.cluster.base import BrokerError, OwnerCall
+from plugins.cluster.node import ClusterSender, Node, topic_of
+from plugins.cluster.ownership import Ownership
+from plugins.cluster.slices import SLICES, name_of_slice, slice_of
 
 log = logging.getLogger(__name__)
 
@@ -384,7 +384,7 @@ class Gateway:
     async def gain(self, name: str) -> None:
         channel = name.partition(".")[2]
         me = self.node.me
-        await self.app.store.write(lambda db: cluster.take(db, name, me))
+        await self.app.store.write(lambda db: record.take(db, name, me))
         if channel not in self._listeners:
             await self._open(channel)
 
@@ -403,7 +403,7 @@ class Gateway:
         await self.sender.queues.drop(_of_channel(channel))  # another gateway sends it
         self.sender.forget(channel)
         with suppress(StoreError):
-            await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
+            await self.app.store.write(lambda db: record.give(db, [name], self.node.me))
 
     async def list_orphans(
         self, names: Sequence[str], alive: Collection[str] | None = None

@@ -19,20 +19,19 @@ from msgspec import Struct, field
 from agent.models import catalogue
 from bot.app import App
 from bot.approvals import GivenAnswer, Verdict
-from bot.cluster import wire
-from bot.cluster.base import BrokerError, GiveBack, OwnerCall
-from bot.cluster.node import Node
-from bot.cluster.ownership import BEAT, LOST, Ownership
-from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
 from channels.base import Activity, KeyHolder
 from channels.language import asked_in
 from channels.message import Address, CompletionRequest, Reply
 from memory.keys import Scope
-from memory.record import cluster
-from memory.record.cluster import NOBODY, FencedError
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait, hear
 from plugins.api import CommandError
+from plugins.cluster import record, wire
+from plugins.cluster.base import BrokerError, GiveBack, OwnerCall
+from plugins.cluster.node import Node
+from plugins.cluster.ownership import BEAT, LOST, Ownership
+from plugins.cluster.record import NOBODY, FencedError
+from plugins.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +131,7 @@ class Worker(Struct):
             with suppress(StoreError):
                 try:
                     async with asyncio.timeout(DEAF):
-                        await self.app.store.read(cluster.list_owners)
+                        await self.app.store.read(record.list_owners)
                 except TimeoutError:
                     log.warning("the database has not answered for %.0f s", DEAF)
                     self.node.give_up()
@@ -164,10 +163,10 @@ class Worker(Struct):
         ownership = self.node.ownerships[GROUP]
         if ownership.is_polite:
             others = {*ownership.members} - {me}
-            owners = await store.read(cluster.list_owners)
+            owners = await store.read(record.list_owners)
             if any(row.name in names and row.process in others for row in owners):
                 raise GiveBack(IN_USE)
-        before = await store.write(lambda db: [cluster.take(db, name, me) for name in names])
+        before = await store.write(lambda db: [record.take(db, name, me) for name in names])
         for process in {row.process for row in before} - {NOBODY, me}:
             self.node.tell_of_death(process)
         new = {names[row.name] for row in before if row.process != me} | {*numbers} - self._owned
@@ -182,7 +181,7 @@ class Worker(Struct):
             self._owned -= new
             await self.app.let_go(_in_slices(new))
             given = [name_of_slice(number) for number in new]  # not what it has had all the time
-            await store.write(lambda db: cluster.give(db, given, me))
+            await store.write(lambda db: record.give(db, given, me))
             raise
 
     async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
@@ -200,7 +199,7 @@ class Worker(Struct):
             await self.app.let_go(_in_slices((number,)))
             self.app.bus.forget(_in_slices((number,)))
             with suppress(FencedError):
-                await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
+                await self.app.store.write(lambda db: record.give(db, [name], self.node.me))
         finally:
             self._owned.discard(number)
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from aiormq.abc import TaskWrapper
 from aiormq.exceptions import AMQPConnectionError
 
-from bot.cluster.base import BrokerError
-from bot.cluster.rabbit import RabbitMQ
+from plugins.cluster.base import BrokerError
+from plugins.cluster.rabbit import RabbitMQ
 
 
 class Breaking:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from bot.cluster.node import ClusterSender
 from bot.delivery import columns_of
 from bot.recent import RecentActivity
 from bot.sending import dump_reply
@@ -14,6 +13,7 @@ from memory.record import mailbox
 from memory.record.database import Database
 from memory.record.mailbox import OutboxRow
 from memory.record.store import Store, StoreError
+from plugins.cluster.node import ClusterSender
 
 HOME = Address("pipe", "home")
 
