@@ -1,4 +1,4 @@
-"""What many MCP servers cost: tokens of each request, and time of the start.
+"""The cost of many MCP servers: tokens of each request, and time of the start.
 
 `python -m benchmarks.mcp` has a whole bot without servers, and with 20 of 10 tools each; it prints
 the tokens that stand before the conversation by the bot's own meter, what the same tools would take

@@ -29,8 +29,9 @@ _ON_ITS_WAY = 2.0  # seconds, at most, from a refusal until what it taught is on
 
 @dataclass
 class Tally:
-    """What one provider saw. `refused` and `lessons` are by rules; `repeated` counts requests that
-    came again unchanged after a refusal, `misled` answers to histories that say what is not so."""
+    """The tally of what one provider saw. `refused` and `lessons` are by rules; `repeated` counts
+    requests that came again unchanged after a refusal, `misled` answers to histories that say what
+    is not so."""
 
     requests: int = 0
     turns: int = 0
@@ -179,7 +180,7 @@ class ProviderServer:
         return None
 
     def _is_lesson(self, profile: Profile, asked: Asked, rule: Rule, words: str) -> bool:
-        """Whether this refusal could not be avoided."""
+        """Return True where this refusal could not be avoided."""
         place = (profile.name, asked.model, rule.name)
         if rule.teaches == "less":
             least = self._least.get(place, 1 << 60)
@@ -274,9 +275,9 @@ def _choice(body: Mapping[str, Any]) -> object:
 
 
 def _is_turn(body: Mapping[str, Any]) -> bool:
-    """Whether a person's question is in a request; one for a summary asks for something else. Where
-    no tools are offered, results of earlier ones may stand behind the question as text, and a
-    summary with answers in it before the question."""
+    """Return True where a person's question is in a request; a request for a summary asks for
+    something else. Where no tools are offered, results of earlier ones may stand behind the
+    question as text, and a summary with answers in it before the question."""
     if body.get("tools"):
         return True
     said = body.get("messages") or body.get("input") or [{}]

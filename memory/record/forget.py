@@ -62,13 +62,14 @@ class FeatureRows(Protocol):
 
 
 class StoredCounts(Struct, frozen=True):
-    """What is kept of some turns: their numbers, their messages, what they were asked with, the
-    jobs by which summaries of them come into the daily memory, and the sections there; the lines of
-    `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still have some of
-    it. `shared` are the other conversations that share turns with theirs, by row, and the last that
-    each does; `has_children` says that some of these were branched off. `asides` are the side
-    questions that go, `staying` the turns that stay with others where a whole conversation is
-    meant; `made` counts the rows of features that go, by their nouns."""
+    """The data that is kept of some turns: their numbers, their messages, what they were asked
+    with, the jobs by which summaries of them come into the daily memory, and the sections there;
+    the lines of `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still
+    have some of it. `shared` are the other conversations that share turns with theirs, by row, and
+    the last that each does; `has_children` says that some of these were branched off. `asides` are
+    the side questions that are deleted, `staying` the turns that stay with others where a whole
+    conversation is meant; `made` counts the rows of features that are deleted, by
+    their nouns."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -85,8 +86,8 @@ class StoredCounts(Struct, frozen=True):
 
 
 class _Gone(Struct, frozen=True):
-    """What goes: turns by number, for each conversation that shares them; messages by seq,
-    summaries by id."""
+    """The data that is deleted: turns by number, for each conversation that shares them; messages
+    by seq, summaries by id."""
 
     turns: dict[int, frozenset[int]]
     seqs: frozenset[int]
@@ -101,8 +102,8 @@ def count_stored(
     is_shared_too: bool = False,
     features: Sequence[FeatureRows] = (),
 ) -> StoredCounts:
-    """What is kept of these turns of a conversation (None: of all that it shares with none; with
-    `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
+    """Count what is kept of these turns of a conversation (None: of all that it shares with none;
+    with `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
     places = transcript.places(database, conversation)
     shared = branches.find_sharing_rows(database, conversation)
     has_children = bool(branches.children(database, conversation)) and not is_shared_too
@@ -326,8 +327,8 @@ def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> 
 def find_tainted(
     made: Iterable[tuple[int, Collection[int], int]], turns: frozenset[int]
 ) -> frozenset[int]:
-    """Which summaries, of (id, turns, prior id) in the order in which they were made, were made
-    from these turns, or from a summary that was."""
+    """Return the summaries, of (id, turns, prior id) in the order in which they were made, that
+    were made from these turns, or from a summary that was."""
     found: set[int] = set()
     for summary, covers, prior in made:
         if prior in found or not turns.isdisjoint(covers):
@@ -342,8 +343,8 @@ def _is_hit(job: Job, gone: _Gone, lost: frozenset[int]) -> bool:
 def _open_jobs_again(
     database: Database, conversation: int, gone: _Gone, priors: dict[int, int]
 ) -> None:
-    """What a job has left to tell is told anew; one that has nothing left goes, and what continued
-    it continues the one before, as `priors` says of each event."""
+    """Open each job again that has turns left to tell; delete one that has none left, and let what
+    continued it continue the one before, as `priors` says of each event."""
     lost = gone.turns[conversation]
     for job in summaries.jobs_of(database, conversation):
         rest = tuple(turn for turn in job.turns if turn not in lost)
@@ -400,8 +401,8 @@ def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | Non
 def _stand_in_without(
     stand_in: StandIn | None, gone: _Gone, lost: frozenset[int]
 ) -> StandIn | None:
-    """What stands for the turns that are left, whose summary is to be written anew; None for an
-    event that only named a summary which goes."""
+    """Return the range summary of the turns that are left, whose text is to be written anew; None
+    for an event that only named a summary which is deleted."""
     if stand_in is None:
         return None
     is_gone = stand_in.summary in gone.summaries

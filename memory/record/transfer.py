@@ -37,7 +37,7 @@ class TableShape(Struct, frozen=True):
 
 
 class TableDigest(Struct, frozen=True):
-    """What all rows of a table come to."""
+    """The digest of all rows of a table."""
 
     rows: int
     sha256: str
