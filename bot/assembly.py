@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from agent.distiller import ModelDistiller
-from agent.mcp.servers import ServerPorts, Servers
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
 from agent.prompt import Prompt
@@ -66,7 +65,6 @@ from bot.runtime import RuntimeConfig
 from bot.saving import Saving
 from bot.schedule import Retention, Schedule
 from bot.sending import Sender
-from bot.servers import ServerOffers, SetServers, fill_secrets
 from bot.settings import Layers, SettingsStore
 from bot.speaking import Speaking
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
@@ -141,15 +139,6 @@ async def assemble(
         lambda key: config.settings(key).tools.approve == "ask",
         lambda address: links.key_of(address).id,
     )
-    servers = Servers(
-        store,
-        ServerPorts(
-            lambda: book.effective().mcp,
-            fill_secrets(layers.secrets),
-            lambda server, why: alerts.server_down(server, hide(why)),
-            lambda server, what: alerts.server_changed(server, hide(what)),
-        ),
-    )
     meter = Meter()
     saving = Saving(
         book,
@@ -170,14 +159,13 @@ async def assemble(
         plugins.services,
         saving,
         lambda address: access.find_limited_user(address),
-        lambda key, address: offers.offer(key, address),
+        plugins.remote_tools,
     )
 
     spending = Spending(
         store, config.get_spending_limits, config.zone, lambda key: config.at(key).model.is_free
     )
     access = Access(store, config.rules)
-    offers = ServerOffers(servers, lambda: book.effective().mcp, access)
     alerts = Alerts(store, delivery, access)
     summarizer = ModelSummarizer(
         config.summary_model,
@@ -247,7 +235,7 @@ async def assemble(
 
     def on_setting_change(key: str) -> None:
         shared.on_change()
-        servers.settle()
+        plugins.tell_settings_changed()
         if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
         for conversation in conversations.list_loaded():
@@ -303,9 +291,9 @@ async def assemble(
         approvals=approvals,
         forms=forms,
         channels=ChannelWatch(StoredState(store), by_name),
-        mcp=SetServers(servers, offers, meter.count, config.workspace, config.zone, hide),
         commands=plugins.commands,
         services=plugins.services,
+        context_parts=plugins.context_parts,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,
@@ -385,7 +373,6 @@ async def assemble(
         forms=forms,
         shared=shared,
         processes=processes,
-        servers=servers,
     )
 
 

@@ -21,6 +21,8 @@ from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
 from agent.settings import Brain
 from bot.channel_state import read_health
+from bot.checks import Finding as Finding
+from bot.checks import examine_features
 from bot.data_folder import find_database, plugins_folder
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
@@ -35,15 +37,6 @@ PINS = Path(__file__).parents[1] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE = 200_000_000  # bytes
 PATIENCE = 15.0  # seconds that an endpoint has to list its models
-
-
-class Finding(Struct, frozen=True):
-    """What was looked at and what was seen; `advice` says what to do where that is not well."""
-
-    name: str
-    is_ok: bool
-    sentence: str
-    advice: str = ""
 
 
 ClusterProbe = Callable[[Settings], Awaitable[Sequence[Finding]]]
@@ -103,8 +96,7 @@ async def examine(
     findings += await asyncio.to_thread(check_learnt, database)
     if settings.channels.messengers:
         findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
-    if settings.mcp.all:
-        findings.append(check_servers(settings, find_installed_version))
+    findings += await examine_features(settings)
     if settings.tools.shell:
         findings.append(check_box(settings, await probes.box(), bool(shutil.which("bwrap"))))
     if settings.broker:
@@ -201,20 +193,6 @@ def find_installed_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def check_servers(settings: Settings, version_of: Callable[[str], str | None]) -> Finding:
-    """Return whether what the configuration's MCP servers need is there; none of them is
-    started."""
-    if version_of("mcp") is None:
-        advice = "Run: python -m pip install -r agent/mcp/requirements.txt"
-        return Finding("MCP servers", False, "The package mcp is missing.", advice)
-    programs = [one for one in settings.mcp.all.values() if one.is_process]
-    gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
-    if gone:
-        advice = "Install them, or correct mcp.servers."
-        return Finding("MCP servers", False, f"Programs are missing: {', '.join(gone)}.", advice)
-    return Finding("MCP servers", True, f"What {len(settings.mcp.all)} of them need is there.")
 
 
 def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:

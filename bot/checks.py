@@ -1,0 +1,26 @@
+"""Checks: what a feature finds in an installation, for `python main.py doctor`.
+
+A feature has its checks in a module `checks.py` of its folder, with a function
+`async examine(settings) -> Sequence[Finding]`, which returns nothing where the feature is not used.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from bot.settings import Settings
+from plugins.features import find_modules
+
+
+class Finding(Struct, frozen=True):
+    """What was looked at and what was seen; `advice` says what to do where that is not well."""
+
+    name: str
+    is_ok: bool
+    sentence: str
+    advice: str = ""
+
+
+async def examine_features(settings: Settings) -> list[Finding]:
+    """Return what all features have found. Nothing is changed."""
+    return [one for module in find_modules("checks") for one in await module.examine(settings)]
