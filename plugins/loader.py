@@ -34,9 +34,9 @@ from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.turn_log import OpenTurn
 from plugins import hookspecs
-from plugins.api import Command, HookContext, Tool
+from plugins.api import Command, ContextPart, HookContext, Tool
 from plugins.features import FOLDER, list_features
-from plugins.hookspecs import Background
+from plugins.hookspecs import Background, RemoteToolsFor
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,10 @@ class Loaded(Struct):
     problems: list[str] = field(default_factory=list)
     services: dict[type, object] = field(default_factory=dict)
     background: list[Background] = field(default_factory=list)
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    setting_changed: list[Callable[[], None]] = field(default_factory=list)
+    remote_tools: list[RemoteToolsFor] = field(default_factory=list)
+    context_parts: list[ContextPart] = field(default_factory=list)
     runs: list[Any] = field(default_factory=list)
     notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
@@ -87,6 +91,22 @@ class Loaded(Struct):
         """What plugins say of a turn below its answer."""
         del conversation
         return [said for note in self.notes for said in note(turn)]
+
+    def tell_settings_changed(self) -> None:
+        """Tell the features that settings were changed."""
+        for hear in self.setting_changed:
+            try:
+                hear()
+            except Exception:  # the settings are changed already
+                log.exception("a plugin fails where it hears of changed settings")
+
+    async def close(self) -> None:
+        """Have the features release what turns and commands have used."""
+        for close in self.closing:
+            try:
+                await close()
+            except Exception:  # the others and the kernel still have to close
+                log.exception("a plugin can't be closed")
 
     async def open(self, kernel: object, store: Store) -> None:
         """Bring the tables of each plugin up to date, have it make its object, in the order in
@@ -198,6 +218,10 @@ def _add(
     loaded.offloader = offloader or loaded.offloader
     loaded.prompt_hooks += _prompt_hooks(manager, opened_by or name, plugin)
     loaded.background += _ask(manager, plugin, "parley_background")
+    loaded.closing += _ask(manager, plugin, "parley_closing")
+    loaded.setting_changed += _ask(manager, plugin, "parley_setting_changed")
+    loaded.remote_tools += _ask(manager, plugin, "parley_remote_tools")
+    loaded.context_parts += _ask(manager, plugin, "parley_context_part")
     loaded.runs += _ask(manager, plugin, "parley_runs")
     loaded.notes += _ask(manager, plugin, "parley_notes")
     loaded.rows += _ask(manager, plugin, "parley_rows")

@@ -521,7 +521,7 @@ def _conditions(database: Database) -> None:
 
 
 def _mcp_tools(database: Database) -> None:
-    """Tools of MCP servers as they were listed last (`memory/record/mcp.py`), and how that has
+    """Tools of MCP servers as they were listed last (`plugins/mcp/record.py`), and how that has
     changed."""
     for statement in (
         """CREATE TABLE mcp_tool (

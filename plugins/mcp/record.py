@@ -1,4 +1,4 @@
-"""The facts known of the tools of MCP servers: as they were listed last, and how often called."""
+"""The tools of MCP servers as they were listed last, and how often each was called."""
 
 from __future__ import annotations
 
