@@ -17,26 +17,25 @@ import argparse
 import asyncio
 import gc
 import os
-import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.early import add_terminal_options, has_person, history_in, open_input, share_one_heap
+from bot.early import add_terminal_options, has_person, open_input, share_one_heap
 from bot.own_python import go_on_with_packages
 
 if __name__ == "__main__":
     go_on_with_packages(Path(__file__).parent)
     EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
-from agent.models import embedded
 from agent.models.selection import AUTO, Models
 from bot import ask, event_loop, first_steps, key_commands
 from bot.access import Access, Rules
 from bot.app import VERSION, App
 from bot.assembly import assemble, credentials
+from bot.checks import NO_CLUSTER
 from bot.command_line import CommandParser, CommandRefused, Commands, say, with_places
 from bot.data_folder import (
     FolderError,
@@ -46,16 +45,14 @@ from bot.data_folder import (
     find_database,
     has_bot,
     lock_data_folder,
-    plugins_folder,
 )
-from bot.logs import set_up_logs
-from bot.monitoring import Monitoring, monitor
+from bot.monitoring import monitor
 from bot.notify import announced
 from bot.ports import choice_of
-from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
-from channels.base import Channel, ChannelError, WithWebhook
+from bot.settings import Layers, SettingError, SettingsStore, load_layers
+from bot.start import BotStart
+from channels.base import ChannelError
 from channels.message import clean_text
-from channels.pipe import standard
 from memory.record.engines import engine_for
 from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError
@@ -64,13 +61,6 @@ from plugins.features import find_modules
 
 if TYPE_CHECKING:
     from channels.terminal.early import EarlyInput
-    from channels.web import Web
-
-TOKEN = "TELEGRAM_BOT_TOKEN"
-SMALL = (
-    f"{embedded.SHOWN}, answers: it is small and often wrong. `python main.py init` sets up a "
-    "better model."
-)
 
 
 def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None) -> int:
@@ -121,15 +111,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--new", action="store_true", help="start afresh in a folder whose database is lost"
     )
-    parser.add_argument(
-        "--role",
-        action="append",
-        choices=("gateway", "worker", "all"),
-        help="what this process does where several are one bot (the setting broker): a gateway "
-        "has the channels, a worker the conversations",
-    )
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
+    for module in find_modules("process"):
+        module.add_options(parser)
     commands: Commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=CommandParser
     )
@@ -155,24 +140,19 @@ def _talk(options: argparse.Namespace) -> int:
     place = find_database(layers, options.data)
     if is_terminal and _is_first_start(layers, place) and _set_up(options):
         layers = load_layers(options.config, os.environ)
-    if SettingsStore(layers).effective().broker:
-        if not options.new:
-            check_moved(place, options.data)
-        _take_part(options, layers, is_terminal)
+    start = BotStart(options, layers, is_terminal, monitor(layers))
+    if any(module.run_bot(start) for module in find_modules("process")):
         return 0
-    if options.role:
-        raise CommandRefused(
-            "--role is for a bot of several processes; set broker in the configuration."
-        )
-    watch = monitor(layers)
+    if start.settings.broker:
+        raise CommandRefused(NO_CLUSTER)
     with lock_data_folder(options.data):
         if isinstance(place, Path):
             (begin_anew if options.new else check_not_emptied)(options.data)
         elif not options.new:
             check_moved(place, options.data)
-        close_logs = _logs(options.data / "logs", layers, is_terminal, watch)
+        close_logs = start.set_up_logs(options.data / "logs")
         try:
-            event_loop.run(_live(options, layers, is_terminal, watch))
+            event_loop.run(_live(start))
         finally:
             close_logs()
     return 0
@@ -192,193 +172,20 @@ def _is_first_start(layers: Layers, place: Path | str) -> bool:
     return is_small and not has_bot(place)
 
 
-def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
-    """Be one of several processes that are one bot, on a data folder that they share."""
-    settings = SettingsStore(layers).effective()
-    if not settings.database:
-        raise CommandRefused(
-            "The setting broker is for several processes, which can't share an SQLite file; set "
-            "database, too."
-        )
-    try:
-        from bot.cluster import run  # noqa: PLC0415 - only for this, and its client is an extra
-    except ModuleNotFoundError as error:
-        raise CommandRefused(
-            f"The setting broker needs a package that is not installed ({error.name}); install it "
-            "with `.venv/bin/python -m pip install -r bot/cluster/requirements.txt`."
-        ) from None
-    roles = set(options.role or ("all",))
-    is_gateway = bool(roles & {"gateway", "all"})
-    standing = _standing(options, layers, is_terminal) if is_gateway else None
-    watch = monitor(layers)
-    plan = run.ProcessTask(
-        layers,
-        options.data,
-        settings.broker,
-        is_gateway,
-        bool(roles & {"worker", "all"}),
-        faces=lambda settings: _faces(options, layers, settings),
-        channels=lambda settings: _channels(options, layers, standing, settings, watch),
-        until=standing.name if standing else "",
-        recent=watch.recent,
-    )
-    options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder = f"{'-'.join(sorted(roles))}-{socket.gethostname()}-{os.getpid()}"
-    close_logs = _logs(options.data / "logs" / folder, layers, is_terminal, watch)
-    try:
-        event_loop.run(_watched(run.live(plan), watch, is_gateway and _has_page(options, layers)))
-    finally:
-        close_logs()
-
-
-async def _watched(living: Coroutine[None, None, None], watch: Monitoring, has_page: bool) -> None:
-    async with watch.serving(has_page=has_page), announced(os.environ):
-        await living
-
-
-def _faces(
-    options: argparse.Namespace, layers: Layers, settings: Callable[[], Settings]
-) -> list[Channel]:
-    """The channels as a worker knows them: what it must know to answer over them."""
-    from bot.cluster.face import Face  # noqa: PLC0415 - only for a worker
-
-    page = Face("web", has_fields=True, sound="mp3")
-    faces: list[Channel] = [Face("pipe"), Face("terminal"), page, *_messengers(options, layers)]
-    return [*faces, _telegram(layers, settings)] if layers.secrets.get(TOKEN) else faces
-
-
-def _logs(folder: Path, layers: Layers, is_quiet: bool, watch: Monitoring) -> Callable[[], None]:
-    """Set the logs up; returns what closes them."""
-    try:
-        return set_up_logs(folder, layers, is_quiet, watch.recent.failures)
-    except OSError as error:
-        raise CommandRefused(
-            f"Logs can't be written to {folder} ({error.strerror}); correct its permissions, or "
-            "choose another data folder with --data DIR."
-        ) from None
-
-
-async def _live(
-    options: argparse.Namespace, layers: Layers, is_terminal: bool, watch: Monitoring
-) -> None:
-    standing = _standing(options, layers, is_terminal)
-    async with watch.serving(has_page=_has_page(options, layers)):
-        channels = _channels(options, layers, standing, lambda: app.config.book.effective(), watch)
-        app: App = await assemble(layers, options.data, channels, recent=watch.recent)
+async def _live(start: BotStart) -> None:
+    standing = start.make_standing()
+    async with start.watch.serving(has_page=start.has_page):
+        channels = start.make_channels(standing, lambda: app.config.book.effective())
+        recent = start.watch.recent
+        app: App = await assemble(start.layers, start.options.data, channels, recent=recent)
         # What is there now stays until the end: a search for garbage that looks through all of it,
         # too, holds everybody up for a good part of a second.
         gc.freeze()
-        if sys.stdout.isatty() and standing is None and not _has_page(options, layers):
+        if sys.stdout.isatty() and standing is None and not start.has_page:
             names = ", ".join(channel.name for channel in channels)
             say(f"Parley {VERSION} serves {names} (Ctrl-C stops it).")
         async with announced(os.environ):
             await app.run(until=standing.name if standing else "")
-
-
-def _standing(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> Channel | None:
-    """The channel with whose end the bot ends, if there is one."""
-    return _terminal(options, layers) if is_terminal else _pipe(options)
-
-
-def _channels(
-    options: argparse.Namespace,
-    layers: Layers,
-    standing: Channel | None,
-    settings: Callable[[], Settings],
-    watch: Monitoring,
-) -> list[Channel]:
-    """All channels that run here."""
-    is_terminal = standing is not None and standing.name == "terminal"
-    is_beside = options.web or options.serve or is_terminal
-    channels = [standing] if standing else []
-    if options.telegram or (is_beside and layers.secrets.get(TOKEN)):
-        channels.append(_telegram(layers, settings))
-    if is_beside:
-        channels += _messengers(options, layers)
-    if _has_page(options, layers):
-        page = _web(layers, watch, is_quiet=standing is not None)
-        page.webhooks = {one.name: one for one in channels if isinstance(one, WithWebhook)}
-        channels.insert(1 if standing else 0, page)
-    if not channels:
-        raise CommandRefused(
-            "No channel is set up: name one in the configuration under channels (docs/channels.md)."
-        )
-    return channels
-
-
-def _has_page(options: argparse.Namespace, layers: Layers) -> bool:
-    return options.web or SettingsStore(layers).effective().channels.web
-
-
-def _messengers(options: argparse.Namespace, layers: Layers) -> Sequence[Channel]:
-    """The messengers that the configuration names."""
-    settings = SettingsStore(layers).effective()
-    if not settings.channels.messengers:
-        return ()
-    from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
-
-    folder = plugins_folder(settings, options.data)
-    return make_messengers(settings, layers.secrets, folder, has_server=_has_page(options, layers))
-
-
-def _pipe(options: argparse.Namespace) -> Channel | None:
-    """The channel over standard input and output; None where others are asked for alone."""
-    is_headless = options.web or options.telegram or options.serve
-    return standard(options.jsonl) if options.jsonl or not is_headless else None
-
-
-def _web(layers: Layers, watch: Monitoring, is_quiet: bool) -> Web:
-    """The web channel, bound to its port."""
-    from channels.web import CannotListen, Web, WebConfig  # noqa: PLC0415 - slow, and nothing for others
-
-    web = SettingsStore(layers).effective().web
-    token = layers.secrets.get("PARLEY_WEB_TOKEN", "")
-    try:
-        channel = Web(
-            WebConfig(
-                web.host,
-                web.port,
-                token,
-                web.upload_limit * 1_000_000,
-                VERSION,
-                web.trusted_proxies,
-                web.connections_per_address,
-                pages=watch.pages,
-            )
-        )
-    except CannotListen as error:
-        raise CommandRefused(str(error)) from None
-    if not is_quiet:
-        say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
-    return channel
-
-
-def _terminal(options: argparse.Namespace, layers: Layers) -> Channel:
-    from channels.terminal import conversations  # noqa: PLC0415 - slow, and nothing for a pipe
-    from channels.terminal.terminal import Terminal  # noqa: PLC0415
-
-    name = conversations.clean_name(options.chat or "") or conversations.MAIN
-    chat = None if options.resume else name
-    return Terminal(history_in(options.data), _greet(layers), chat, options.early)
-
-
-def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
-    """The channel; what can be set of it is asked for when the bot is assembled."""
-    token = layers.secrets.get(TOKEN, "")
-    if not token:
-        raise CommandRefused(
-            f"Telegram needs a token: ask @BotFather for one, and write {TOKEN}=… into .env."
-        )
-    from channels.telegram import telegram_channel  # noqa: PLC0415 - slow, nothing for the terminal
-
-    return telegram_channel(token, lambda: settings().telegram)
-
-
-def _greet(layers: Layers) -> str:
-    choice = choice_of(SettingsStore(layers).effective())
-    is_small = Models(credentials(layers)).uses_embedded(choice)
-    hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."
-    return f"{hello}\n{SMALL}" if is_small else hello
 
 
 def _pair(options: argparse.Namespace) -> int:

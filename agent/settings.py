@@ -15,7 +15,6 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from agent.mcp.settings import McpSettings
 from agent.models.providers import PROVIDERS
 from agent.models.quirks import FIXED, ProviderQuirks
 
@@ -398,4 +397,3 @@ class AgentSettings(BaseModel):
     brain: Brain = Brain()
     tools: ToolSettings = ToolSettings()
     voice: VoiceSettings = VoiceSettings()
-    mcp: McpSettings = McpSettings()

@@ -34,12 +34,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.cluster.rabbit import UNANSWERED
-from bot.cluster.slices import slice_of
-from memory.record import cluster, mailbox
+from memory.record import mailbox
 from memory.record.engines import engine_for
 from memory.record.store import Store
 from memory.tasks import cancel_and_wait
+from plugins.cluster import record
+from plugins.cluster.rabbit import UNANSWERED
+from plugins.cluster.slices import slice_of
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes import payments
 from tests.fakes.payments import Echo, PayingModel
@@ -104,7 +105,7 @@ class Bench:
         """Return what is owned, by the process's id."""
         store = await Store.open(engine_for(self.place))
         try:
-            rows = await store.read(cluster.list_owners)
+            rows = await store.read(record.list_owners)
         finally:
             await store.close()
         return {row.name: int(row.process.split("-")[-2]) for row in rows if row.process}
@@ -116,7 +117,7 @@ class Bench:
         try:
             unanswered = {row.platform_id: row for row in await store.read(mailbox.list_inbox)}
             unsent = {row.reply_to: row for row in await store.read(mailbox.list_outbox)}
-            owners = {row.name: row.process for row in await store.read(cluster.list_owners)}
+            owners = {row.name: row.process for row in await store.read(record.list_owners)}
         finally:
             await store.close()
         lines = []

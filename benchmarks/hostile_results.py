@@ -23,11 +23,11 @@ from typing import Any
 
 from mcp_types.jsonrpc import JSONRPCRequest
 
-from agent.mcp.messages import ServerAnswers, StreamLines, encode
 from benchmarks.hostile_requests import SHAPES, SIZES, ReadCost, cpu
 from benchmarks.loop_held import watched
-from tests.fakes.mcp_http_server import McpHttpServer
-from tests.whole.mcp_testbot import HOSTILE, script, with_servers
+from plugins.mcp.messages import ServerAnswers, StreamLines, encode
+from tests.mcp.fakes.http_server import McpHttpServer
+from tests.mcp.testbot import HOSTILE, script, with_servers
 from tests.whole.testbot import run_bot
 
 MEGABYTE = 1_000_000

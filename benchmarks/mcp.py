@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.mcp.catalogue import ListedTool
 from memory.keys import ConversationKey
+from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.servers import Servers
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.mcp_testbot import HOSTILE, running_programs, script
+from tests.mcp.testbot import HOSTILE, running_programs, script
 from tests.whole.process import talking
 from tests.whole.testbot import run_bot
 
@@ -65,7 +66,7 @@ async def weigh(folder: Path, strategy: str, count: int) -> dict[str, float]:
             after = bot.server.requests[-1].body
             assert after["tools"] == sent["tools"]
             assert after["messages"][0] == sent["messages"][0]
-            found["schemas"] = await schemas(bot.app.servers, meter.count)
+            found["schemas"] = await schemas(bot.app.features.service(Servers), meter.count)
     return found
 
 

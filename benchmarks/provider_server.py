@@ -25,6 +25,7 @@ QUESTION = "Question"
 _PICTURE = re.compile(rb"iVBORw0KGgo[A-Za-z0-9+/=]*")
 Place = tuple[str, str, str]
 _ON_ITS_WAY = 2.0  # seconds, at most, from a refusal until what it taught is on disk
+_AT_ONCE = 0.5  # seconds in which a second request may have been on its way at the first refusal
 
 
 @dataclass
@@ -95,6 +96,7 @@ class ProviderServer:
     def forget(self) -> None:
         """A bot on a fresh folder knows nothing, and may learn all again."""
         self._taught: dict[tuple[Place, str | frozenset[bytes]], float] = {}
+        self._excused: set[tuple[Place, str]] = set()
         self._least: dict[Place, int] = {}
         self._refused: set[bytes] = set()
         self._taken: defaultdict[tuple[str, str], set[bytes]] = defaultdict(set)  # pictures
@@ -189,8 +191,12 @@ class ProviderServer:
         if rule.name == "pictures":
             return rule.teaches == "once" and self._is_new_to_see(place, asked)
         about = words * ("parameters" in rule.name)
-        is_new = (place, about) not in self._taught
-        self._taught.setdefault((place, about), time.monotonic())
+        now, lesson = time.monotonic(), (place, about)
+        is_new = lesson not in self._taught
+        if not is_new and now - self._taught[lesson] < _AT_ONCE and lesson not in self._excused:
+            self._excused.add(lesson)  # a turn and a summary, say, are asked for at the same time
+            is_new = True
+        self._taught.setdefault(lesson, now)
         return rule.teaches == "once" and is_new
 
     def _is_new_to_see(self, place: Place, asked: Asked) -> bool:

@@ -11,6 +11,11 @@ from msgspec import Struct
 from bot.settings import Settings
 from plugins.features import find_modules
 
+NO_CLUSTER = (
+    "The setting broker is for several processes, which are the feature in plugins/cluster, and "
+    "that folder is not there; take broker out of the configuration."
+)
+
 
 class Finding(Struct, frozen=True):
     """What was looked at and what was seen; `advice` says what to do where that is not well."""
@@ -23,4 +28,6 @@ class Finding(Struct, frozen=True):
 
 async def examine_features(settings: Settings) -> list[Finding]:
     """Return what all features have found. Nothing is changed."""
+    if settings.broker and not any(find_modules("process")):
+        return [Finding("broker", False, NO_CLUSTER)]
     return [one for module in find_modules("checks") for one in await module.examine(settings)]

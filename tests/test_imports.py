@@ -98,7 +98,7 @@ def _feature_of(name: str) -> str:
     return parts[1] if parts[0] == "plugins" and len(parts) > 1 and parts[1] in FEATURES else ""
 
 
-def _find_required(feature: str) -> Sequence[str]:
+def find_required(feature: str) -> Sequence[str]:
     """Return the features that one declares in its REQUIRES."""
     for node in FEATURES[feature].body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "REQUIRES":
@@ -107,7 +107,7 @@ def _find_required(feature: str) -> Sequence[str]:
 
 
 def test_no_module_imports_a_feature_but_its_own_and_those_it_requires() -> None:
-    allowed = {"": {""}} | {name: {"", name, *_find_required(name)} for name in FEATURES}
+    allowed = {"": {""}} | {name: {"", name, *find_required(name)} for name in FEATURES}
     wrong = {
         (name, one)
         for name, imported in imports().items()

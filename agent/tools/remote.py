@@ -1,5 +1,5 @@
-"""Tools that others have, of which the prompt only says where they are: a port, filled by
-`agent/mcp/servers.py`."""
+"""Tools of other programs, of which the prompt only says where they are: the interface that a
+feature implements (`parley_remote_tools`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RemoteTools(Protocol):
     @property
     def listed(self) -> str:
         """Return the sentence of the prompt on where they are, whether these places can be reached
-        or not."""
+        or not; "" where there are none."""
         ...
 
     def owns(self, name: str) -> bool:

@@ -94,7 +94,9 @@ class Toolbox:
         return Toolbox(tools, self._hide, self._is_lean, self._remote)
 
     def beside(self, remote: RemoteTools | None) -> Toolbox:
-        """These tools, and those that others have."""
+        """Return these tools and those of other programs, if any are listed."""
+        if remote is not None and not remote.listed:
+            remote = None
         if remote is self._remote:
             return self
         return Toolbox(self._own.values(), self._hide, self._is_lean, remote)

@@ -43,7 +43,10 @@ _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")  # turns th
 
 class FeatureRows(Protocol):
     """Rows that a feature keeps for turns, named like "pipe/main t5", or, where no turns are named,
-    for all of a conversation."""
+    for all of a conversation. `noun` is what people call one of them ("timed job")."""
+
+    @property
+    def noun(self) -> str: ...
 
     def count(
         self, database: Database, key: ConversationKey, turns: Sequence[str] | None
@@ -65,7 +68,8 @@ class StoredCounts(Struct, frozen=True):
     have some of it. `shared` are the other conversations that share turns with theirs, by row, and
     the last that each does; `has_children` says that some of these were branched off. `asides` are
     the side questions that are deleted, `staying` the turns that stay with others where a whole
-    conversation is meant; `reminders` counts the reminders and jobs that are deleted."""
+    conversation is meant; `made` counts the rows of features that are deleted, by
+    their nouns."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -78,7 +82,7 @@ class StoredCounts(Struct, frozen=True):
     has_children: bool = False
     asides: int = 0
     staying: tuple[int, ...] = ()
-    reminders: int = 0
+    made: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Gone(Struct, frozen=True):
@@ -134,7 +138,7 @@ def count_stored(
         shared=shared,
         has_children=has_children,
         asides=asides,
-        reminders=_count_made(database, conversation, turns, features),
+        made=_count_made(database, conversation, turns, features),
         staying=() if turns is not None else tuple(sorted({n for _, n in places if n <= last})),
     )
 
@@ -144,14 +148,14 @@ def _count_made(
     conversation: int,
     turns: Collection[int] | None,
     features: Sequence[FeatureRows],
-) -> int:
+) -> dict[str, int]:
     columns = tables.Conversation
     query = columns.select(columns.key, columns.audience).where(columns.id == conversation)
     for key, audience in query.tuples().execute(database):
         made = _list_made(database, conversation, turns)
         where = ConversationKey(key, audience)
-        return sum(feature.count(database, where, made) for feature in features)
-    return 0
+        return {feature.noun: feature.count(database, where, made) for feature in features}
+    return {}
 
 
 def _questions(database: Database, conversation: int, turns: Collection[int]) -> tuple[str, ...]:

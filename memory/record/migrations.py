@@ -521,7 +521,7 @@ def _conditions(database: Database) -> None:
 
 
 def _mcp_tools(database: Database) -> None:
-    """Tools of MCP servers as they were listed last (`memory/record/mcp.py`), and how that has
+    """Tools of MCP servers as they were listed last (`plugins/mcp/record.py`), and how that has
     changed."""
     for statement in (
         """CREATE TABLE mcp_tool (
@@ -561,6 +561,13 @@ def _link_requests(database: Database) -> None:
             home TEXT PRIMARY KEY, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
             channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
             at REAL NOT NULL)"""
+    )
+
+
+def _feature_schema(database: Database) -> None:
+    """Add a table of how many migrations each plugin had (`memory/record/feature_tables.py`)."""
+    database.execute_sql(
+        "CREATE TABLE feature_schema (feature TEXT PRIMARY KEY, version INTEGER NOT NULL)"
     )
 
 
@@ -611,6 +618,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _channel_state,
     _learnt_models,
     _link_requests,
+    _feature_schema,
 ]
 
 

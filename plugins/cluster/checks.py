@@ -8,6 +8,8 @@ from bot.checks import Finding
 from bot.settings import Settings
 from memory.record.engines import engine_for
 
+INSTALL = ".venv/bin/python -m pip install -r plugins/cluster/requirements.txt"
+
 
 async def examine(settings: Settings) -> Sequence[Finding]:
     """Look at the broker, the processes and the queues, where the setting broker is set."""
@@ -17,9 +19,8 @@ async def examine(settings: Settings) -> Sequence[Finding]:
         advice = "Set database, too: several processes can't share an SQLite file."
         return [Finding("cluster", False, "broker is set without database.", advice)]
     try:
-        from bot.cluster import checkup  # noqa: PLC0415 - its client is an extra
+        from plugins.cluster import checkup  # noqa: PLC0415 - its client is an extra
     except ModuleNotFoundError as error:
-        advice = ".venv/bin/python -m pip install -r bot/cluster/requirements.txt"
         sentence = f"The setting broker needs a package that is not installed ({error.name})."
-        return [Finding("broker", False, sentence, f"Install it: {advice}")]
+        return [Finding("broker", False, sentence, f"Install it: {INSTALL}")]
     return await checkup.examine(settings.broker, engine_for(settings.database))

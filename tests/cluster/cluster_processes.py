@@ -16,21 +16,21 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from bot.cluster import slices
+from plugins.cluster import slices
 from tests.fakes.openai_server import OpenAIServer
 from tests.waiting import until
 from tests.whole.process import MAIN, BotProcess, talking
 
 SLICES = 8
 _CHANGED = f"""
-from bot.cluster import rabbit, slices
+from plugins.cluster import rabbit, slices
 slices.SLICES = {SLICES}
 rabbit.ATTEMPTS = 12
 """
 """The code that makes a process have few slices, each of which is a queue on the broker's disk."""
 
 HASTY = """
-from bot.cluster import rabbit, worker
+from plugins.cluster import rabbit, worker
 rabbit.HEARTBEAT = 3
 worker.DEAF = 8.0
 """

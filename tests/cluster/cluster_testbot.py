@@ -21,15 +21,15 @@ import pytest
 
 from bot.app import App
 from bot.assembly import assemble
-from bot.cluster import census, gateway, node, ownership, rabbit, slices, worker
-from bot.cluster.face import Face
-from bot.cluster.gateway import Gateway
-from bot.cluster.node import ClusterSender, Node, name_process
-from bot.cluster.rabbit import RabbitMQ
-from bot.cluster.worker import GROUP, Worker
 from bot.settings import load_layers
 from channels.base import Channel
 from memory.tasks import cancel_and_wait
+from plugins.cluster import census, gateway, node, ownership, rabbit, slices, worker
+from plugins.cluster.face import Face
+from plugins.cluster.gateway import Gateway
+from plugins.cluster.node import ClusterSender, Node, name_process
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.worker import GROUP, Worker
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer
 from tests.waiting import PATIENCE, until

@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from bot.cluster import gateway, wire
-from bot.cluster.rabbit import UNANSWERED
-from bot.cluster.slices import allot
 from bot.sending import dump_reply
 from channels.base import Bot, Delta, KeyHolder
 from channels.message import (
@@ -28,6 +25,9 @@ from channels.message import (
 )
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
+from plugins.cluster import gateway, wire
+from plugins.cluster.rabbit import UNANSWERED
+from plugins.cluster.slices import allot
 from tests.cluster.cluster_testbot import Cluster, Member, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import Fail, OpenAIServer, Say, Script

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bot.cluster.node import CHANGES, Node
-from bot.cluster.slices import slice_of
 from channels.base import Activity, TurnStarted
+from plugins.cluster.node import CHANGES, Node
+from plugins.cluster.slices import slice_of
 from tests.cluster.cluster_testbot import Cluster, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_cluster_gateways import Everywhere

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bot.cluster.wire import SPOOL
 from channels.message import Attachment
+from plugins.cluster.wire import SPOOL
 from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.fakes.voice_server import OGG
-from tests.whole.mcp_testbot import calls_in, notes, script, with_servers
+from tests.mcp.testbot import calls_in, notes, script, with_servers
 
 
 def sounds(data: Path) -> list[bytes]:

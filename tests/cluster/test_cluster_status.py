@@ -9,11 +9,11 @@ from typing import Any
 from uuid import uuid4
 
 from bot.app import VERSION
-from bot.cluster.node import FORGOTTEN
-from bot.cluster.rabbit import RabbitMQ
 from channels.message import Address, Reply
-from memory.record import cluster
 from memory.tasks import cancel_and_wait
+from plugins.cluster import record
+from plugins.cluster.node import FORGOTTEN
+from plugins.cluster.rabbit import RabbitMQ
 from tests.cluster.cluster_testbot import SLICES, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer
@@ -70,7 +70,7 @@ async def test_status_shows_owners_every_process_its_slices_and_what_waits(
 
         gone = "worker-long-gone-1-abc"
         store = run_bot.workers[0].app.store
-        await store.write(lambda db: cluster.join(db, gone, "worker", VERSION))
+        await store.write(lambda db: record.join(db, gone, "worker", VERSION))
         reply = await status_where(bot, lambda shown: silent(shown) == [gone])
         assert "| worker-long-gone-1 | silent | 0 |" in reply.text
 

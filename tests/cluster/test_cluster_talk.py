@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cluster import gateway
 from channels.base import Activity, Delta, Done, TurnStarted
 from channels.message import Address
+from plugins.cluster import gateway
 from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_handing_over import owner

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.cluster.slices import slice_of
-from bot.cluster.worker import GROUP
-from memory.record import cluster as record
 from memory.record.database import Database, StoreError
+from plugins.cluster import record
+from plugins.cluster.slices import slice_of
+from plugins.cluster.worker import GROUP
 from tests.cluster.cluster_testbot import Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Received, Say

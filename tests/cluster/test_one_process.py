@@ -25,8 +25,9 @@ def test_a_bot_of_one_process_imports_nothing_of_the_cluster(tmp_path: Path) -> 
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
     assert b"reply_to" in done.stdout
     assert "bot.app" in imported
-    unwanted = ("bot.cluster", "aio_pika", "psycopg.")
-    assert not {name for name in imported if name.startswith(unwanted)}
+    unwanted = ("plugins.cluster.", "aio_pika", "psycopg.")
+    found = {name for name in imported if name.startswith(unwanted)}
+    assert found == {"plugins.cluster.checks"}, "what process.py needs, and nothing else"
 
 
 def test_a_broker_that_is_not_there_is_said_in_a_sentence(tmp_path: Path, postgresql: str) -> None:

@@ -12,11 +12,11 @@ from uuid import uuid4
 import aio_pika
 import pytest
 
-from bot.cluster.base import BrokerError, OwnerCall
-from bot.cluster.ownership import Ownership
-from bot.cluster.rabbit import RabbitMQ
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
+from plugins.cluster.base import BrokerError, OwnerCall
+from plugins.cluster.ownership import Ownership
+from plugins.cluster.rabbit import RabbitMQ
 from tests.cluster.cluster_testbot import small_and_quick
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.waiting import PATIENCE, until
@@ -262,7 +262,7 @@ async def test_a_second_token_makes_no_second_owner(cluster: Cluster) -> None:
 async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
     own_broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.cluster.ownership.COURTESY", PATIENCE)  # however long the other takes
+    monkeypatch.setattr("plugins.cluster.ownership.COURTESY", PATIENCE)
     async with run_bot(own_broker, is_patient=False) as cluster:
         one, two = await cluster.add("one"), await cluster.add("two")
         await cluster.shares(4, 4)

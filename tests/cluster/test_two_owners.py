@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.cluster import wire
-from bot.cluster.node import topic_of
-from bot.cluster.slices import name_of_slice, slice_of
-from bot.cluster.worker import GROUP
 from bot.sending import dump_reply
 from channels.base import Activity, Delta
 from channels.message import Address, Inbound, Outbound, Reply
-from memory.record import cluster as record_of_owners
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
+from plugins.cluster import record as record_of_owners
+from plugins.cluster import wire
+from plugins.cluster.node import topic_of
+from plugins.cluster.slices import name_of_slice, slice_of
+from plugins.cluster.worker import GROUP
 from tests.cluster.cluster_testbot import SLICES, Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Received, Say

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from bot.app import VERSION
-from bot.cluster import versions
-from bot.cluster.rabbit import RabbitMQ
-from bot.cluster.versions import check_versions
-from memory.record import cluster
-from memory.record.cluster import SCHEMA
 from memory.record.engines.sqlite import SqliteEngine
+from plugins.cluster import record, versions
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.record import SCHEMA
+from plugins.cluster.versions import check_versions
 from tests.cluster.cluster_processes import cluster_of, read
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
@@ -64,7 +63,7 @@ async def test_processes_that_were_killed_or_stand_still_do_not_keep_a_new_versi
     engine.prepare()
     with engine.visit() as database, database.atomic():
         for role in ("gateway", "worker"):
-            cluster.join(database, f"{role}-old", role, OLD)
+            record.join(database, f"{role}-old", role, OLD)
     await check_versions(engine, RabbitMQ(broker.url, "new"))
     with engine.visit() as database:
-        assert all(row.is_fenced for row in cluster.list_processes(database))
+        assert all(row.is_fenced for row in record.list_processes(database))

@@ -17,9 +17,9 @@ from memory import files
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import daily, fence, forget, memory_file, offload
-from memory.record.cluster import FencedError
 from memory.record.store import Store
 from memory.turns import Entry, Turn
+from plugins.cluster.record import FencedError
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 KEY = ConversationKey("pipe/main", "pipe-main")

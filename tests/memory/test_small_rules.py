@@ -22,11 +22,11 @@ from memory.context.vocabulary import is_ordinary
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import daily, fence, links
-from memory.record.cluster import FencedError
 from memory.record.engines.sqlite import in_memory
 from memory.record.mailbox import AddressColumns
 from memory.record.summaries import Summary
 from memory.turns import Entry, Turn
+from plugins.cluster.record import FencedError
 from plugins.jobs import record as jobs
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -1,1 +1,0 @@
-"""Many processes that are one bot: gateways have the channels, workers the conversations."""

@@ -1,0 +1,163 @@
+"""The start of a bot: which channels run here, where its logs go, and how it is watched.
+
+A feature that runs the bot in a way of its own has a module `process.py` in its folder, with two
+functions: `add_options(parser)` adds to the options of the command line, and `run_bot(start)` runs
+the bot, or returns False where it is not to.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from agent.models import embedded
+from agent.models.selection import Models
+from bot.app import VERSION
+from bot.assembly import credentials
+from bot.command_line import CommandRefused, say
+from bot.data_folder import plugins_folder
+from bot.early import history_in
+from bot.logs import set_up_logs
+from bot.monitoring import Monitoring
+from bot.ports import choice_of
+from bot.settings import Layers, Settings, SettingsStore
+from channels.base import Channel, WithWebhook
+from channels.pipe import standard
+
+if TYPE_CHECKING:
+    from channels.web import Web
+
+TOKEN = "TELEGRAM_BOT_TOKEN"
+SMALL = (
+    f"{embedded.SHOWN}, answers: it is small and often wrong. `python main.py init` sets up a "
+    "better model."
+)
+
+
+class BotStart(Struct, frozen=True):
+    """What the command line, the configuration and the environment say of the bot that starts."""
+
+    options: argparse.Namespace
+    layers: Layers
+    is_terminal: bool
+    watch: Monitoring
+
+    @property
+    def settings(self) -> Settings:
+        return SettingsStore(self.layers).effective()
+
+    @property
+    def has_page(self) -> bool:
+        return self.options.web or self.settings.channels.web
+
+    @property
+    def has_telegram(self) -> bool:
+        """Whether there is a token for it."""
+        return bool(self.layers.secrets.get(TOKEN))
+
+    def set_up_logs(self, folder: Path) -> Callable[[], None]:
+        """Set the logs up; returns what closes them."""
+        try:
+            return set_up_logs(folder, self.layers, self.is_terminal, self.watch.recent.failures)
+        except OSError as error:
+            raise CommandRefused(
+                f"Logs can't be written to {folder} ({error.strerror}); correct its permissions, "
+                "or choose another data folder with --data DIR."
+            ) from None
+
+    def make_standing(self) -> Channel | None:
+        """Make the channel with whose end the bot ends, if there is one."""
+        if self.is_terminal:
+            return self._make_terminal()
+        options = self.options
+        is_headless = options.web or options.telegram or options.serve
+        return standard(options.jsonl) if options.jsonl or not is_headless else None
+
+    def make_channels(
+        self, standing: Channel | None, settings: Callable[[], Settings]
+    ) -> list[Channel]:
+        """Make all channels that run here, beside the one that is made already."""
+        options = self.options
+        is_terminal = standing is not None and standing.name == "terminal"
+        is_beside = options.web or options.serve or is_terminal
+        channels = [standing] if standing else []
+        if options.telegram or (is_beside and self.has_telegram):
+            channels.append(self.make_telegram(settings))
+        if is_beside:
+            channels += self.make_messengers()
+        if self.has_page:
+            page = self._make_page(is_quiet=standing is not None)
+            page.webhooks = {one.name: one for one in channels if isinstance(one, WithWebhook)}
+            channels.insert(1 if standing else 0, page)
+        if not channels:
+            raise CommandRefused(
+                "No channel is set up: name one in the configuration under channels "
+                "(docs/channels.md)."
+            )
+        return channels
+
+    def make_messengers(self) -> Sequence[Channel]:
+        """Make the messengers that the configuration names."""
+        settings = self.settings
+        if not settings.channels.messengers:
+            return ()
+        from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
+
+        folder = plugins_folder(settings, self.options.data)
+        return make_messengers(settings, self.layers.secrets, folder, has_server=self.has_page)
+
+    def make_telegram(self, settings: Callable[[], Settings]) -> Channel:
+        """Make the channel; what can be set of it is asked for when the bot is assembled."""
+        token = self.layers.secrets.get(TOKEN, "")
+        if not token:
+            raise CommandRefused(
+                f"Telegram needs a token: ask @BotFather for one, and write {TOKEN}=… into .env."
+            )
+        # slow, and nothing for the terminal
+        from channels.telegram import telegram_channel  # noqa: PLC0415
+
+        return telegram_channel(token, lambda: settings().telegram)
+
+    def _make_page(self, is_quiet: bool) -> Web:
+        """Make the web channel, bound to its port."""
+        # slow, and nothing for others
+        from channels.web import CannotListen, Web, WebConfig  # noqa: PLC0415
+
+        web = self.settings.web
+        try:
+            channel = Web(
+                WebConfig(
+                    web.host,
+                    web.port,
+                    self.layers.secrets.get("PARLEY_WEB_TOKEN", ""),
+                    web.upload_limit * 1_000_000,
+                    VERSION,
+                    web.trusted_proxies,
+                    web.connections_per_address,
+                    pages=self.watch.pages,
+                )
+            )
+        except CannotListen as error:
+            raise CommandRefused(str(error)) from None
+        if not is_quiet:
+            say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
+        return channel
+
+    def _make_terminal(self) -> Channel:
+        # slow, and nothing for a pipe
+        from channels.terminal import conversations  # noqa: PLC0415
+        from channels.terminal.terminal import Terminal  # noqa: PLC0415
+
+        options = self.options
+        name = conversations.clean_name(options.chat or "") or conversations.MAIN
+        chat = None if options.resume else name
+        return Terminal(history_in(options.data), self._greet(), chat, options.early)
+
+    def _greet(self) -> str:
+        is_small = Models(credentials(self.layers)).uses_embedded(choice_of(self.settings))
+        hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."
+        return f"{hello}\n{SMALL}" if is_small else hello

@@ -1,0 +1,101 @@
+"""What `python main.py doctor` sees of a cluster: its broker, who is there, and what waits."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+
+from bot.app import VERSION
+from bot.checks import Finding
+from memory.record.database import DatabaseEngine
+from memory.record.store import StoreError
+from plugins.cluster import census
+from plugins.cluster.base import BrokerError
+from plugins.cluster.node import name_process
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.versions import hear_beats
+from plugins.processes import ClusterInfo, describe_backlog, describe_queues, format_versions
+from plugins.wording import count, duration
+
+OLDEST = (3, 10)
+"""The broker's version."""
+
+
+async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
+    """Ask the broker, and listen for some seconds for those who stand in the record."""
+    broker = RabbitMQ(url, name_process("doctor"))
+    try:
+        await broker.start()
+        version, queued = broker.version, await broker.count_waiting(census.SLICE_NAMES)
+        await broker.close()
+        recorded = await asyncio.to_thread(_read, engine)
+        if recorded is None:
+            return [check_broker(version)]
+        names = [row.id for row in recorded.processes]
+        listening = RabbitMQ(url, name_process("doctor"))
+        heard = await hear_beats(listening, names, len(names)) if names else set()
+    except BrokerError:
+        advice = "Start it, or correct the address in the setting broker."
+        return [Finding("broker", False, "The message broker can't be reached.", advice)]
+    finally:
+        await broker.close()
+    now = time.time()
+    info = census.count(recorded, queued, heard, now)
+    return [check_broker(version), check_processes(info, now), check_queues(info)]
+
+
+def _read(engine: DatabaseEngine) -> census.Recorded | None:
+    """None where there is nothing to be read; why that is so is said of the database."""
+    try:
+        with engine.visit() as database:
+            return census.read(database) if "process" in database.get_tables() else None
+    except StoreError:
+        return None
+
+
+def check_broker(version: str) -> Finding:
+    found = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if found >= OLDEST:
+        return Finding("broker", True, f"RabbitMQ {version} answers.")
+    oldest = ".".join(map(str, OLDEST))
+    sentence = f"The message broker is of version {version or 'unknown'}, which is too old."
+    return Finding("broker", False, sentence, f"Install RabbitMQ {oldest} or newer.")
+
+
+def check_processes(info: ClusterInfo, now: float) -> Finding:
+    """Who is there; `now` in seconds since 1970."""
+    alive = [one for one in info.processes if one.is_heard]
+    silent = [one.name for one in info.processes if not one.is_heard]
+    lines = [
+        f"{one.name}: Parley {one.version}, {count(one.slices, 'slice')}, up for "
+        f"{duration(max(0.0, now - one.since))}"
+        for one in alive
+    ]
+    if silent:
+        lines.append(f"Without a sign of life: {', '.join(silent)}")
+    are = "process is" if len(alive) == 1 else "processes are"
+    sentence = "\n".join([f"{len(alive)} {are} alive.", *lines])
+    advice = _advise(info.versions, {one.role for one in alive})
+    return Finding("cluster", not advice, sentence, advice)
+
+
+def _advise(versions: Sequence[str], roles: set[str]) -> str:
+    if not roles:
+        return ""  # it is stopped
+    if versions != (VERSION,):
+        return (
+            f"They run Parley {format_versions(versions)}, and this is {VERSION}: stop all of "
+            "them, then start the new ones."
+        )
+    missing = {"worker": "nobody answers", "gateway": "nobody can write to it"}
+    return "\n".join(
+        f"No {role} runs, so {why}; start one with `python main.py --role {role}`."
+        for role, why in missing.items()
+        if role not in roles
+    )
+
+
+def check_queues(info: ClusterInfo) -> Finding:
+    return Finding("queues", True, f"{describe_queues(info)} {describe_backlog(info)}")

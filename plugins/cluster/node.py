@@ -1,0 +1,381 @@
+"""One process of a cluster: its name, its fence, its signs of life, and what all must hear of."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bot.app import VERSION, App
+from bot.delivery import columns_of
+from bot.recent import RecentActivity
+from bot.sending import Sender
+from channels.base import Channel
+from channels.message import Outbound
+from memory.record import mailbox, overrides
+from memory.record.database import Database
+from memory.record.store import Store, StoreError
+from memory.tasks import BackgroundTasks, cancel_and_wait
+from plugins.cluster import census, record, wire
+from plugins.cluster.base import BrokerError
+from plugins.cluster.ownership import BEAT, SILENCE, Ownership
+from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.record import NOBODY, FencedError
+from plugins.cluster.versions import BEATS, MixedVersionsError, describe
+from plugins.processes import ClusterInfo
+
+log = logging.getLogger(__name__)
+
+MOST_KNOWN = 10_000
+"""Replies of which a gateway remembers that it has had them in hand."""
+FORGOTTEN = 86_400.0
+"""Seconds of silence after which a process is no longer shown as one that may come back."""
+CHANGES = "changed"
+"""The topic of settings and people that were changed."""
+TAKEN = "taken"
+"""The topic of slices that have another owner."""
+
+
+def name_process(role: str) -> str:
+    """A name that no other process ever had."""
+    return f"{role}-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def topic_of(channel: str) -> str:
+    """The topic on which replies are handed to the gateways that have a channel."""
+    return f"out.{channel}"
+
+
+class _ReplyInHand(Struct, frozen=True):
+    """A reply that this gateway has had in hand, and whether it was given to the channel."""
+
+    channel: str
+    is_sent: bool
+
+
+class ClusterSender(Sender):
+    """Hands replies to the gateways that have their channel; a gateway hands them on to it
+    (`deliver`). Of several that may have it, one claims a reply before it sends it."""
+
+    def __init__(
+        self, store: Store, channels: Mapping[str, Channel], data: Path, recent: RecentActivity
+    ) -> None:
+        super().__init__(store, channels, data, recent)
+        self.node: Node | None = None
+        self.is_claimed: Callable[[str], bool] = lambda channel: True
+        self._known: OrderedDict[int, _ReplyInHand] = OrderedDict()  # replies here
+        self.put_off: set[int] = set()  # what their channel did not take
+        self._unmarked: set[int] = set()  # sent, but the database was not there to say so
+
+    def send(self, outbound: Outbound, tries: int = 0) -> None:
+        """Hand a reply over; should that fail, a gateway finds it in the outbox."""
+        address = outbound.address
+        chat = (address.channel, address.chat, address.thread)
+        self.queues.put(chat, lambda: self._hand_over(outbound))
+
+    async def _hand_over(self, outbound: Outbound) -> None:
+        if self.node is None or self.node.is_fenced:
+            return  # who was taken for dead has nothing to say any more
+        with suppress(BrokerError):
+            topic = topic_of(outbound.address.channel)
+            await self.node.broker.tell(topic, wire.dump({"outbound": outbound}))
+
+    def deliver(self, outbound: Outbound, tries: int = 0) -> None:
+        """Send a reply from here, unless it is on its way already."""
+        if outbound.id in self._unmarked:
+            self._unmarked.remove(outbound.id)
+            address = outbound.address
+            chat = (address.channel, address.chat, address.thread)
+            self.queues.put(chat, lambda: self._mark_sent(outbound))
+            return
+        if outbound.id:
+            if outbound.id in self._known:
+                return
+            self._know(outbound, is_sent=False)
+        super().send(outbound, tries)
+
+    async def _mark_sent(self, outbound: Outbound) -> None:
+        """Keep that the platform has a reply; without the database, once the outbox is read again:
+        this process still knows it then, and would wait for its mark for ever when it ends."""
+        try:
+            await super()._mark_sent(outbound)
+        except StoreError as error:
+            log.warning("the reply to %s is marked as sent later: %s", outbound.reply_to, error)
+            self._unmarked.add(outbound.id)
+
+    def _know(self, outbound: Outbound, is_sent: bool) -> None:
+        self._known[outbound.id] = _ReplyInHand(outbound.address.channel, is_sent)
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
+    def forget(self, channel: str) -> None:
+        """Another gateway has this channel; should it come back, so does what that one left."""
+        for outbox in [outbox for outbox, one in self._known.items() if one.channel == channel]:
+            if outbox not in self.put_off:
+                del self._known[outbox]
+
+    async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        """Send a reply. Where it can't be asked whether somebody else does, it is found in the
+        outbox again."""
+        try:
+            await self._send_in_order(channel, outbound, tries)
+        except StoreError as error:
+            known = self._known.get(outbound.id)
+            if known is None or known.is_sent:
+                raise
+            log.warning("the reply to %s is sent later: %s", outbound.reply_to, error)
+            del self._known[outbound.id]
+
+    async def _send_in_order(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        """After those before it in its chat of which nobody was told: who wrote them may have died
+        over that."""
+        if outbound.id:
+            place = columns_of(outbound.address)
+            before = await self._store.read(
+                lambda db: mailbox.list_unsent_before(db, place, outbound.id)
+            )
+            for row in before:
+                if row.id not in self.put_off and (one := await self.read(row, False)):
+                    await self._send_one(channel, one, row.tries)
+        await self._send_one(channel, outbound, tries)
+
+    async def _send_one(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        if outbound.id:
+            known = self._known.get(outbound.id)
+            if known is not None and known.is_sent:
+                return  # it was sent before its turn came
+            is_claimed = self.is_claimed(channel.name)
+            claimed = await self._claim(outbound) if is_claimed else outbound
+            self._know(outbound, is_sent=True)
+            if claimed is None:
+                return
+            outbound = claimed
+        await super()._send(channel, outbound, tries)
+        if (outbound.address, outbound.reply_to) in self._held:
+            self.put_off.add(outbound.id)
+
+    async def _claim(self, outbound: Outbound) -> Outbound | None:
+        """The reply, marked where somebody else may have sent it; None where that is certain."""
+        assert self.node is not None, "nothing is delivered before the node has started"
+        me = self.node.me
+        before = await self._store.write(lambda db: record.claim(db, outbound.id, me))
+        if before is None:
+            return None
+        return outbound if before in (NOBODY, me) else replace(outbound, is_resent=True)
+
+
+class Node:
+    """What gateways and workers have in common. `ownerships` are by the group that shares them;
+    `hear` is called with what is told on other topics, `on_links` when chats may lead elsewhere,
+    `on_taken` when slices have another owner."""
+
+    def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
+        self.app, self.broker, self.me, self.role = app, broker, broker.me, role
+        self.stopping = stopping
+        self.is_fenced = False
+        self.fenced = asyncio.Event()
+        self.ownerships: dict[str, Ownership] = {}
+        self.hear: Callable[[str, bytes], None] = lambda topic, body: None
+        self.on_links: Callable[[], None] = lambda: None
+        self.on_taken: Callable[[list[int]], None] = lambda numbers: None
+        self.tasks = BackgroundTasks()
+        self._beating: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        assert isinstance(app.sender, ClusterSender), "what goes out goes through the gateways"
+        app.sender.node = self
+        app.processes.survey = self._survey
+        self._heard: dict[str, float] = {}
+        self._begun = time.monotonic()
+        broker.hear = self._hear
+        broker.on_lost, broker.on_back = self._disconnected, self._reconnected
+        broker.may_return = self._may_return
+
+    async def join(self) -> None:
+        """Take part. Raises BrokerError, StoreError and MixedVersionsError."""
+        store = self.app.store
+        await store.write(partial(_join, process=self.me, role=self.role))
+        # Who joined while this one looked is seen by one of both: it is in the record before it
+        # looks.
+        strangers = await store.read(lambda db: record.list_strangers(db, VERSION))
+        if strangers:
+            await store.write(lambda db: record.leave(db, self.me))
+            raise MixedVersionsError(describe(strangers, record.SCHEMA))
+        store.fence(self._check)
+        await self.broker.start()
+        for topic in (BEATS, CHANGES, TAKEN):
+            await self.broker.listen(topic)
+        self.app.changes.connect(self._tell_of_change)
+
+    async def start(self) -> None:
+        """Own what is to be owned, and say so."""
+        for ownership in self.ownerships.values():
+            await ownership.start()
+        self._beating = asyncio.create_task(self._beat(), name="beat")
+
+    async def hand_over(self) -> None:
+        """Own nothing any more, and say so."""
+        if self._beating is not None:
+            await cancel_and_wait(self._beating)
+        with suppress(BrokerError):
+            await self.broker.tell(BEATS, wire.dump({"me": self.me, "groups": []}))
+        for ownership in self.ownerships.values():
+            await ownership.close()
+        await self.tasks.close()
+
+    async def leave(self) -> None:
+        """Take part no more."""
+        with suppress(StoreError):
+            await self.app.store.write(lambda db: record.leave(db, self.me))
+        await self.broker.close()
+
+    def give_up(self) -> None:
+        """This process can do nothing for what it owns: let others take it over, as if it were
+        dead."""
+        self.is_fenced = True
+        self.fenced.set()
+
+    async def abandon(self) -> None:
+        """Take part no more, as one who was taken for dead. Others need not wait for what ends
+        here: what this process owned is theirs once it has left the broker."""
+        if self._beating is not None:
+            await cancel_and_wait(self._beating)
+        await self.broker.close()
+        for ownership in self.ownerships.values():
+            await ownership.abandon()
+        await self.tasks.close()
+
+    def _check(self, database: Database) -> None:
+        """In the writer's thread, at the beginning of each transaction."""
+        try:
+            record.check(database, self.me)
+        except FencedError:
+            if not self.is_fenced:
+                self.is_fenced = True
+                self._loop.call_soon_threadsafe(self.fenced.set)
+            raise
+
+    # --- what is heard ------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        body = wire.dump({"me": self.me, "groups": [*self.ownerships], "version": VERSION})
+        while True:
+            with suppress(BrokerError):
+                await self.broker.tell(BEATS, body)
+            await asyncio.sleep(BEAT)
+
+    def tell_of_death(self, process: str) -> None:
+        """A process was shut out: nobody need wait for its next sign of life. Others stand in line
+        for what it owned from now on."""
+        self.broker.tell_soon(BEATS, wire.dump({"me": process, "groups": []}))
+
+    def tell_of_taking(self, numbers: Collection[int]) -> None:
+        """These slices are owned by this process from now on."""
+        self.broker.tell_soon(TAKEN, wire.dump({"slices": [*numbers]}))
+
+    def _hear(self, topic: str, body: bytes) -> None:
+        if topic == CHANGES:
+            self.tasks.start(self._refresh())
+        elif topic == TAKEN:
+            self.on_taken(wire.build(list[int], wire.parse(body)["slices"]))
+        elif topic == BEATS:
+            self._hear_beat(body)
+        else:
+            self.hear(topic, body)
+
+    def _hear_beat(self, body: bytes) -> None:
+        said = wire.parse(body)
+        process = str(said["me"])
+        if "version" in said:
+            self._heard[process] = time.monotonic()
+        else:
+            self._heard.pop(process, None)  # it says farewell
+        for group, ownership in self.ownerships.items():
+            if group in said["groups"]:
+                ownership.see(process)
+            else:
+                ownership.unsee(process)
+
+    async def forget_silent(self) -> None:
+        """Forget those that gave no sign of life for a day: nobody took anything over from them, so
+        that nobody missed them. Raises StoreError."""
+        now = time.monotonic()
+        if now - self._begun < FORGOTTEN:
+            return  # nobody was listened to for so long
+        rows = await self.app.store.read(record.list_processes)
+        silent = [
+            row.id
+            for row in rows
+            if row.id != self.me and now - self._heard.get(row.id, self._begun) > FORGOTTEN
+        ]
+        if silent:
+            await self.app.store.write(lambda db: record.forget(db, silent))
+
+    async def _survey(self) -> ClusterInfo:
+        recorded = await self.app.store.read(census.read)
+        now, queued = time.monotonic(), None
+        if self.broker.is_up:
+            with suppress(BrokerError):
+                queued = await self.broker.count_waiting(census.SLICE_NAMES)
+        heard = {name for name, at in self._heard.items() if now - at < SILENCE}
+        if now - self._begun < SILENCE:  # nobody has had the time to be heard
+            heard |= {row.id for row in recorded.processes}
+        return census.count(recorded, queued, heard, time.time())
+
+    async def list_orphans(self, names: Sequence[str], alive: Collection[str] | None) -> list[str]:
+        """See `Keeper`. Raises StoreError."""
+        recorded = await self.app.store.read(census.read)
+        others = {row.id for row in recorded.processes if alive is None or row.id in alive}
+        owned = {row.name for row in recorded.owners if row.process in others - {self.me}}
+        return [name for name in names if name not in owned]
+
+    async def _may_return(self) -> None:
+        """Ask, before anything is said over a new connection, whether others took this process for
+        dead meanwhile; if they did, it has nothing to say any more."""
+        with suppress(StoreError):
+            await self.app.store.write(lambda database: None, is_synced=False)
+        if self.is_fenced:
+            await asyncio.get_running_loop().create_future()  # until the broker is closed
+
+    def _disconnected(self) -> None:
+        for ownership in self.ownerships.values():
+            ownership.disconnected()
+
+    async def _reconnected(self) -> None:
+        for ownership in self.ownerships.values():
+            await ownership.reconnected()
+        await self._refresh()
+
+    # --- what all of them hold in memory ------------------------------------------------------
+
+    def _tell_of_change(self) -> None:
+        self.broker.tell_soon(CHANGES, b"{}")
+
+    async def _refresh(self) -> None:
+        """Settings, people or limits were changed by another process, or may have been."""
+        try:
+            changed = await self.app.store.read(overrides.load)
+            self.app.config.book.adopt_anew(changed)
+            self.app.features.tell_settings_changed()
+            await self.app.access.take_up()
+            await self.app.links.take_up()
+            self.on_links()
+            await self.app.spending.take_up()
+            self.app.bot.logins.wake()
+        except StoreError as error:
+            log.warning("what others have changed could not be read: %s", error)
+
+
+def _join(database: Database, process: str, role: str) -> None:
+    record.forget_fenced(database)
+    record.join(database, process, role, VERSION)

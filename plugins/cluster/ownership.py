@@ -1,0 +1,401 @@
+"""Who owns what: one process at a time has a slice, and every one gets its fair share.
+
+The broker gives a queue to one consumer at a time, and does not say to whom. So each queue has a
+token. Whoever holds it is the owner, and keeps it in hand without settling it: when he dies, or his
+connection does, the broker puts it back at the head of the queue, and the next in line gets it
+before anything else. What comes while somebody else still holds the token waits here. A second
+token does no harm: the owner settles one of them.
+
+Each name has two in line: who should own it, and who stands by. All processes say once a second
+that they are there, and work out from that who should own what (`slices.allot`); an owner who
+should not be one finishes what is under way and hands over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from memory.tasks import BackgroundTasks, cancel_and_wait
+from plugins.cluster.base import Broker, BrokerError, Delivered, GiveBack, OwnerCall
+from plugins.cluster.slices import Allotment, allot
+
+log = logging.getLogger(__name__)
+
+BEAT = 1.0
+"""Seconds between two signs of life."""
+SILENCE = 4.0
+"""Seconds without one, after which a process counts for nothing when shares are worked out. Nothing
+is taken from it for that."""
+RENEWAL = 600.0
+"""Seconds after which a token is exchanged: RabbitMQ closes the channel of one who keeps anything
+in hand for half an hour."""
+COURTESY = 2.0
+"""Seconds after the connection came back, for which only those stand in line who were owners."""
+AGAIN = 1.0
+"""Seconds after which what could not be taken over is tried again."""
+LOST = 40.0
+"""Seconds in line after which it is asked whether a token is lost: more than it takes a process to
+hand over in good order."""
+
+
+class Keeper(Protocol):
+    """Who works with what this process owns."""
+
+    async def gain(self, name: str) -> None:
+        """This process owns it from now on; or still does, if it did before the connection broke.
+        Raises to have it offered again."""
+        ...
+
+    async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
+        """Let what is under way end, first of all these calls, as long as there is patience; what
+        is left of the calls is cut short then."""
+        ...
+
+    async def lose(self, name: str) -> None:
+        """Cut short what is left: another process owns it when this returns."""
+        ...
+
+    async def list_orphans(
+        self, names: Sequence[str], alive: Collection[str] | None = None
+    ) -> list[str]:
+        """Those of these that no other process owns, as far as is written down; where it is known
+        who is `alive`, also those of all others."""
+        ...
+
+    async def handle(self, name: str, call: OwnerCall) -> None:
+        """Answer a call; they begin in order and run side by side. Raises GiveBack where another
+        process has to."""
+        ...
+
+
+class _Place(Struct, eq=False):
+    """A place in the line for a queue, since then (monotonic seconds). What comes to one that was
+    left, or that went with its connection, is not in hand."""
+
+    since: float
+
+
+class _Owned(Struct):
+    """One name, as it stands with this process. `since` is when the token came (monotonic
+    seconds); `is_sure` is not so from when the connection broke until the token is here again."""
+
+    name: str
+    token: Delivered | None = None
+    since: float = 0.0
+    is_mine: bool = False
+    is_sure: bool = False
+    place: _Place | None = None
+    waiting: deque[Delivered] = field(default_factory=deque)
+    running: dict[str, tuple[asyncio.Task[None], Delivered]] = field(default_factory=dict)
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Ownership:
+    """What of `names` this process owns, among all that are members."""
+
+    def __init__(
+        self, broker: Broker, keeper: Keeper, names: Sequence[str], lost_after: float = LOST
+    ) -> None:
+        self._broker, self._keeper, self._names = broker, keeper, tuple(names)
+        self._lost_after = lost_after
+        self._loops: list[asyncio.Task[None]] = []
+        self._moving: set[str] = set()
+        self._owned = {name: _Owned(name) for name in names}
+        self._seen: dict[str, float] = {}
+        self._tasks = BackgroundTasks()
+        self._is_leaving = False
+        self._patient_until = 0.0
+        self._shares = asyncio.Event()
+
+    @property
+    def held(self) -> list[str]:
+        """What this process owns now."""
+        return [one.name for one in self._owned.values() if one.is_mine]
+
+    async def start(self) -> None:
+        """Stand in line for what should be this process's."""
+        await self._broker.declare(self._names)
+        # None where another process may hold it: it would be taken for dead by who gets a new one.
+        orphans = await self._keeper.list_orphans(self._names)
+        await asyncio.gather(*map(self._broker.put_token, orphans))
+        self.see(self._broker.me)
+        self._loops = [
+            self._tasks.start(self._share(), "share"),
+            self._tasks.start(self._renew(), "renew tokens"),
+        ]
+
+    def see(self, process: str) -> None:
+        """A process gave a sign of life."""
+        is_new = process not in self.members
+        self._seen[process] = time.monotonic()
+        if is_new:
+            self._shares.set()
+
+    def unsee(self, process: str) -> None:
+        """A process said that it leaves."""
+        if self._seen.pop(process, None) is not None:
+            self._shares.set()
+
+    @property
+    def members(self) -> list[str]:
+        """Who gave a sign of life lately."""
+        since = time.monotonic() - SILENCE
+        return [one for one, at in self._seen.items() if at > since or one == self._broker.me]
+
+    def disconnected(self) -> None:
+        """The connection is gone, and with it all that was in hand. What this process owned it goes
+        on with, until it learns that somebody else has it."""
+        self._patient_until = math.inf  # until it is back, and a little longer
+        for one in self._owned.values():
+            one.token, one.place, one.is_sure = None, None, False
+            one.waiting.clear()
+
+    async def reconnected(self) -> None:
+        """Stand in line again, first of all for what was owned."""
+        self._patient_until = time.monotonic() + COURTESY
+        await self._broker.declare(self._names)
+        mine = [one for one in self._owned.values() if self._is_kept(one)]
+        for one in mine:
+            await self._consume(one)
+        await asyncio.gather(*(self._broker.put_token(one.name) for one in mine))
+        self._shares.set()
+
+    def _is_kept(self, one: _Owned) -> bool:
+        """Return whether this process owns it, and is not about to hand it over."""
+        is_changing = one.changing.locked() or one.name in self._moving
+        return one.is_mine and not is_changing and not self._is_leaving
+
+    @property
+    def is_polite(self) -> bool:
+        """Return whether others may not have had the time to come back: their connections broke
+        with this process's."""
+        return time.monotonic() < self._patient_until
+
+    async def close(self) -> None:
+        """Hand everything over."""
+        self._is_leaving = True
+        await cancel_and_wait(*self._loops)
+        await asyncio.gather(*map(self._release, self._owned.values()))
+        await self._tasks.close()
+
+    async def abandon(self) -> None:
+        """End what is under way: others own everything."""
+        self._is_leaving = True
+        await self._tasks.close()
+
+    # --- what comes out of the queues ---------------------------------------------------------
+
+    def _take(self, place: _Place, name: str, delivered: Delivered) -> None:
+        """Something came out of the queue of this name."""
+        one = self._owned[name]
+        if one.place is not place:
+            self._tasks.start(delivered.give_back())
+        elif delivered.call is None:
+            self._tasks.start(self._take_token(one, place, delivered), f"token of {name}")
+        elif one.is_sure and not one.waiting:
+            self._begin(one, delivered)
+        else:
+            one.waiting.append(delivered)
+
+    async def _take_token(self, one: _Owned, place: _Place, token: Delivered) -> None:
+        async with one.changing:
+            if one.place is not place:
+                await token.give_back()
+                return
+            spare, one.token, one.since = one.token, token, time.monotonic()
+            if spare is not None:
+                await spare.done()
+            if one.is_sure:
+                return
+            try:
+                await self._keeper.gain(one.name)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next in line may be able
+                log.warning("%s can't be taken over now: %r", one.name, error)
+                await self._pass_on(one, place)
+                return
+            one.is_mine = True
+            if one.place is place:
+                one.is_sure = True
+                while one.waiting:
+                    self._begin(one, one.waiting.popleft())
+
+    async def _pass_on(self, one: _Owned, place: _Place) -> None:
+        """Let the next in line try it."""
+        await asyncio.sleep(AGAIN)
+        if one.place is place:
+            await self._leave(one)
+            await self._give_back(one)
+
+    async def _leave(self, one: _Owned) -> None:
+        """Stand in line no more. What comes until the broker knows is in hand still, so that it
+        goes back in order."""
+        if (place := one.place) is not None:
+            await self._broker.leave(one.name)
+            if one.place is place:
+                one.place = None
+
+    async def _give_back(self, one: _Owned, calls: Sequence[Delivered] = ()) -> None:
+        """The token, then calls that were begun, then those that waited."""
+        back = [*([one.token] if one.token else ()), *calls, *one.waiting]
+        one.token = None
+        one.waiting.clear()
+        for delivered in back:
+            await delivered.give_back()
+
+    def _begin(self, one: _Owned, delivered: Delivered) -> None:
+        call = delivered.call
+        assert call is not None, "tokens are taken otherwise"
+        if (running := one.running.get(call.id)) is not None:
+            # It came once more: this process's connection had broken, or the caller's, who said it
+            # again. In the second case both are in hand.
+            one.running[call.id] = (running[0], delivered)
+            self._tasks.start(running[1].done())
+            return
+        task = self._tasks.start(self._handle(one, call), f"call of {one.name}")
+        one.running[call.id] = (task, delivered)
+
+    async def _handle(self, one: _Owned, call: OwnerCall) -> None:
+        is_done = True
+        try:
+            await self._keeper.handle(one.name, call)
+        except GiveBack:
+            is_done = False
+        except Exception:
+            log.exception("a call of %s failed", one.name)
+        _, delivered = one.running.pop(call.id)
+        await (delivered.done() if is_done else delivered.give_back())
+
+    async def _settle(self, one: _Owned) -> None:
+        """End what is under way, and own it no more. What goes wrong over that keeps nobody else
+        from owning it: who takes over shuts this process out, if it has not given it up."""
+        one.is_sure = False
+        try:
+            await self._keeper.finish(one.name, [task for task, _ in one.running.values()])
+        except Exception:
+            log.exception("what is under way in %s could not end", one.name)
+        running = [*one.running.values()]
+        one.running.clear()
+        # Before it is given up: what these put on disk is there when the next owner looks.
+        await cancel_and_wait(*(task for task, _ in running))
+        try:
+            await self._keeper.lose(one.name)
+        except Exception as error:  # noqa: BLE001 - see above
+            log.warning("%s could not be given up in good order: %r", one.name, error)
+        one.is_mine = False
+        await self._give_back(one, [delivered for _, delivered in running])
+
+    # --- shares -------------------------------------------------------------------------------
+
+    async def _share(self) -> None:
+        """Stand in line for what should be this process's, and hand over what should not."""
+        while True:
+            try:
+                await self._move()
+            except BrokerError as error:
+                log.info("%s", error)
+            except Exception:  # what fails now may not the next time, and nobody else shares
+                log.exception("what is owned could not be shared")
+            self._shares.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT):
+                    await self._shares.wait()
+
+    async def _move(self) -> None:
+        places = allot(self._names, self.members)
+        if not places:  # nobody else is there, and this process has said farewell
+            return
+        for name, place in places.items():
+            one = self._owned[name]
+            is_due = self._belongs_here(place) and not self.is_polite
+            if is_due or self._is_kept(one):
+                await self._consume(one)
+        wrong = [one for one in self._owned.values() if self._is_elsewhere(one, places[one.name])]
+        for one in wrong:
+            if one.name not in self._moving:
+                self._moving.add(one.name)
+                log.info("%s goes to %s", one.name, places[one.name].owner)
+                self._tasks.start(self._hand_over(one), f"hand {one.name} over")
+        await self._replace_tokens(places)
+
+    async def _replace_tokens(self, places: Mapping[str, Allotment]) -> None:
+        """Whoever should own something, and has stood in line for it for long, while nobody alive
+        owns it: its token is lost."""
+        before = time.monotonic() - self._lost_after
+        names = [
+            one.name
+            for one in self._owned.values()
+            if one.place is not None
+            and not one.is_sure
+            and one.place.since < before
+            and places[one.name].owner == self._broker.me
+        ]
+        if not names:
+            return
+        for name in await self._keeper.list_orphans(names, self.members):
+            log.warning("the token of %s is lost; here is another", name)
+            if (place := self._owned[name].place) is not None:
+                place.since = time.monotonic()
+            await self._broker.put_token(name)
+
+    def _belongs_here(self, place: Allotment) -> bool:
+        return self._broker.me in (place.owner, place.standby)
+
+    def _is_elsewhere(self, one: _Owned, place: Allotment) -> bool:
+        """Return whether this process should leave it to another: one that gave a sign of life
+        since, so that nobody hands over to the dead."""
+        if place.owner == self._broker.me:
+            return False
+        is_there = self._seen.get(place.owner, 0.0) > one.since + BEAT / 2
+        is_owner_elsewhere = one.is_sure and is_there
+        is_in_line = one.place is not None and not one.is_mine
+        return is_owner_elsewhere or (is_in_line and not self._belongs_here(place))
+
+    async def _hand_over(self, one: _Owned) -> None:
+        """It may take its time: whatever else is to be shared does not wait for it."""
+        try:
+            await self._release(one)
+        finally:
+            self._moving.discard(one.name)
+            self._shares.set()  # this process may have to stand by for it
+
+    async def _consume(self, one: _Owned) -> None:
+        if one.place is not None or self._is_leaving:
+            return
+        place = one.place = _Place(time.monotonic())
+        try:
+            await self._broker.consume(one.name, partial(self._take, place))
+        except BaseException:
+            if one.place is place:  # and not one over a newer connection
+                one.place = None
+            raise
+
+    async def _release(self, one: _Owned) -> None:
+        """Own it no more: what is under way is settled, all else goes back in order."""
+        await self._leave(one)
+        async with one.changing:
+            if one.is_mine:
+                await self._settle(one)
+            else:
+                await self._give_back(one)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEWAL / 20)
+            before = time.monotonic() - RENEWAL
+            for one in self._owned.values():
+                if one.is_sure and one.since < before and one.place is not None:
+                    one.since = time.monotonic()
+                    try:
+                        await self._broker.put_token(one.name)
+                    except BrokerError as error:
+                        log.info("%s", error)

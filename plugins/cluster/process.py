@@ -1,0 +1,97 @@
+"""The start of a process that is one of several, which are one bot (the setting broker)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bot import event_loop
+from bot.command_line import CommandRefused
+from bot.data_folder import check_moved, find_database
+from bot.notify import announced
+from bot.settings import Settings
+from bot.start import BotStart
+from channels.base import Channel
+from plugins.cluster.checks import INSTALL
+
+if TYPE_CHECKING:
+    from plugins.cluster.run import ProcessTask
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a process of a cluster may be told."""
+    parser.add_argument(
+        "--role",
+        action="append",
+        choices=("gateway", "worker", "all"),
+        help="what this process does where several are one bot (the setting broker): a gateway "
+        "has the channels, a worker the conversations",
+    )
+
+
+def run_bot(start: BotStart) -> bool:
+    """Be one of several processes that are one bot, on a data folder that they share, where the
+    setting broker is set. Raises CommandRefused."""
+    options, settings = start.options, start.settings
+    if not settings.broker:
+        if options.role:
+            raise CommandRefused(
+                "--role is for a bot of several processes; set broker in the configuration."
+            )
+        return False
+    if not options.new:
+        check_moved(find_database(start.layers, options.data), options.data)
+    if not settings.database:
+        raise CommandRefused(
+            "The setting broker is for several processes, which can't share an SQLite file; set "
+            "database, too."
+        )
+    try:
+        from plugins.cluster import run  # noqa: PLC0415 - only for this, and its client is an extra
+    except ModuleNotFoundError as error:
+        raise CommandRefused(
+            f"The setting broker needs a package that is not installed ({error.name}); install it "
+            f"with `{INSTALL}`."
+        ) from None
+    roles = set(options.role or ("all",))
+    is_gateway = bool(roles & {"gateway", "all"})
+    standing = start.make_standing() if is_gateway else None
+    plan = run.ProcessTask(
+        start.layers,
+        options.data,
+        settings.broker,
+        is_gateway,
+        bool(roles & {"worker", "all"}),
+        faces=lambda settings: _make_faces(start, settings),
+        channels=lambda settings: start.make_channels(standing, settings),
+        until=standing.name if standing else "",
+        recent=start.watch.recent,
+    )
+    options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = f"{'-'.join(sorted(roles))}-{socket.gethostname()}-{os.getpid()}"
+    close_logs = start.set_up_logs(options.data / "logs" / folder)
+    try:
+        event_loop.run(_live(start, plan))
+    finally:
+        close_logs()
+    return True
+
+
+async def _live(start: BotStart, plan: ProcessTask) -> None:
+    from plugins.cluster.run import live  # noqa: PLC0415 - as above
+
+    has_page = plan.is_gateway and start.has_page
+    async with start.watch.serving(has_page=has_page), announced(os.environ):
+        await live(plan)
+
+
+def _make_faces(start: BotStart, settings: Callable[[], Settings]) -> list[Channel]:
+    """Make the channels as a worker knows them: what it must know to answer over them."""
+    from plugins.cluster.face import Face  # noqa: PLC0415 - only for a worker
+
+    page = Face("web", has_fields=True, sound="mp3")
+    faces: list[Channel] = [Face("pipe"), Face("terminal"), page, *start.make_messengers()]
+    return [*faces, start.make_telegram(settings)] if start.has_telegram else faces

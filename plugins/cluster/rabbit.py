@@ -1,0 +1,475 @@
+"""RabbitMQ as the cluster's broker; the only module that knows it.
+
+    exchange parley.owned    direct: a call to the queue of what is owned
+    queue parley.slice.7     quorum, one consumer at a time; so are the others that are owned
+    exchange parley.told     topic: what processes tell one another; nothing of it is kept
+    queue parley.at.ID       a process's own: answers to its calls, and what it listens to
+
+What is asked of an owner is persistent and confirmed. Answers and what is told are neither kept nor
+repeated: whoever waits for them is gone when his process is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+import aio_pika
+from aio_pika.abc import (
+    AbstractChannel,
+    AbstractConnection,
+    AbstractExchange,
+    AbstractIncomingMessage,
+    AbstractQueue,
+)
+from aio_pika.exceptions import (
+    AMQPError,
+    ChannelInvalidStateError,
+    ChannelNotFoundEntity,
+    DeliveryError,
+)
+from msgspec import Struct, field
+
+from memory.tasks import BackgroundTasks, cancel_and_wait
+from plugins.cluster.base import BrokerError, OwnerCall, Take
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT = 5
+"""Seconds; a process that does not move for two or three of these has lost its connection, and with
+it what it owned."""
+CONNECTING = 5.0
+"""Seconds that a broker has to answer an attempt to connect. One that has just been started takes
+some connections that it never answers, so the next attempt must not wait for long."""
+ATTEMPTS = 4
+"""Attempts to connect at the start, if a broker is too busy to answer; one that is not there is
+known at once."""
+PREFETCH = 500
+"""Calls of one queue that are in hand at a time."""
+PATIENCE = 10.0
+"""Seconds for which something that must be told waits for a broken connection."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
+"""Seconds between two attempts to connect."""
+_TOKEN, _CALL, _TOLD, _MORE, _LAST = "token", "call", "told", "more", "last"
+_GONE = (
+    *(AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError),
+    StopAsyncIteration,
+)
+"""What the client raises when the connection is no more; the last where it ended before the broker
+had said anything."""
+UNREACHABLE = "The message broker can't be reached; try again in a moment."
+UNANSWERED = (
+    "This took too long to be taken in. It may still be answered: look in a moment, and say it "
+    "again if not."
+)
+UNSURE = (
+    "The connection to the message broker broke while this was on its way. Look whether it took "
+    "effect, and say it again if not."
+)
+
+Hear = Callable[[str, bytes], None]
+"""Hears what is told on a topic."""
+
+
+class _Link(Struct):
+    """One connection: `sure` has what it publishes confirmed, `quick` has not."""
+
+    connection: AbstractConnection
+    sure: AbstractChannel
+    quick: AbstractChannel
+    taking: AbstractChannel
+    owned: AbstractExchange
+    told: AbstractExchange
+    told_quickly: AbstractExchange
+    own: AbstractQueue
+    queues: dict[str, AbstractQueue] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    """Where this process stands in line, by the name of the queue."""
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Around what is asked of the client. Raises BrokerError when the connection is no more: the
+    client may say so by cancelling what it was asked for, while nobody cancels who asked. Where
+    somebody does, just when the connection breaks, the client raises that instead; who asked would
+    go on for ever. DeliveryError is raised as it is."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if task is None or task.cancelling():
+            raise
+        raise BrokerError(UNREACHABLE) from error
+    except Exception as error:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError from error
+        if isinstance(error, _GONE) and not isinstance(error, DeliveryError):
+            raise BrokerError(UNREACHABLE) from error
+        raise
+
+
+class _Delivered:
+    """A message of the broker's, in hand."""
+
+    def __init__(self, message: AbstractIncomingMessage, call: OwnerCall | None) -> None:
+        self._message, self.call = message, call
+
+    async def done(self) -> None:
+        with suppress(BrokerError), _reaching():
+            await self._message.ack()
+
+    async def give_back(self) -> None:
+        with suppress(BrokerError), _reaching():
+            await self._message.nack(requeue=True)
+
+
+class RabbitMQ:
+    """The `Broker` of `plugins/cluster/base`. `hear` is called with what is told to it;
+    `on_lost` and `on_back` when the connection breaks and is there again; before anything is said
+    over a new one, `may_return` has to return. `kin` stands before all names, so that several bots
+    may share a broker."""
+
+    def __init__(self, url: str, me: str, kin: str = "parley") -> None:
+        self.me, self._url, self._kin = me, url, kin
+        self.hear: Hear = lambda topic, body: None
+        self.on_lost: Callable[[], None] = lambda: None
+        self.on_back: Callable[[], Coroutine[Any, Any, None]] = _nothing
+        self.may_return: Callable[[], Coroutine[Any, Any, None]] = _nothing
+        self._link: _Link | None = None
+        self._is_up = asyncio.Event()
+        self._topics: set[str] = set()
+        self._answers: dict[str, asyncio.Queue[tuple[bytes, bool]]] = {}
+        self._running: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+
+    # --- the connection -----------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect. Raises BrokerError where that can't be done."""
+        try:
+            self._link = await self._connect_first()
+        except _GONE as error:
+            log.warning("no connection to the message broker: %r", error)
+            raise BrokerError(UNREACHABLE) from None
+        self._is_up.set()
+        self._running = asyncio.create_task(self._stay(), name="broker")
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether there is a connection now."""
+        return self._is_up.is_set()
+
+    @property
+    def version(self) -> str:
+        """That of the server, as it says it; "" where there is no connection."""
+        transport = self._link.connection.transport if self._link else None
+        said = transport.connection.server_properties.get("version") if transport else ""
+        return said.decode() if isinstance(said, bytes) else str(said or "")
+
+    async def close(self) -> None:
+        if self._running is not None:
+            await cancel_and_wait(self._running)
+        await self._tasks.close()
+        self._is_up.clear()
+        if self._link is not None:
+            with suppress(*_GONE):
+                await self._link.connection.close()
+
+    async def _connect_first(self) -> _Link:
+        for _ in range(ATTEMPTS - 1):
+            with suppress(TimeoutError):
+                return await self._connect()
+        return await self._connect()
+
+    async def _connect(self) -> _Link:
+        connection = await aio_pika.connect(self._url, heartbeat=HEARTBEAT, timeout=CONNECTING)
+        try:
+            return await self._open(connection)
+        except BaseException:
+            await connection.close()
+            raise
+
+    async def _open(self, connection: AbstractConnection) -> _Link:
+        sure = await connection.channel(publisher_confirms=True, on_return_raises=True)
+        quick = await connection.channel(publisher_confirms=False)
+        taking = await connection.channel()
+        await taking.set_qos(prefetch_count=PREFETCH)
+        owned = await taking.declare_exchange(f"{self._kin}.owned", durable=True)
+        told = await taking.declare_exchange(f"{self._kin}.told", "topic", durable=True)
+        name = f"{self._kin}.at.{self.me}"
+        own = await quick.declare_queue(name, exclusive=True, auto_delete=True)
+        for topic in (self.me, *self._topics):
+            await own.bind(told, topic)
+        await own.consume(self._take_own, no_ack=True)
+        sure_owned = await sure.get_exchange(owned.name, ensure=False)
+        sure_told = await sure.get_exchange(told.name, ensure=False)
+        quickly = await quick.get_exchange(told.name, ensure=False)
+        return _Link(connection, sure, quick, taking, sure_owned, sure_told, quickly, own)
+
+    async def _stay(self) -> None:
+        """Connect again whenever the connection breaks."""
+        returning: asyncio.Task[None] | None = None
+        while True:
+            assert self._link is not None
+            await self._until_broken(self._link)
+            log.warning("the connection to the message broker broke")
+            self._is_up.clear()
+            if returning is not None:
+                await cancel_and_wait(returning)
+            self.on_lost()
+            with suppress(BrokerError), _reaching():
+                await self._link.connection.close()
+            self._link = await self._connect_again()
+            await self.may_return()
+            self._is_up.set()
+            log.warning("the message broker is there again")
+            returning = self._tasks.start(self._return())  # the new connection may break meanwhile
+
+    async def _return(self) -> None:
+        try:
+            await self.on_back()
+        except BrokerError as error:
+            log.warning("%s", error)
+
+    async def _until_broken(self, link: _Link) -> None:
+        """One of its channels breaking is as good as all: what was in hand there is gone."""
+        ways = (link.connection, link.sure, link.quick, link.taking)
+        tasks = [asyncio.create_task(_closed(one)) for one in ways]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait(*tasks)
+
+    async def _connect_again(self) -> _Link:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                with _reaching():
+                    return await self._connect()
+            except (BrokerError, DeliveryError) as error:
+                log.info("no connection to the message broker: %r", error.__cause__)
+            except Exception:
+                log.exception("no connection to the message broker")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _linked(self, patience: float = PATIENCE) -> _Link:
+        """The connection, once there is one. Raises BrokerError."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._is_up.wait()
+        except TimeoutError:
+            raise BrokerError(UNREACHABLE) from None
+        assert self._link is not None
+        return self._link
+
+    # --- what is owned ------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _answered(self, link: _Link) -> AsyncIterator[None]:
+        """Bound a question about a queue. A broker that has just come back may never answer one,
+        since the queue has no leader yet. The connection is given up then, and made anew. Raises
+        BrokerError."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                with _reaching():
+                    yield
+        except TimeoutError:
+            log.warning("the message broker does not answer about a queue")
+            with suppress(BrokerError), _reaching():
+                await link.connection.close()
+            raise BrokerError(UNREACHABLE) from None
+
+    async def declare(self, names: Sequence[str]) -> None:
+        """Let there be these queues."""
+        link = await self._linked()
+        for name in names:
+            await self._declare(link, name)
+
+    async def _declare(self, link: _Link, name: str) -> AbstractQueue:
+        """The queue of this name, asked for once over each connection."""
+        if (known := link.queues.get(name)) is not None:
+            return known
+        arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+        async with self._answered(link):
+            queue = await link.taking.declare_queue(
+                f"{self._kin}.{name}", durable=True, arguments=arguments
+            )
+            await queue.bind(link.owned.name, name)
+        link.queues[name] = queue
+        return queue
+
+    async def put_token(self, name: str) -> None:
+        """Put one more token into a queue."""
+        await self._publish(name, aio_pika.Message(b"", type=_TOKEN, delivery_mode=2), PATIENCE)
+
+    async def consume(self, name: str, take: Take) -> None:
+        """Stand in line for a queue; where there is no connection, nobody waits for one with this:
+        by then, others may have to come first."""
+        if (link := self._link) is None or not self.is_up:
+            raise BrokerError(UNREACHABLE)
+
+        async def on_message(message: AbstractIncomingMessage) -> None:
+            take(name, _Delivered(message, self._call_in(message)))
+
+        queue = await self._declare(link, name)
+        tag = link.tags[name] = uuid4().hex  # known before the broker knows it
+        async with self._answered(link):
+            await queue.consume(on_message, consumer_tag=tag)
+        if link is not self._link:
+            raise BrokerError(UNREACHABLE)
+
+    async def leave(self, name: str) -> None:
+        """Take nothing more from a queue."""
+        if (link := self._link) is None:
+            return
+        if tag := link.tags.pop(name, ""):
+            with suppress(BrokerError), _reaching():
+                await link.queues[name].cancel(tag)
+
+    def _call_in(self, message: AbstractIncomingMessage) -> OwnerCall | None:
+        if message.type == _TOKEN:
+            return None
+        name, caller = message.correlation_id or uuid4().hex, message.reply_to or ""
+
+        async def answer(body: bytes, is_last: bool) -> None:
+            kind = _LAST if is_last else _MORE
+            reply = aio_pika.Message(body, type=kind, correlation_id=name, delivery_mode=1)
+            await self._answer(caller, reply, is_last)
+
+        return OwnerCall(name, message.body, bool(message.redelivered), answer)
+
+    async def _answer(self, caller: str, reply: aio_pika.Message, is_last: bool) -> None:
+        """Send an answer. The queue of a caller whose connection broke, too, may not be there again
+        yet; who is gone for good waits for none."""
+        pause = FIRST_PAUSE
+        while caller:
+            try:
+                link = await self._linked()
+                with _reaching():
+                    await link.sure.default_exchange.publish(reply, caller)
+                return
+            except DeliveryError:
+                if not is_last or pause > LONGEST_PAUSE:
+                    return
+                pause *= 2
+            except BrokerError:
+                pass
+            await asyncio.sleep(pause)
+
+    async def count_waiting(self, names: Sequence[str]) -> dict[str, int]:
+        """Return how many calls lie in these queues that no process has in hand; of those that were
+        never declared, nothing is said. Raises BrokerError."""
+        link, counts = await self._linked(), dict[str, int]()
+        try:
+            channel = await link.connection.channel()  # a queue that is not there closes it
+            for name in names:
+                queue = await channel.declare_queue(f"{self._kin}.{name}", passive=True)
+                found = queue.declaration_result
+                token = 0 if found.consumer_count else 1  # without an owner it lies there, too
+                counts[name] = max(0, (found.message_count or 0) - token)
+            await channel.close()
+        except ChannelNotFoundEntity:
+            log.info("some queues are not there yet")
+        except _GONE as error:
+            raise BrokerError(UNREACHABLE) from error
+        return counts
+
+    # --- calls --------------------------------------------------------------------------------
+
+    async def call(
+        self, name: str, body: bytes, patience: float, is_repeatable: bool = True
+    ) -> AsyncGenerator[bytes, None]:
+        """Ask the owner of this; the pieces of the answer, of which there is one at least."""
+        identity = uuid4().hex
+        answers = self._answers[identity] = asyncio.Queue()
+        message = aio_pika.Message(
+            body,
+            type=_CALL,
+            correlation_id=identity,
+            reply_to=f"{self._kin}.at.{self.me}",
+            delivery_mode=2,
+            expiration=patience,  # nobody waits for it any more
+        )
+        try:
+            await self._publish(name, message, patience, is_repeatable)
+            is_last = False
+            while not is_last:
+                async with asyncio.timeout(patience):
+                    piece, is_last = await answers.get()
+                yield piece
+        except TimeoutError:
+            raise BrokerError(UNANSWERED) from None
+        finally:
+            del self._answers[identity]
+
+    async def _publish(
+        self, name: str, message: aio_pika.Message, patience: float, is_repeatable: bool = True
+    ) -> None:
+        """Put a message into the queue of what is owned; it is on the broker's disk then."""
+        end = asyncio.get_running_loop().time() + patience
+        while (left := end - asyncio.get_running_loop().time()) > 0:
+            link = await self._linked(left)
+            try:
+                with _reaching():
+                    await link.owned.publish(message, name, timeout=left)
+                return
+            except DeliveryError as error:  # there is no such queue yet
+                log.info("%s is not there: %r", name, error)
+            except BrokerError:
+                if not is_repeatable:
+                    raise BrokerError(UNSURE) from None
+            await asyncio.sleep(FIRST_PAUSE)
+        raise BrokerError(UNREACHABLE)
+
+    # --- what is told -------------------------------------------------------------------------
+
+    async def listen(self, topic: str) -> None:
+        """Hear what is told on a topic from now on, also over other connections."""
+        self._topics.add(topic)
+        link = await self._linked()
+        try:
+            with _reaching():
+                await link.own.bind(link.told.name, topic)
+        except BrokerError:
+            log.info("%s is listened to when the connection is there again", topic)
+
+    async def tell(self, topic: str, body: bytes) -> None:
+        """Tell those who listen to a topic now."""
+        message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
+        link = await self._linked()
+        try:
+            with _reaching():
+                await link.told.publish(message, topic, mandatory=False, timeout=PATIENCE)
+        except DeliveryError as error:
+            raise BrokerError(UNREACHABLE) from error
+
+    def tell_soon(self, to: str, body: bytes) -> None:
+        """Tell one process, or those who listen to a topic, something that may get lost."""
+        if self._is_up.is_set():
+            self._tasks.start(self._tell_quickly(to, body))
+
+    async def _tell_quickly(self, to: str, body: bytes) -> None:
+        message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
+        with suppress(BrokerError, DeliveryError), _reaching():
+            if (link := self._link) is not None:
+                await link.told_quickly.publish(message, to, mandatory=False)
+
+    async def _take_own(self, message: AbstractIncomingMessage) -> None:
+        if message.type == _TOLD:
+            self.hear(message.routing_key or "", message.body)
+        elif (answers := self._answers.get(message.correlation_id or "")) is not None:
+            answers.put_nowait((message.body, message.type == _LAST))
+
+
+async def _closed(part: AbstractConnection | AbstractChannel) -> None:
+    await part.closed()
+
+
+async def _nothing() -> None:
+    """Nobody is told or asked."""

@@ -1,0 +1,406 @@
+"""HTTP to a server: what comes is bounded and read (`messages`) before the SDK sees it, and whether
+the server, and the session with it, is still there is known from what HTTP says.
+
+A call that is refused with a status ends at once with a sentence. A status that means that the
+server has forgotten the session (404 by the protocol, 400 in many servers) ends the session alone.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import cache
+
+import anyio
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+
+from plugins.mcp.layers import MessageId, UnreadableAnswerError
+from plugins.mcp.messages import (
+    REFUSED,
+    SESSION_OVER,
+    TOO_LONG,
+    ServerAnswers,
+    StreamLines,
+    TooMuchError,
+    encode,
+    make_error,
+    read_messages,
+)
+from plugins.mcp.rate import LONGEST, Health, Rate
+
+Transport = AbstractAsyncContextManager[TransportStreams]
+
+NOT_THIS_KIND = frozenset((400, 404, 405, 406, 415, 501))
+"""Statuses with which a server of the older kind (SSE) refuses to be asked as one of the newer."""
+_SESSION = "mcp-session-id"
+_GENUINE = frozenset((-32700, -32601, -32602, -32603))
+"""Codes of errors that are about the request, not the session."""
+_SHORT = 64_000  # bytes of what comes with a status that refuses
+_HINTS = {
+    401: "it wants a key, in `headers`",
+    403: "it does not allow this",
+    404: "is the address right?",
+    405: "is the address right?",
+    429: "it was asked too often",
+}
+
+
+@asynccontextmanager
+async def run_http(
+    url: str, headers: dict[str, str], kind: str, health: Health
+) -> AsyncGenerator[TransportStreams, None]:
+    """The streams to a server at an address, of the `kind` "http" or "sse"."""
+    connect = _sse if kind == "sse" else _streamable
+    async with _watched(connect(url, headers, health), health) as streams:
+        yield streams
+
+
+@asynccontextmanager
+async def _streamable(
+    url: str, headers: dict[str, str], health: Health
+) -> AsyncGenerator[TransportStreams, None]:
+    async with (
+        _client(headers, _StreamableReader(health)) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=LONGEST) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _sse(
+    url: str, headers: dict[str, str], health: Health
+) -> AsyncGenerator[TransportStreams, None]:
+    def make(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        del timeout, auth
+        return _client(headers or {}, _SseReader(health))
+
+    async with sse_client(url, headers, httpx_client_factory=make) as streams:
+        yield streams
+
+
+def _client(headers: dict[str, str], reader: _Reader) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers={"Accept-Encoding": "identity", **headers},
+        timeout=httpx2.Timeout(30.0, read=None),  # every call has a time-out of its own
+        transport=reader,
+    )
+
+
+@asynccontextmanager
+async def _watched(transport: Transport, health: Health) -> AsyncGenerator[TransportStreams, None]:
+    """The same, with no more messages in a second than can be borne; it is over when the server
+    says nothing any more."""
+    into, out = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    rate = Rate()
+    with into, out:
+        async with transport as (read, write), anyio.create_task_group() as tasks:
+
+            async def pass_on() -> None:
+                with into, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    async for message in read:
+                        await rate.wait(0)
+                        await into.send(message)
+                health.end("")
+
+            tasks.start_soon(pass_on)
+            try:
+                yield out, write
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+# --- what comes -----------------------------------------------------------------------------------
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The authorities of this machine. To read them takes longer than all else of a connection."""
+    return httpx2.create_ssl_context()
+
+
+class _Reader(httpx2.AsyncBaseTransport):
+    """HTTP of which the bodies are read before they are passed on."""
+
+    def __init__(self, health: Health) -> None:
+        self._inner = httpx2.AsyncHTTPTransport(verify=_trusted())
+        self._health, self._answers, self._is_known = health, ServerAnswers(), False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        call = self._note(request)
+        try:
+            response = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            # It was there before, so whether it is back is for a new connection to find out.
+            self._health.end("" if self._is_known else f"it can't be reached ({_line(error)})")
+            if call is None or not self._is_known:
+                raise
+            response = httpx2.Response(200)
+            _replace(response, make_error(call, SESSION_OVER, "It can't be reached."))
+            return response
+        except httpx2.TransportError as error:
+            if request.method != "DELETE":  # with which a session is left
+                self._health.end(f"the connection broke ({_line(error)})")
+            raise
+        self._is_known = True
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx2.ReadError("it packs what it says, though it was asked not to")
+        await self._read(request, response, call)
+        return response
+
+    def _note(self, request: httpx2.Request) -> MessageId | None:
+        """The id of the call that a request is."""
+        if request.method != "POST":
+            return None
+        for message in read_messages(request.content):
+            self._answers.sent(message)
+            if isinstance(message, JSONRPCRequest):
+                return message.id
+        return None
+
+    async def _read(
+        self, request: httpx2.Request, response: httpx2.Response, call: MessageId | None
+    ) -> None:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _SseReader(_Reader):
+    """The older kind: all that a server says is one stream of events, and what it is asked is
+    posted, which it only confirms."""
+
+    async def _read(
+        self, request: httpx2.Request, response: httpx2.Response, call: MessageId | None
+    ) -> None:
+        if response.status_code >= 400 and request.method == "POST":
+            text = await _take(response, _SHORT)
+            self._health.end(_describe_status(response.status_code, text))
+        elif _is_events(response):
+            response.stream = _ReadBody(
+                response.stream, _read_events(response.stream, self._read_one)
+            )
+        else:
+            response.stream = _ReadBody(response.stream, _read_bounded(response.stream))
+
+    def _read_one(self, data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
+        return self._answers.read(data) if is_whole else self._answers.read_begin(data)
+
+
+class _StreamableReader(_Reader):
+    """The newer kind: an answer comes with the request, as one body or as events; what else a
+    server says comes in a stream that it may offer."""
+
+    def __init__(self, health: Health) -> None:
+        super().__init__(health)
+        self._has_stream = False
+
+    async def _read(
+        self, request: httpx2.Request, response: httpx2.Response, call: MessageId | None
+    ) -> None:
+        status = response.status_code
+        if status >= 400 and call is not None:
+            text = await _take(response, _SHORT)
+            _replace(response, self._read_refusal(request, status, text, call))
+        elif status >= 400 and request.method == "GET":
+            if self._has_stream and status in (400, 404):  # it had one until it was restarted
+                self._health.end("")
+        elif _is_events(response):
+            self._has_stream = self._has_stream or request.method == "GET"
+            reads = self._read_answer(call) if call is not None else _read_aside
+            response.stream = _ReadBody(response.stream, _read_events(response.stream, reads))
+        elif call is not None and status < 300:
+            _replace(response, await self._read_body(response, call))
+        else:
+            response.stream = _ReadBody(response.stream, _read_bounded(response.stream))
+
+    def _read_refusal(
+        self, request: httpx2.Request, status: int, text: bytes, call: MessageId
+    ) -> JSONRPCMessage:
+        """The error in the place of an answer."""
+        self._health.refused = status
+        found: list[JSONRPCMessage] = []
+        with suppress(UnreadableAnswerError):
+            found = read_messages(text)
+        errors = [one.error for one in found if isinstance(one, JSONRPCError)]
+        if not errors:  # many give no id, or none that they can know
+            with suppress(ValueError, AttributeError, TypeError):
+                fault = json.loads(text)["error"]
+                errors = [make_error(call, int(fault["code"]), str(fault["message"])).error]
+        code = errors[0].code if errors else 0
+        told = errors[0].message if errors else _describe_status(status, text)
+        is_gone = status == 404 or (status in (400, 410) and code not in _GENUINE)
+        if is_gone and _SESSION in request.headers and code not in _GENUINE:
+            self._health.end("")
+            return make_error(call, SESSION_OVER, told)
+        if errors:
+            return JSONRPCError(jsonrpc="2.0", id=call, error=errors[0])
+        return make_error(call, REFUSED, told)
+
+    async def _read_body(self, response: httpx2.Response, call: MessageId) -> JSONRPCMessage:
+        """The answer in a body."""
+        try:
+            body = await _take(response, LONGEST + 1)
+        except httpx2.TransportError:
+            return self._answers.fail("the connection broke before all of it had come", call)[0]
+        if len(body) > LONGEST:
+            return self._answers.fail(TOO_LONG, call)[0]
+        for one in self._answers.read(body, call):
+            if isinstance(one, JSONRPCResponse | JSONRPCError):
+                return one
+        kind = response.headers.get("content-type", "").partition(";")[0][:60]
+        is_json = "json" in kind or not kind
+        why = "it is no message of the protocol" if is_json else f"it is {kind}, not JSON"
+        return self._answers.fail(why if body.strip() else "it is empty", call)[0]
+
+    def _read_answer(self, call: MessageId) -> Callable[[bytes, bool], list[JSONRPCMessage]]:
+        def read(data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
+            return (
+                self._answers.read(data, call) if is_whole else self._answers.fail(TOO_LONG, call)
+            )
+
+        return read
+
+
+def _read_aside(data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
+    """Return what comes in a stream in which there are no answers."""
+    if is_whole:
+        with suppress(UnreadableAnswerError):
+            return read_messages(data)
+    return []
+
+
+def _is_events(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.lower().startswith("text/event-stream") and response.status_code < 300
+
+
+async def _take(response: httpx2.Response, most: int) -> bytes:
+    """As much of a body, and an end of what follows."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    rate, held = Rate(), bytearray()
+    try:
+        async for piece in response.stream:
+            await rate.wait(len(piece), 0)
+            held += piece
+            if len(held) > most:
+                break
+    finally:
+        await response.stream.aclose()
+    return bytes(held[:most])
+
+
+def _replace(response: httpx2.Response, message: JSONRPCMessage) -> None:
+    """Have a message as the whole body."""
+    (body,) = encode([message])
+    response.headers.pop("content-length", None)
+    response.headers["content-type"] = "application/json"
+    if response.status_code in (202, 204):
+        response.status_code = 200
+    response.stream = httpx2.ByteStream(body)
+
+
+class _ReadBody(httpx2.AsyncByteStream):
+    def __init__(self, inner: object, pieces: AsyncGenerator[bytes, None]) -> None:
+        assert isinstance(inner, httpx2.AsyncByteStream)
+        self._inner, self._pieces = inner, pieces
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._pieces
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+        await self._inner.aclose()
+
+
+async def _read_bounded(inner: object) -> AsyncGenerator[bytes, None]:
+    """A body that nobody reads as messages."""
+    assert isinstance(inner, httpx2.AsyncByteStream)
+    rate, total = Rate(), 0
+    async for piece in inner:
+        total += len(piece)
+        if total > LONGEST:
+            raise httpx2.ReadError(f"it sent more than {LONGEST // 1_000_000} MB")
+        await rate.wait(len(piece), 0)
+        yield piece
+
+
+async def _read_events(
+    inner: object, read: Callable[[bytes, bool], list[JSONRPCMessage]]
+) -> AsyncGenerator[bytes, None]:
+    """A stream of events, in which those that are messages are read, and written anew; `read` gets
+    the data of one, and whether it is whole."""
+    assert isinstance(inner, httpx2.AsyncByteStream)
+    rate, lines = Rate(), StreamLines()
+    event = _Event()
+    async for piece in inner:
+        await rate.wait(len(piece), 0)
+        try:
+            # An end of a line may be CR alone, by the standard of events; no server writes it so.
+            for line, is_whole in lines.feed(piece):
+                if line or not is_whole:
+                    is_cut = event.take(line, is_whole)
+                    if is_cut:  # whoever waits for it hears of it at once
+                        yield event.write(read)
+                else:
+                    yield b": cut\n\n" if event.is_cut else event.write(read)
+                    event = _Event()
+        except TooMuchError:
+            raise httpx2.ReadError("it sent a message that does not end") from None
+
+
+class _Event:
+    """An event of a stream, line by line; `is_cut` where it is longer than a message may be."""
+
+    def __init__(self) -> None:
+        self._other: list[bytes] = []
+        self._data: list[bytes] = []
+        self._size, self.is_cut = 0, False
+
+    def take(self, line: bytes, is_whole: bool) -> bool:
+        """Take a line of it; whether that makes it too long."""
+        if self.is_cut:
+            return False
+        field, _colon, value = line.partition(b":")
+        self._size += len(line) + 1
+        self.is_cut = not is_whole or self._size > LONGEST
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif self._size < _SHORT:
+            self._other.append(line)
+        return self.is_cut
+
+    def write(self, read: Callable[[bytes, bool], list[JSONRPCMessage]]) -> bytes:
+        data, other = b"\n".join(self._data), b"".join(line + b"\n" for line in self._other)
+        kinds = [one.partition(b":")[2].strip() for one in self._other if one.startswith(b"event:")]
+        if not data or kinds not in ([], [b"message"]):
+            lines = [b"data: %s\n" % one for one in self._data if len(one) < _SHORT]
+            return other + b"".join(lines) + b"\n"
+        written = [other + b"data: " + one + b"\n\n" for one in encode(read(data, not self.is_cut))]
+        return b"".join(written) or b": none\n\n"
+
+
+def _describe_status(status: int, text: bytes) -> str:
+    """The sentence about a status that refuses."""
+    said = " ".join(text[:300].decode("utf-8", "replace").split())
+    shown = "" if said.startswith("<") else "".join(c for c in said if c.isprintable())[:150]
+    why = _HINTS.get(status, shown)
+    if not why:
+        return f"it answered with the status {status}"
+    return f"it answered with the status {status} ({why})"
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

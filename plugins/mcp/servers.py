@@ -1,0 +1,317 @@
+"""All servers: what is known of their tools, and a session with each for each audience that uses
+it, so that none of them sees what another one does there.
+
+Nothing is started, or imported, before somebody needs it: a search for tools of which nothing is
+known yet, or a call. What was listed once is known from then on, whether the server runs or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from agent.tools import ToolError
+from agent.tools.base import Tool, ToolContext
+from memory.record.store import Store
+from memory.tasks import BackgroundTasks
+from plugins.mcp import ServerDown
+from plugins.mcp import record as rows
+from plugins.mcp.catalogue import (
+    SEPARATOR,
+    ListedTool,
+    describe_difference,
+    name_for_model,
+    server_of,
+)
+from plugins.mcp.record import ListingChange, ServerTool
+from plugins.mcp.session import ServerConnection, ServerPatience, ServerSession
+from plugins.mcp.settings import McpServer, McpSettings
+
+log = logging.getLogger(__name__)
+
+MOST_SESSIONS = 50
+"""Servers that run at a time, for all audiences together."""
+GUIDE = "Servers with more tools; find these with tool_search, and call them with use_tool:"
+
+Tell = Callable[[str, str], None]
+"""Tells an owner something about the server named, in a sentence."""
+
+
+class ServerPorts(Struct, frozen=True):
+    """What servers need of the bot: the settings in force, `fill`, which puts secrets in the place
+    of their names (and raises ServerDown), and who is told that one is down, or has changed."""
+
+    settings: Callable[[], McpSettings]
+    fill: Callable[[str], str]
+    on_down: Tell
+    on_changed: Tell
+
+
+class _Running(Struct, frozen=True):
+    """A session, and how its server was set when it was made."""
+
+    server: McpServer
+    session: ServerSession
+
+
+class Servers:
+    """The servers of the settings, and their tools."""
+
+    def __init__(self, store: Store, ports: ServerPorts) -> None:
+        self._store, self._ports = store, ports
+        self._sessions: dict[tuple[str, str], _Running] = {}
+        self._known: dict[str, dict[str, ServerTool]] = {}
+        self._made: dict[str, tuple[McpServer, dict[str, Tool]]] = {}
+        self._keeping = asyncio.Lock()
+        self._ending = BackgroundTasks()
+
+    @property
+    def all(self) -> Mapping[str, McpServer]:
+        """Those that are set, by their names."""
+        return self._ports.settings().all
+
+    # --- what is known ---------------------------------------------------------------------------
+
+    async def known(self) -> Mapping[str, Mapping[str, ServerTool]]:
+        """Each server's tools that were listed, by their own names; read anew, since another
+        process may know more."""
+        found: dict[str, dict[str, ServerTool]] = {}
+        for one in await self._store.read(rows.load):
+            found.setdefault(one.server, {})[one.tool] = one
+        self._known = found
+        self._made.clear()
+        return found
+
+    async def list_changes(self, server: str) -> Sequence[ListingChange]:
+        """How what a server lists has changed, the newest first."""
+        return await self._store.read(lambda db: rows.list_changes(db, server))
+
+    async def _keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
+        now = {one.name: one.to_json() for one in listed}
+        async with self._keeping:
+            known = (await self.known()).get(server, {})
+            before = {name: one.listed for name, one in known.items() if not one.is_gone}
+            if now == before and known:
+                return
+            change = describe_difference(before, now) if known else ""
+            await self._store.write(lambda db: rows.keep_listing(db, server, now, change))
+            await self.known()
+        if change:
+            log.warning("the MCP server %s lists other tools now: %s", server, change)
+            self._ports.on_changed(server, change)
+
+    # --- sessions --------------------------------------------------------------------------------
+
+    def state_of(self, server: str) -> tuple[int, str]:
+        """Return how many sessions of a server run, and why the last one that failed did."""
+        mine = [one.session for (name, _), one in self._sessions.items() if name == server]
+        why = next((one.why_down for one in mine if one.why_down), "")
+        return sum(one.is_running for one in mine), why
+
+    async def check(self) -> None:
+        """Find out which connections are still there: of a process that is known anyway."""
+        mine = [one for one in self._sessions.values() if not one.server.is_process]
+        await asyncio.gather(*(one.session.check() for one in mine))
+
+    def _session(self, server: McpServer, audience: str, folder: Path) -> ServerSession:
+        key = (server.name, audience)
+        known = self._sessions.get(key)
+        if known is not None and known.server == server:
+            return known.session
+        if known is not None:
+            self._end(key)
+        running = [one for one, it in self._sessions.items() if it.session.is_running]
+        if len(running) >= MOST_SESSIONS:
+            raise ServerDown(f"{MOST_SESSIONS} servers run already; try again later")
+        settings = self._ports.settings
+        session = ServerSession(
+            server.name,
+            partial(self._connect, server, folder),
+            lambda: ServerPatience(
+                settings().start_timeout, settings().call_timeout, settings().idle
+            ),
+            partial(self._keep_listing, server.name),
+            partial(self._ports.on_down, server.name),
+        )
+        self._sessions[key] = _Running(server, session)
+        return session
+
+    async def _connect(
+        self, server: McpServer, folder: Path
+    ) -> AbstractAsyncContextManager[ServerConnection]:
+        """How a server is reached; the SDK takes most of a second to load, which is done aside."""
+        try:
+            client = await asyncio.to_thread(import_module, "plugins.mcp.client")
+        except ImportError:
+            raise ServerDown(
+                "the package `mcp` is missing; install it with `python -m pip install -r "
+                "plugins/mcp/requirements.txt`"
+            ) from None
+        found: AbstractAsyncContextManager[ServerConnection] = client.connect(
+            server, self._ports.fill, folder
+        )
+        return found
+
+    def _end(self, key: tuple[str, str]) -> None:
+        self._ending.start(self._sessions.pop(key).session.stop())
+
+    def settle(self) -> None:
+        """End what the settings do not name any more, or name otherwise."""
+        now = self.all
+        for key, one in list(self._sessions.items()):
+            if now.get(key[0]) != one.server:
+                self._end(key)
+
+    async def restart(self, name: str) -> None:
+        """End a server, and let it be started again however often it has failed."""
+        mine = [key for key in self._sessions if key[0] == name]
+        for key in mine:
+            self._end(key)
+        await self._ending.idle()
+
+    async def forget(self, name: str) -> None:
+        """End a server, and know nothing of its tools any more."""
+        await self.restart(name)
+        await self._store.write(lambda db: rows.forget_server(db, name))
+        await self.known()
+
+    async def close(self) -> None:
+        """End all of them."""
+        for key in list(self._sessions):
+            self._end(key)
+        await self._ending.idle()
+
+    # --- their tools -----------------------------------------------------------------------------
+
+    async def look(self, names: Collection[str], audience: str, folder: Path) -> dict[str, str]:
+        """Have those of these servers listed of which nothing is known; why it failed, by name."""
+        now = self.all
+        known: Mapping[str, Mapping[str, ServerTool]] = self._known
+        if not known.keys() >= {name for name in names if name in now}:
+            known = await self.known()
+        new = [now[name] for name in names if name in now and name not in known]
+        said = await asyncio.gather(*(self._look_at(one, audience, folder) for one in new))
+        return {one.name: why for one, why in zip(new, said, strict=True) if why}
+
+    async def start(self, name: str, audience: str, folder: Path) -> str:
+        """Start a server; why it does not work, or ""."""
+        server = self.all.get(name)
+        return await self._look_at(server, audience, folder) if server else "there is none"
+
+    async def _look_at(self, server: McpServer, audience: str, folder: Path) -> str:
+        try:
+            await self._session(server, audience, folder).ready()
+        except ServerDown as error:
+            return str(error)
+        return ""
+
+    def tools(self, names: Collection[str]) -> list[Tool]:
+        """The tools of these servers that may be used, as far as they are known."""
+        found: list[Tool] = []
+        for server in (self.all[name] for name in names if name in self.all):
+            hidden, made = self.hidden(server), self._make_tools(server)
+            known = self._known.get(server.name, {}).values()
+            there = (one.tool for one in known if not one.is_gone)
+            found += (made[one] for one in there if server.offers(one) and one not in hidden)
+        return found
+
+    def hidden(self, server: McpServer) -> frozenset[str]:
+        """The tools of a server that `/mcp trim` has hidden, by their own names."""
+        before = f"{server.name}/"
+        hidden = self._ports.settings().hidden
+        return frozenset(one.removeprefix(before) for one in hidden if one.startswith(before))
+
+    def _make_tools(self, server: McpServer) -> dict[str, Tool]:
+        """All tools of a server that were ever listed, by their own names; made once."""
+        made = self._made.get(server.name)
+        if made is None or made[0] != server:
+            known = self._known.get(server.name, {}).values()
+            listed = [ListedTool.from_json(one.tool, one.listed) for one in known]
+            made = (server, {one.name: self.make_tool(server, one) for one in listed})
+            self._made[server.name] = made
+        return made[1]
+
+    def make_tool(self, server: McpServer, listed: ListedTool) -> Tool:
+        """A tool of a server, as any other: a stranger's, that may do what can't be done twice."""
+        return Tool(
+            name=name_for_model(server.name, listed.name),
+            description=listed.description,
+            parameters=listed.parameters,
+            run=partial(self._run, server.name, listed.name),
+            touches=frozenset({"network"}),
+            is_parallel=False,
+            asks_first=server.asks(listed.name),
+            is_once=True,
+            needs_conversation=True,
+            group=server.name,
+        )
+
+    async def _run(
+        self, name: str, tool: str, arguments: dict[str, Any], context: ToolContext
+    ) -> str:
+        server = self.all.get(name)
+        if server is None:
+            raise ToolError(f"There is no server {name!r} any more.")
+        try:
+            session = self._session(server, context.key.audience, context.workspace)
+            await session.ready()
+            await self._store.write(lambda db: rows.count_call(db, name, tool), is_synced=False)
+            return await session.call(tool, arguments)
+        except ServerDown as error:
+            raise ToolError(f"The server {name} is not available: {error}.") from None
+
+
+class OfferedServers(Struct, frozen=True):
+    """Those of the servers whose tools are offered in a conversation (`RemoteTools`); `may_use` are
+    those that whoever asks may use, too."""
+
+    servers: Servers
+    offered: tuple[tuple[str, str], ...]
+    may_use: frozenset[str]
+
+    @property
+    def listed(self) -> str:
+        """The lines of the prompt about them: nothing that a server wrote, or that changes with
+        it; "" where none is offered."""
+        if not self.offered:
+            return ""
+        lines = (f"- {name}: {about}" if about else f"- {name}" for name, about in self.offered)
+        return "\n".join((GUIDE, *lines))
+
+    def owns(self, name: str) -> bool:
+        """Return whether this is the name of a server's tool."""
+        return any(name.startswith(f"{one}{SEPARATOR}") for one, _ in self.offered)
+
+    async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:
+        """Their tools, and what is wrong with those of which nothing is known."""
+        names = self._names
+        wrong = await self.servers.look(names, context.key.audience, context.workspace)
+        said = "\n".join(
+            f"The server {name} is not available: {why}." for name, why in wrong.items()
+        )
+        return self.servers.tools(names), said
+
+    async def find(self, name: str, context: ToolContext) -> Tool | None:
+        """The tool that is called so, if it may be used."""
+        mine = [one for one in self._names if one == server_of(name)]
+        wrong = await self.servers.look(mine, context.key.audience, context.workspace)
+        for server, why in wrong.items():
+            raise ToolError(f"The server {server} is not available: {why}.")
+        for _ in range(2):
+            for tool in self.servers.tools(mine):
+                if tool.name == name:
+                    return tool
+            await self.servers.known()  # another process may know more
+        return None
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name, _ in self.offered if name in self.may_use]

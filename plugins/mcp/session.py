@@ -1,0 +1,270 @@
+"""One server for one audience, as a supervised task: started when it is needed, ended when it is
+not, and not started again and again where it fails.
+
+Everybody who asks it for something waits for a limited time, and hears in a sentence what became of
+it. Nothing is asked twice: a call that was under way may have happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from time import monotonic
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from agent.tools import ToolError
+from memory.tasks import hear
+from plugins.mcp import ServerDown, SessionOver
+from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.rate import Health
+from plugins.mcp.words import add_last_words
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MOST_FAILURES = 3
+"""Failures within `WINDOW` seconds after which a server is left alone until these are over."""
+WINDOW = 600.0
+_CHECK = 3.0  # seconds for finding out whether a server is still there
+MOST_SILENT = 3
+"""Calls in a row that came to no answer, after which a server is ended, and then started anew."""
+
+
+class ServerConnection(Protocol):
+    """A server that is ready (`plugins/mcp/client.py`)."""
+
+    health: Health
+    is_changed: asyncio.Event
+
+    async def list_tools(self) -> list[ListedTool]: ...
+
+    async def call(self, tool: str, arguments: dict[str, object]) -> str: ...
+
+
+Connect = Callable[[], Awaitable[AbstractAsyncContextManager[ServerConnection]]]
+"""Says how a server is reached; what comes of it raises ServerDown when it is entered."""
+
+
+class ServerPatience(Struct, frozen=True):
+    """Seconds: for a start, for a call, and for which a server may be idle (0: any number)."""
+
+    start: float
+    call: float
+    idle: float
+
+
+class ServerSession:
+    """A server, running or not. `on_listed` hears what tools it lists, at each start and each time
+    that it says they have changed; `on_down` hears why it failed."""
+
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        patience: Callable[[], ServerPatience],
+        on_listed: Callable[[list[ListedTool]], Awaitable[None]],
+        on_down: Callable[[str], None],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.name = name
+        self._connect, self._patience, self._clock = connect, patience, clock
+        self._on_listed, self._on_down = on_listed, on_down
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[ServerConnection] | None = None
+        self._leaving = asyncio.Event()
+        self._failures: deque[float] = deque(maxlen=MOST_FAILURES)
+        self._users, self._silent, self._used_at = 0, 0, clock()
+        self.why_down = ""
+
+    @property
+    def is_running(self) -> bool:
+        ready = self._ready
+        return ready is not None and ready.done() and not ready.cancelled() and self._is_alive
+
+    @property
+    def _is_alive(self) -> bool:
+        if self._task is None or self._task.done() or self._leaving.is_set():
+            return False
+        ready = self._ready
+        is_ready = ready is not None and ready.done() and not ready.exception()
+        return not is_ready or not self._connected().health.over.is_set()
+
+    def _connected(self) -> ServerConnection:
+        assert self._ready is not None
+        return self._ready.result()
+
+    async def ready(self) -> None:
+        """Start it, if it does not run, and wait until its tools are known. Raises ServerDown."""
+        await self._connection()
+
+    async def call(self, tool: str, arguments: dict[str, object]) -> str:
+        """What one of its tools returns. Raises ToolError with what it says, and ServerDown."""
+        try:
+            return await self._call(tool, arguments)
+        except SessionOver:  # it was restarted, and has not looked at the call
+            pass
+        try:
+            return await self._call(tool, arguments)
+        except SessionOver as error:
+            raise ToolError(f"The server refused this: {error}") from None
+
+    async def check(self) -> None:
+        """Find out whether a server that was connected is still there, and connect anew if not."""
+        if not self.is_running:
+            return
+        with suppress(ServerDown, TimeoutError):
+            connection = self._connected()
+            async with asyncio.timeout(_CHECK):
+                await connection.list_tools()
+            return
+        if not self._is_alive:
+            with suppress(ServerDown, TimeoutError):
+                async with asyncio.timeout(_CHECK):
+                    await self.ready()
+
+    async def _call(self, tool: str, arguments: dict[str, object]) -> str:
+        connection = await self._connection()
+        seconds = self._patience().call
+        self._users += 1
+        try:
+            async with asyncio.timeout(seconds):
+                result = await connection.call(tool, arguments)
+        except TimeoutError:
+            self._note_silence()
+            raise ServerDown(
+                f"it did not answer within {seconds:g} s; what it was asked for may have happened"
+            ) from None
+        except SessionOver:
+            raise
+        except ServerDown as error:
+            why = str(error)
+            if connection.health.over.is_set() and connection.health.why:
+                why = connection.health.why
+            raise ServerDown(f"{why}; what it was asked for may have happened") from None
+        except ToolError:
+            self._note_answer(connection)
+            raise
+        finally:
+            self._users -= 1
+            self._used_at = self._clock()
+        self._note_answer(connection)
+        return result
+
+    def _note_answer(self, connection: ServerConnection) -> None:
+        """It works: what it said until now is not why it fails, if it does."""
+        self._silent, connection.health.said = 0, b""
+        self._failures.clear()
+
+    def _note_silence(self) -> None:
+        self._silent += 1
+        if self._silent >= MOST_SILENT and self._ready is not None and self.is_running:
+            self._connected().health.end(f"{MOST_SILENT} calls in a row came to no answer")
+
+    async def _connection(self) -> ServerConnection:
+        while not self._is_alive or self._ready is None:
+            if self._task is not None and not self._task.done():  # it is just being ended
+                await asyncio.wait({self._task})
+                continue
+            self._refuse_while_resting()
+            self._leaving = asyncio.Event()
+            self._silent, self._used_at = 0, self._clock()
+            self._ready = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._run(self._ready), name=f"mcp {self.name}")
+        # Who waits may be stopped; the start goes on, for whoever asks next.
+        return await asyncio.shield(self._ready)
+
+    def _refuse_while_resting(self) -> None:
+        recent = [at for at in self._failures if self._clock() - at < WINDOW]
+        if len(recent) >= MOST_FAILURES:
+            wait = WINDOW - (self._clock() - recent[0])
+            raise ServerDown(
+                f"it failed {len(recent)} times within {WINDOW / 60:g} minutes ({self.why_down}), "
+                f"so it is left alone for {max(1, round(wait / 60))} more"
+            )
+
+    async def _run(self, ready: asyncio.Future[ServerConnection]) -> None:
+        """Start it, and stay until it is over, one way or the other."""
+        why = ""
+        patience = self._patience()
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(patience.start):
+                    connection = await stack.enter_async_context(await self._connect())
+                    await self._on_listed(await connection.list_tools())
+                self._used_at = self._clock()
+                ready.set_result(connection)
+                self.why_down = ""
+                connection.health.said = b""
+                log.info("the MCP server %s is ready", self.name)
+                await self._stay(connection)
+            why = connection.health.why
+            if why:
+                why = add_last_words(why, connection.health.said)
+        except TimeoutError:
+            why = f"it was not ready within {patience.start:g} s"
+        except ServerDown as error:
+            why = str(error)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the SDK's own faults are a server's, too
+            log.warning("the MCP server %s failed", self.name, exc_info=error)
+            why = f"it failed ({type(error).__name__})"
+        finally:
+            self._settle(ready, why)
+
+    def _settle(self, ready: asyncio.Future[ServerConnection], why: str) -> None:
+        if why:
+            self._failures.append(self._clock())
+            self.why_down = why
+            log.warning("the MCP server %s is down: %s", self.name, why)
+            self._on_down(why)
+        if not ready.done():
+            ready.set_exception(ServerDown(why or "it was stopped"))
+            ready.exception()  # whoever waits hears of it; nobody has to
+
+    async def _stay(self, connection: ServerConnection) -> None:
+        """Until it has ended, is wanted no more, or nobody has used it for long."""
+        while True:
+            over = asyncio.create_task(connection.health.over.wait())
+            leaving = asyncio.create_task(self._leaving.wait())
+            changed = asyncio.create_task(connection.is_changed.wait())
+            tasks = (over, leaving, changed)
+            try:
+                await asyncio.wait(
+                    tasks, timeout=self._idle_left(), return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                for task in tasks:
+                    task.cancel()
+            if over.done() or leaving.done() or self._idle_left() == 0:
+                self._leaving.set()
+                return
+            if changed.done():
+                connection.is_changed.clear()
+                async with asyncio.timeout(self._patience().start):
+                    await self._on_listed(await connection.list_tools())
+
+    def _idle_left(self) -> float | None:
+        """Seconds after which it is ended unless somebody uses it; None: it is kept."""
+        idle = self._patience().idle
+        if not idle or self._users:
+            return min(60.0, idle) if idle else None
+        return max(0.0, idle - (self._clock() - self._used_at))
+
+    def forgive(self) -> None:
+        """Start it again at the next call, however often it has failed."""
+        self._failures.clear()
+
+    async def stop(self) -> None:
+        """End it, and wait until it has ended."""
+        self._leaving.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=5.0)
+            self._task.cancel()
+            hear(self._task) if self._task.done() else None

@@ -1,0 +1,142 @@
+"""MCP servers as commands see them, and the texts in which people read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from channels.language import _, explain
+from plugins.wording import amount, clip, count, literal, shorten, table
+
+_FIRST, _LAST = 40, 5  # tools that are listed of very many
+
+
+class RemoteToolView(Struct, frozen=True):
+    """A tool of a server. `name` is what the model calls it, `own_name` what its server does;
+    `tokens` are those of its schema, which the model reads when it looks the tool up; `is_hidden`
+    where the settings do not offer it, `asks` where a person is asked before each call."""
+
+    name: str
+    own_name: str
+    description: str
+    tokens: int
+    calls: int
+    is_hidden: bool
+    asks: bool
+
+
+class ServerView(Struct, frozen=True):
+    """A server with its tools, as far as they are known. `where` is its program or its address,
+    `line` the tokens of its line in the prompt; `running` counts its processes or connections,
+    `why_down` says why the last one failed; `changes` are when and how its tools have changed."""
+
+    name: str
+    where: str
+    is_added: bool
+    is_process: bool
+    is_served_here: bool
+    line: int
+    running: int
+    why_down: str
+    tools: tuple[RemoteToolView, ...]
+    changes: tuple[tuple[datetime, str], ...] = ()
+
+    @property
+    def offered(self) -> list[RemoteToolView]:
+        return [one for one in self.tools if not one.is_hidden]
+
+    @property
+    def tokens(self) -> int:
+        return sum(one.tokens for one in self.offered)
+
+    @property
+    def calls(self) -> int:
+        return sum(one.calls for one in self.tools)
+
+    @property
+    def state(self) -> str:
+        if self.why_down:
+            return _("failed: {why}", why=literal(clip(explain(self.why_down), 120)))
+        if self.running:
+            return _("running")
+        return _("not running") if self.tools else _("not started yet")
+
+
+def format_servers(servers: Sequence[ServerView]) -> str:
+    """The servers in a table, and how many of their tools were never called."""
+    rows = [
+        (
+            literal(one.name),
+            str(len(one.offered)),
+            amount(one.tokens),
+            str(one.calls),
+            one.state if one.is_served_here else _("{state}; not offered here", state=one.state),
+        )
+        for one in servers
+    ]
+    shown = table(("server", "tools:", "tokens:", "calls:", "state"), rows)
+    return "\n\n".join(filter(None, (shown, describe_uncalled(servers))))
+
+
+def describe_uncalled(servers: Sequence[ServerView]) -> str:
+    """Return how many tools were never called; "" where all were, or none is known."""
+    tools = [tool for one in servers for tool in one.offered]
+    never = sum(not tool.calls for tool in tools)
+    if not never:
+        return ""
+    return _(
+        "{never} of {all} tools never called: /mcp trim hides them.", never=never, all=len(tools)
+    )
+
+
+def format_tools(server: ServerView) -> str:
+    """A server's tools in a table, the largest first."""
+    ordered = sorted(server.tools, key=lambda one: (one.is_hidden, -one.tokens, one.name))
+    rows = [
+        (
+            literal(one.name),
+            amount(one.tokens),
+            str(one.calls),
+            _("hidden") if one.is_hidden else _("asks first") if one.asks else "",
+            literal(clip(one.description, 80)),
+        )
+        for one in ordered
+    ]
+    shown = shorten(rows, _FIRST, _LAST, lambda n: ("…", _("{n} more", n=n), "", "", ""))
+    return table(("tool", "tokens:", "calls:", "state", "description"), shown)
+
+
+def describe_cost(servers: Sequence[ServerView]) -> str:
+    """What of these servers stands in each request, and what is only looked up."""
+    here = [one for one in servers if one.is_served_here]
+    return _(
+        "In each request: {line} tokens for {servers}. Schemas are read when they are looked up.",
+        line=amount(sum(one.line for one in here)),
+        servers=count(len(here), "server"),
+    )
+
+
+def to_data(server: ServerView) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "server": server.name,
+        "where": server.where,
+        "added": server.is_added,
+        "offered_here": server.is_served_here,
+        "running": server.running,
+        "failed": server.why_down,
+        "tokens_in_prompt": server.line,
+        "tools": [
+            {
+                "name": one.name,
+                "tokens": one.tokens,
+                "calls": one.calls,
+                "hidden": one.is_hidden,
+                "asks": one.asks,
+            }
+            for one in server.tools
+        ],
+    }
