@@ -37,7 +37,7 @@ class ProcessRow(Struct, frozen=True):
 
 
 class OwnerRow(Struct, frozen=True):
-    """Who owns something, or `NOBODY`; `epoch` counts its owners."""
+    """The owner of something, or `NOBODY`; `epoch` counts its owners."""
 
     name: str
     process: str
@@ -97,7 +97,7 @@ def _owner(database: Database, name: str) -> OwnerRow:
 
 
 def list_owners(database: Database) -> list[OwnerRow]:
-    """Who owns what."""
+    """List who owns what."""
     table = tables.Owner
     query = table.select(table.name, table.process, table.epoch).order_by(table.name)
     return [OwnerRow(*row) for row in query.tuples().execute(database)]
@@ -115,9 +115,10 @@ def list_processes(database: Database) -> list[ProcessRow]:
 
 
 def list_strangers(database: Database, version: str) -> list[ProcessRow]:
-    """Those that take part, or died and were never missed, and do not go together with a process
-    of this version that is about to start: theirs is another, or the tables are not as this program
-    has them. It may be asked of any database, also of one that has no tables yet."""
+    """Return the processes that take part, or died and were never missed, and do not go together
+    with a process of this version that is about to start: theirs is another, or the tables are not
+    as this program has them. It may be asked of any database, also of one that has no tables
+    yet."""
     if "process" not in database.get_tables():
         return []
     is_same = database.schema_version() == SCHEMA
