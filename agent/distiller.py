@@ -63,7 +63,7 @@ class ModelDistiller(Struct, frozen=True):
                 request.on_spent(price_reply("memory", model, reply, usage))
 
     async def _estimate(self, model: Model, request: DistillRequest, reply: ModelReply) -> Usage:
-        """What the meter counts, where the provider did not."""
+        """Estimate, by the meter, the usage that the provider did not report."""
         prompt = f"{request.task}\n{request.text}"
         return Usage(
             await asyncio.to_thread(self.count, prompt, model.name),

@@ -96,7 +96,7 @@ NOT_RUN_AGAIN = (
 
 
 class Output(Protocol):
-    """Who watches a turn run. Nothing here waits; what is shown is provisional."""
+    """The observer of a running turn. Nothing here waits; what is shown is provisional."""
 
     def delta(self, text: str) -> None: ...
 
@@ -110,9 +110,9 @@ class Output(Protocol):
 
 
 class Agent(Struct, frozen=True):
-    """What a turn is answered with. `max_steps` and `max_calls` (those of one step) are asked at
+    """The agent that answers a turn. `max_steps` and `max_calls` (those of one step) are asked at
     every step, so that `/config` holds from the next one on. `wishes` are those of a client of
-    OpenAI's protocol, who gets the model's answer and nothing of the house's own."""
+    OpenAI's protocol, who gets the model's answer and nothing of the bot's own."""
 
     model: Model
     prefix: PromptPrefix
@@ -333,7 +333,7 @@ class Agent(Struct, frozen=True):
     async def _result(
         self, turn: OpenTurn, call: ToolCall, veto: str, helpers: SubAgents
     ) -> tuple[str, bool]:
-        """What comes of a call, and whether it is an error."""
+        """Return the result of a call, and whether it is an error."""
         if veto:
             return f"{call.name} was not run: {veto}", True
         if (known := turn.find_known_result(call)) is not None:
@@ -366,7 +366,7 @@ class Agent(Struct, frozen=True):
 
 
 def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:
-    """What a reply does not hold of what the model said or wanted, in a sentence; "": nothing."""
+    """Describe, in a sentence, what a reply lacks of what the model said or wanted; "": nothing."""
     if len(reply.tool_calls) > most_calls:
         return TOO_MANY_CALLS.format(most=most_calls)
     if reply.tool_calls or not reply.text:
@@ -438,9 +438,9 @@ DELEGATE = "delegate"
 
 
 class SubAgents:
-    """Those that one tool call sends. `answer` has one work on its turn; `line` says in one line
-    what came of them ("": none), `is_untrusted` whether they, or the tool itself, have read what
-    comes from outside; `shown` are the pictures that people are shown."""
+    """The sub-agents that one tool call sends. `answer` lets one work on its turn; `line` says in
+    one line what came of them ("": none), `is_untrusted` whether they, or the tool itself, have
+    read content from outside; `shown` are the pictures that people are shown."""
 
     def __init__(self, answer: Answer, turn: OpenTurn, call: ToolCall) -> None:
         self._answer, self._turn, self._call = answer, turn, call.id

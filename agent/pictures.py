@@ -31,7 +31,7 @@ REFUSED = "the model could not read it"
 LOST = "its file is gone"
 TOO_LARGE = f"its file is larger than {MOST_BYTES // 1_000_000} MB, so it can't be sent"
 UNSEEN_TOKENS = 50
-"""What a picture counts that a model is only told of: most of that is the name of its file."""
+"""The tokens of a picture that a model is only told of: most of that is the name of its file."""
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
@@ -47,7 +47,7 @@ class Pictures(Struct, frozen=True):
         return put_in(messages, await self.parts(messages, sees), sees)
 
     async def parts(self, messages: Wire, sees: bool) -> list[dict[str, Any]]:
-        """What is sent for each picture that these messages name, in order."""
+        """Return the parts that are sent for the pictures that these messages name, in order."""
         names = names_in(messages)
         if not names:
             return []
@@ -181,7 +181,7 @@ def without_pictures(
 
 
 def refused_part() -> dict[str, Any]:
-    """What stands for a picture that the model's endpoint has refused."""
+    """Return the part in place of a picture that the model's endpoint has refused."""
     return _text(f"[image: {REFUSED}]")
 
 
@@ -206,7 +206,7 @@ def _words(part: Mapping[str, Any]) -> str:
 
 
 def placeholder(name: str, why: str = "") -> dict[str, Any]:
-    """What stands for a picture that is not sent: its file, and why it isn't."""
+    """Return the part in place of a picture that is not sent: its file, and why it isn't."""
     return _text(f"[image: {name}{why and f'; {why}'}]")
 
 

@@ -99,8 +99,8 @@ class Prompt:
         tools: tuple[Mapping[str, Any], ...],
         memory: str = "",
     ) -> PromptPrefix:
-        """What is sent besides the conversation: `system` (`base`), as the hooks leave it, what is
-        remembered for good, and the schemas of these tools."""
+        """Return the prefix that is sent besides the conversation: `system` (`base`), as the hooks
+        leave it, what is remembered for good, and the schemas of these tools."""
         for hook in self._hooks:
             system = self._rewrite(hook, system, key)
         known = (system, memory, self._names_of(tools))

@@ -99,9 +99,9 @@ def _body(
 def describe_pictures(
     parts: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]
 ) -> str:
-    """How pictures were sent, for `SentRequest.pictures`: as JSON, how many one after the other
-    were sent, or for which reason not; and whether words stood for all of them in the end. `parts`
-    is what was chosen for each, `messages` what went out."""
+    """Describe how pictures were sent, for `SentRequest.pictures`: as JSON, how many one after the
+    other were sent, or for which reason not; and whether words replaced all of them in the end.
+    `parts` is what was chosen for each, `messages` what went out."""
     left = {*picture_urls(messages)}
     has_refused = any(REFUSED in str(one.get("content")) for one in messages)
     whys = [_why(part, left if left or has_refused else None) for part in parts]

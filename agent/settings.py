@@ -15,12 +15,11 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from agent.mcp.settings import McpSettings
 from agent.models.providers import PROVIDERS
 from agent.models.quirks import FIXED, ProviderQuirks
 
 TURN: JsonDict = {"holds": "from the next turn on"}
-"""When a change takes effect; the next step is meant where nothing is said."""
+"""The time at which a change takes effect; the next step is meant where nothing is said."""
 
 _NAME = r"(-|-?[^\s\p{C}-][^\s\p{C}]*)"  # what begins with -- is a flag that is not known
 ModelName = Annotated[str, StringConstraints(pattern=f"^{_NAME}( {_NAME})*$", max_length=200)]
@@ -58,7 +57,7 @@ def _check_provider(provider: str, info: ValidationInfo) -> str:
 
 
 class Brain(BaseModel):
-    """Where a model is served, and how it is asked (Digitorn's brain without the model's name).
+    """The place of a model, and how it is asked (Digitorn's brain without the model's name).
 
     The default is the endpoint of OPENAI_BASE_URL, asked as it likes.
     """
@@ -332,7 +331,7 @@ class ToolSettings(BaseModel):
 
 
 class AgentSettings(BaseModel):
-    """What this room adds at the top level."""
+    """The settings that this layer adds at the top level."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -398,4 +397,3 @@ class AgentSettings(BaseModel):
     brain: Brain = Brain()
     tools: ToolSettings = ToolSettings()
     voice: VoiceSettings = VoiceSettings()
-    mcp: McpSettings = McpSettings()

@@ -38,7 +38,7 @@ class SkillError(Exception):
 
 
 class Skill(Struct, frozen=True):
-    """What the model is told of a skill, and where the rest is: `file` is below `root`."""
+    """A skill: what the model is told of it, and where the rest is: `file` is below `root`."""
 
     name: str
     description: str
@@ -70,7 +70,8 @@ class Library:
         return tuple(by_name[name] for name in sorted(by_name))
 
     def describe_left_out(self, workspace: Path) -> tuple[str, ...]:
-        """What stands in these folders and is not among the skills, in a sentence each."""
+        """Describe the contents of these folders that are not among the skills, in a sentence
+        each."""
         return (*self._iter_left_out(self._shared), *self._iter_left_out(workspace))
 
     def _in(self, root: Path) -> Iterator[Skill]:
@@ -188,7 +189,7 @@ def _line(fields: dict[str, Any], name: str) -> str:
 
 
 def format_skills(skills: Sequence[Skill]) -> str:
-    """What the system prompt says of skills; "" where there are none."""
+    """Format the skills for the system prompt; "" where there are none."""
     if not skills:
         return ""
     lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)

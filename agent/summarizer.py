@@ -41,7 +41,8 @@ _FEWEST_WORDS = 30
 _AROUND = 50  # tokens of what stands around task and text
 
 Part = tuple[int, str, int]
-"""What is summarised: the index of the request's part that it belongs to, its text, its tokens."""
+"""A part that is summarised: the index of the request's part that it belongs to, its text, its
+tokens."""
 
 
 class ModelSummarizer(Struct, frozen=True):
@@ -83,7 +84,8 @@ class ModelSummarizer(Struct, frozen=True):
         return SummaryResult(text, work.model_name, work.new, frozenset(work.left_out))
 
     async def ask(self, model: Model, request: SummaryRequest) -> ModelReply:
-        """One piece's summary; a model that can't keep to a schema is told of it in words, once."""
+        """Return the summary of one piece; a model that can't keep to a schema is told of it in
+        words, once."""
         if request.schema is not None and model.name not in self.unstructured:
             try:
                 return await self._reply(model, request)
@@ -144,7 +146,7 @@ class ModelSummarizer(Struct, frozen=True):
         reply: ModelReply,
         beginning: Beginning | None,
     ) -> Usage:
-        """What the meter counts, where the provider did not."""
+        """Estimate, by the meter, the usage that the provider did not report."""
         own = request.messages if beginning is None else request.messages[-1:]
         asked = "\n".join(str(message["content"]) for message in own)
         prompt, completion = await self.tokens((asked, reply.written), model)
@@ -173,7 +175,7 @@ class _Work(Struct):
 
     @property
     def new(self) -> str:
-        """What is new, if the model has said it of every piece."""
+        """Return the news for the daily memory, if the model has named them for every piece."""
         return "\n\n".join(self.diary) if all(self.diary) else ""
 
     async def go_on(self) -> str:
@@ -232,8 +234,8 @@ class _Work(Struct):
         raise error
 
     async def _ask(self, so_far: str, piece: Sequence[Part]) -> str:
-        """One piece's summary; one that the length limit cut off is asked for once more, shorter.
-        Raises ModelError, also for an answer that did not end by itself."""
+        """Return the summary of one piece; a summary that the length limit cut off is asked for
+        once more, shorter. Raises ModelError, also for an answer that did not end by itself."""
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
         reply = await self.by.ask(self.model, request)
         if reply.finish == "length":

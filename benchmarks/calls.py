@@ -1,8 +1,9 @@
-"""How much of our own code runs for one thing that a person does, and how much of it there is.
+"""The amount of our own code that runs for one thing that a person does, and how much of it there
+is.
 
 python -m benchmarks.calls
 
-Counted are calls of functions of the product (main.py and its rooms), in all threads, from the
+Counted are calls of functions of the product (main.py and its packages), in all threads, from the
 moment at which a message is handed in until nothing is left to do. The bot is a whole one with a
 scripted endpoint on this machine; each thing is done several times before it is counted, so that
 nothing is loaded any more. CPython 3.11 or newer.
@@ -55,8 +56,8 @@ class Calls:
 
 
 def _goes_on(frame: FrameType) -> bool:
-    """Whether a generator or coroutine is entered again, which is no call: the instruction at which
-    it is entered (RESUME) says so by its argument."""
+    """Return True where a generator or coroutine is entered again, which is no call: the
+    instruction at which it is entered (RESUME) says so by its argument."""
     return frame.f_code.co_code[frame.f_lasti + 1] != 0
 
 
@@ -125,7 +126,7 @@ async def run_bot(folder: Path) -> AsyncIterator[tuple[TestChannel, Callable[[],
 
 
 async def measured(calls: Calls, folder: Path) -> list[tuple[str, tuple[int, int, int]]]:
-    """What each thing took."""
+    """Measure the calls of each thing."""
     rows = []
     async with run_bot(folder) as (channel, idle):
 

@@ -1,4 +1,4 @@
-"""What the web channel adds to a message, and how many chats it serves at once.
+"""The time that the web channel adds to a message, and how many chats it serves at once.
 
 python -m benchmarks.channels
 
@@ -79,7 +79,7 @@ class Client:
             return await response.read()
 
     async def first_token(self, chat: str) -> float:
-        """When the first token of an answer is here, by this process's clock."""
+        """Return when the first token of an answer is here, by this process's clock."""
         url = f"{self._root}/api/sessions/{chat}/messages"
         async with self._http.post(url, json={"text": QUESTION}, headers=STREAM) as response:
             read = b""
@@ -96,12 +96,12 @@ class Client:
             return await response.read()
 
     async def command(self, chat: str) -> bytes:
-        """What the page's right column asks for."""
+        """Return what the page's right column asks for."""
         async with self._http.get(f"{self._root}/api/sessions/{chat}/context") as response:
             return await response.read()
 
     async def said(self, chat: str) -> list[str]:
-        """What was asked in a chat, in the order of its transcript."""
+        """Return what was asked in a chat, in the order of its transcript."""
         async with self._http.get(f"{self._root}/api/sessions/{chat}/messages") as response:
             messages = (await response.json())["messages"]
         return [message["text"] for message in messages if message["role"] == "user"]

@@ -1,5 +1,5 @@
-"""What 100 turns cost at Anthropic: by its own protocol, with marks for its cache, and through its
-OpenAI-compatible layer, which has none.
+"""The cost of 100 turns at Anthropic: by its own protocol, with marks for its cache, and through
+its OpenAI-compatible layer, which has none.
 
 `python -m benchmarks.claude_cost` has two whole bots hold the same conversation, each with a strict
 fake endpoint: one keeps a cache by the API's rules and bills what it says it does, the other bills
@@ -23,7 +23,7 @@ MODEL = "claude-sonnet-4-5"
 FRESH, READ, WRITTEN, SAID = 3.0, 0.3, 3.75, 15.0
 TALK = "It was a dark and stormy night, and the rain fell in torrents. "
 EVERY = 4
-"""One turn in so many calls a tool first."""
+"""The number of turns of which one calls a tool first."""
 
 
 def speaker() -> Callable[[Received], Say]:

@@ -102,7 +102,7 @@ class Bench:
         return await self.stack.enter_async_context(starting)
 
     async def owners(self) -> dict[str, int]:
-        """What is owned, by the process's id."""
+        """Return what is owned, by the process's id."""
         store = await Store.open(engine_for(self.place))
         try:
             rows = await store.read(record.list_owners)
@@ -111,8 +111,8 @@ class Bench:
         return {row.name: int(row.process.split("-")[-2]) for row in rows if row.process}
 
     async def describe(self, missing: Mapping[str, str]) -> list[str]:
-        """What the record says of messages that nobody has heard an answer to, by their ids, and
-        the chat of each."""
+        """Describe, by the record, the messages that nobody has heard an answer to, by their ids,
+        and the chat of each."""
         store = await Store.open(engine_for(self.place))
         try:
             unanswered = {row.platform_id: row for row in await store.read(mailbox.list_inbox)}
@@ -147,7 +147,7 @@ class Bench:
 
 
 class Mail:
-    """What came out of the gateways: when each message was confirmed, and its replies."""
+    """The output of the gateways: when each message was confirmed, and its replies."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -223,7 +223,7 @@ class Chat:
 
 @dataclass
 class Verdict:
-    """What was said, compared with what came back."""
+    """The comparison of what was said with what came back."""
 
     said: int = 0
     lost: int = 0

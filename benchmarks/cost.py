@@ -1,8 +1,8 @@
-"""What a long conversation costs, in billed tokens, under a provider's cache rule.
+"""The cost of a long conversation, in billed tokens, under a provider's cache rule.
 
 python -m benchmarks.cost [--turns 100 1000] [--cached-price 0.1]
 
-Parley's own memory room plans and compacts under each of its strategies, with a real database and
+Parley's own memory layer plans and compacts under each of its strategies, with a real database and
 the real meter; the provider is a rule: a request is cached as far as it is byte for byte the
 beginning of an earlier one, from 1,024 tokens on, in steps of 128. Beside it, in the same run and
 by the same rule: the behaviour as CowAgent documents it (the summary comes after the cut, and is
@@ -16,7 +16,8 @@ A third is of turns that each read something by a tool, with old results as stub
 has the tokens that were sent besides, whatever is cached. A fourth is of turns of all sizes: one in
 ten reads a long page, half read nothing.
 
-What got dearer than in `figures.json` is told, and the program fails; `--write` keeps new figures.
+Figures that got dearer than in `figures.json` are named, and the program fails; `--write` keeps new
+figures.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ KEY = ConversationKey("benchmark", "benchmark")
 MOST_WHOLE = 200
 """Turns with tools of which nothing is left out: more are longer than any window."""
 WRITTEN = 1.25
-"""What a token costs at Anthropic that is written into the cache."""
+"""The price at Anthropic of a token that is written into the cache."""
 FLOOR, STEP = 1_024, 128
 
 

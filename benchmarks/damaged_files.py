@@ -1,10 +1,10 @@
-"""What becomes of a bot whose files were damaged: flipped, cut, zeroed, emptied, by seed.
+"""The behaviour of a bot whose files were damaged: flipped, cut, zeroed, emptied, by seed.
 
 python -m benchmarks.damaged_files --each 10 --seed 1
 
-A data folder in which a bot has lived is copied, one of its files is damaged, and a bot is started
-on the copy as a person starts it, in a child process with limits. It may work, or end with a
-sentence; never with a traceback, and never with less than was there and no word about it.
+A data folder that a bot has used is copied, one of its files is damaged, and a bot is started on
+the copy as a person starts it, in a child process with limits. It may work, or end with a sentence;
+never with a traceback, and never with less than was there and no word about it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Damage = Callable[[Path, random.Random], None]
 
 @dataclass
 class Row:
-    """What the starts on one kind of damage came to. `sentences` ended with one, `silent` had less
+    """The result of the starts on one kind of damage. `sentences` ended with one, `silent` had less
     than before and said nothing."""
 
     kind: str
@@ -136,7 +136,8 @@ KINDS: dict[str, Damage] = {
 
 
 UNSEEN = frozenset({"write-ahead log, cut", "write-ahead log, empty"})
-"""What nobody can see: a log that lost its end looks like one that never had it."""
+"""The kinds of damage that nobody can see: a log that lost its end looks like one that never had
+it."""
 
 
 def echo(request: Received) -> Say:

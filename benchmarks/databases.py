@@ -1,4 +1,4 @@
-"""What a message costs with its record on PostgreSQL, beside the default in the same run.
+"""The cost of a message with its record on PostgreSQL, beside the default in the same run.
 
 python -m benchmarks.databases
 

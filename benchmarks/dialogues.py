@@ -50,7 +50,7 @@ class Dialogue:
 
 
 def dialogues(path: Path) -> list[Dialogue]:
-    """What is in a file of LoCoMo's shape."""
+    """Return the dialogues in a file of LoCoMo's shape."""
     return [_dialogue(item) for item in json.loads(path.read_text("utf-8"))]
 
 
@@ -79,7 +79,7 @@ def _lines(said: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _turns(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
-    """What the first speaker says, and what the other answers."""
+    """Yield the lines of each turn: what the first speaker says, and what the other answers."""
     turn: list[Line] = []
     for line in lines:
         if turn and line.is_user and not turn[-1].is_user:

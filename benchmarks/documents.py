@@ -1,4 +1,4 @@
-"""How much of what documents hold is read: a marker word in each construct of each format.
+"""The share of documents' contents that is read: a marker word in each construct of each format.
 
 python -m benchmarks.documents [--format docx]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 KEPT = Path(__file__).with_name("figures.json")
 WITHIN = 1.25
-"""How many times as large a figure may be: runs on a busy machine differ by so much."""
+"""The factor by which a figure may be larger: runs on a busy machine differ by so much."""
 EXACT = 1.005
 """The same for what is no matter of time."""
 
@@ -22,7 +22,8 @@ EXACT = 1.005
 def compare(
     before: Mapping[str, float], now: Mapping[str, float], within: float = WITHIN
 ) -> list[str]:
-    """What got worse, in a sentence each. What only one of the two has is not compared."""
+    """List what got worse, in a sentence each. Figures that only one of the two has are not
+    compared."""
     return [
         f"{what}: {now[what]:,.2f}, and it was {old:,.2f} ({now[what] / old:.2f} times as much)."
         for what, old in before.items()

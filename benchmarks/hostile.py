@@ -1,4 +1,4 @@
-"""What becomes of the bot when somebody means harm: each family of attempts, with its bound.
+"""The behaviour of the bot when somebody means harm: each family of attempts, with its bound.
 
 python -m benchmarks.hostile                 all families, some minutes
 python -m benchmarks.hostile --short         a few of each, for CI
@@ -80,7 +80,7 @@ TERSE_TEXTS = tuple(name for name in TEXTS if "terse" in name or "backticks" in 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one attempt."""
+    """The result of one attempt."""
 
     family: str
     what: str
@@ -94,7 +94,7 @@ Family = Callable[[bool], AsyncIterator[Row]]
 
 
 async def patterns(is_short: bool) -> AsyncIterator[Row]:
-    """What the model may have `grep` search for."""
+    """Try patterns that the model may ask `grep` to search for."""
     del is_short
     lines = ["a" * 5_000 + "b", "what we said about the plan"] * 20
     wanted = f"{SECONDS + 1} s, nothing in this process"
@@ -108,7 +108,7 @@ async def patterns(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def _searched(pattern: str, lines: Sequence[str]) -> str:
-    """What comes of a search that is given as long as `grep` gives it."""
+    """Return the result of a search that is given as long as `grep` gives it."""
     search = Search(pattern, ignore_case=False)
     try:
         async with asyncio.timeout(SECONDS):
@@ -127,8 +127,8 @@ def _hits(search: Search, lines: Sequence[str]) -> str:
 
 
 async def texts(is_short: bool) -> AsyncIterator[Row]:
-    """What is parsed of an answer, a page or a file: of ten times the text at most 15 times the
-    CPU."""
+    """Try texts in each parser of an answer, a page or a file: ten times the text takes at most 15
+    times the CPU."""
     chosen: dict[str, Iterable[str]] = dict.fromkeys(PARSERS, TEXTS)
     if is_short:
         chosen |= {"the terminal": DRAWN_TEXTS, "the terse tag, streaming": TERSE_TEXTS}
@@ -148,7 +148,7 @@ def _costs(parser: str, texts: Iterable[str], size: int) -> list[hostile_parsing
 
 
 async def loop(is_short: bool) -> AsyncIterator[Row]:
-    """How long such answers hold up everything else, at Telegram and on the page."""
+    """Measure how long such answers block everything else, at Telegram and on the page."""
     chosen = [name for name in TEXTS if not is_short or name in SHORT_TEXTS]
     found = await loop_held.measured(chosen, loop_held.SIZES[:1] if is_short else loop_held.SIZES)
     worst = max(found, key=lambda held: held.seconds)
@@ -212,7 +212,7 @@ async def imports(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def encodings(is_short: bool) -> AsyncIterator[Row]:
-    """What a page may call its encoding."""
+    """Try names that a page may give its encoding."""
     content = b"xn--" + b"abcdefgh-" * (20_000 if is_short else 220_000)
     for label in ENCODINGS:
         start = time.perf_counter()
@@ -274,7 +274,8 @@ async def clocks(is_short: bool) -> AsyncIterator[Row]:
 
 
 def _at_other_time(healthy: Path, days: int) -> tuple[int, int]:
-    """How many messages there are before and after a start by a clock that is off by so much."""
+    """Return how many messages there are before and after a start by a clock that is off by so
+    much."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "copy"
         shutil.copytree(healthy, folder)

@@ -46,9 +46,9 @@ class Family:
     headers: str = ""
     pause: float = 0.0
     is_listing: bool = False
-    """Whether it is the list of models that harms."""
+    """The flag of a family in which the list of models harms."""
     is_bare: bool = False
-    """Whether the pieces go out as they are, before any head."""
+    """The flag of a family whose pieces go out as they are, before any head."""
 
 
 def _event(delta: Mapping[str, Any]) -> bytes:
@@ -265,7 +265,7 @@ async def _list(writer: asyncio.StreamWriter) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a family: what the person heard, after how many seconds, at most how many MB
+    """The result of a family: what the person heard, after how many seconds, at most how many MB
     the bot held, how many were sent to it, how many requests went elsewhere, and the answer to the
     next question."""
 

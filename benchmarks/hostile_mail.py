@@ -24,7 +24,14 @@ _UNITS = (
 """Pieces of a field that are repeated."""
 _LINES = (
     *(b"a\r\n", b"\r\n", b"\n", b"\r", b"a: b\r\n", b" a\r\n", b": \r\n", b"From a\r\n", b"=\r\n"),
-    *(b"--b\r\n", b"--b--\r\n", b"--b", b"-", b"--b\r\n\r\n", b"--b\r\nContent-Type: text/plain\r\n"),
+    *(
+        b"--b\r\n",
+        b"--b--\r\n",
+        b"--b",
+        b"-",
+        b"--b\r\n\r\n",
+        b"--b\r\nContent-Type: text/plain\r\n",
+    ),
     *(b"=41", b"=", b"=4", b"AAAA", b"A", b"A\r\n", b"begin 644 a\r\n", b"M\r\n", b"\x00", b"\xff"),
     *(b"> a\r\n", b">", b"On 1 a: \r\n", b"-- \r\n", b"---\r\n", b"____", b"From: a\r\n"),
     *(b"<p>", b"<div>", b"<", b"<a b='c'/>", b"&amp;", b"&", b"<!--", b"<br>", b"</p>", b"<li>"),

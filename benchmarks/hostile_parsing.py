@@ -24,13 +24,13 @@ LARGE = 100_000
 SHORTER = 5
 """By how many times a text is shorter that is drawn."""
 MOST = 15
-"""How many times the CPU of the small text the large one may take, which is ten times as long."""
+"""The factor of CPU that the large text may take of the small one's; it is ten times as long."""
 FLOOR = 0.02
 """Seconds of CPU that count as nothing: a small text takes so much at least, if the large one has
 LARGE characters."""
 TRIES = 5
-"""How often a text is measured that seems too slow: where much else runs, a process is charged for
-more than it does."""
+"""The number of times that a text is measured that seems too slow: where much else runs, a process
+is charged for more than it does."""
 _MEMORY = 1 << 30
 _PATIENCE = 10
 """Seconds of CPU after which a text's process is ended."""

@@ -1,4 +1,4 @@
-"""What the results of MCP servers cost: CPU of what reads their bytes in the event loop, and, for
+"""The cost of the results of MCP servers: CPU of what reads their bytes in the event loop, and, for
 the whole bot, CPU from a call to the answer, and for how long the loop was held.
 
 The whole bot is measured with the model, and servers at an address, in the same process: their work
@@ -23,11 +23,11 @@ from typing import Any
 
 from mcp_types.jsonrpc import JSONRPCRequest
 
-from agent.mcp.messages import ServerAnswers, StreamLines, encode
 from benchmarks.hostile_requests import SHAPES, SIZES, ReadCost, cpu
 from benchmarks.loop_held import watched
-from tests.fakes.mcp_http_server import McpHttpServer
-from tests.whole.mcp_testbot import HOSTILE, script, with_servers
+from plugins.mcp.messages import ServerAnswers, StreamLines, encode
+from tests.mcp.fakes.http_server import McpHttpServer
+from tests.mcp.testbot import HOSTILE, script, with_servers
 from tests.whole.testbot import run_bot
 
 MEGABYTE = 1_000_000
@@ -114,7 +114,7 @@ class ResultCost:
 async def results(
     ways: Collection[str] = WAYS, texts: Collection[str] = tuple(TEXTS)
 ) -> list[ResultCost]:
-    """What a result of a megabyte costs, by each way and of each text."""
+    """Measure what a result of a megabyte costs, by each way and of each text."""
     return [await _measured(way, text) for way in ways for text in texts]
 
 
@@ -139,7 +139,7 @@ async def _measured(way: str, text: str) -> ResultCost:
 
 @asynccontextmanager
 async def _server(way: str, text: str, folder: Path) -> AsyncGenerator[dict[str, Any], None]:
-    """How a server is set that answers with this text."""
+    """Yield the settings of a server that answers with this text."""
     if way == "stdio":
         (folder / "text").write_text(text, encoding="utf-8")
         yield {"command": sys.executable, "args": [str(HOSTILE), str(folder), "told"]}

@@ -71,8 +71,8 @@ def parley_tools():
 
 @dataclass
 class Figures:
-    """What was counted. `lost` to `rerun` must be 0. `marked` are replies that came again and said
-    so, `interrupted` tools that ran again because they had not come to their end."""
+    """The figures that were counted. `lost` to `rerun` must be 0. `marked` are replies that came
+    again and said so, `interrupted` tools that ran again because they had not come to their end."""
 
     kills: int = 0
     messages: int = 0
@@ -99,7 +99,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a chat was shown; `is_marked` where it says that it may have come before."""
+    """A reply that a chat was shown; `is_marked` where it says that it may have come before."""
 
     chat: int
     text: str
@@ -107,7 +107,8 @@ class Reply:
 
 
 class Platform(Protocol):
-    """Where people write to the bot. It keeps what they say until the bot has confirmed it."""
+    """The platform where people write to the bot. It keeps what they say until the bot has
+    confirmed it."""
 
     arguments: tuple[str, ...]
 
@@ -130,7 +131,7 @@ class Platform(Protocol):
 
 
 class AtServer(ABC):
-    """What those have in common whose fake server knows what was shown, and how often it was asked
+    """The base of platforms whose fake server knows what was shown, and how often it was asked
     (`_events`)."""
 
     _server: TelegramServer | DiscordServer | SlackServer
@@ -304,7 +305,7 @@ def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
 
 @dataclass
 class Run:
-    """One data folder, which one process after the other is killed on."""
+    """A run on one data folder: one process after the other is killed on it."""
 
     folder: Path
     chance: random.Random
@@ -391,8 +392,8 @@ class Run:
         )
 
     def _is_out_of_order(self, chat: int, replies: list[Reply]) -> bool:
-        """Whether a chat's turns, or the first replies to them, are not in the order of what was
-        said."""
+        """Return True where a chat's turns, or the first replies to them, are not in the order of
+        what was said."""
         said = [text for text, where in self.asked.items() if where == chat]
         turns = [text for text, where in self._turns() if where.endswith(f"{chat}")]
         shown = dict.fromkeys(reply.text for reply in replies if reply.text in self.expected)

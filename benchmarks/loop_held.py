@@ -1,4 +1,4 @@
-"""How long the event loop is held while hostile answers go through.
+"""The time for which the event loop is held while hostile answers go through.
 
 `python -m benchmarks.loop_held`: a model on this machine answers with each text of
 `tests/hostile/texts.py`; the bot shows it at a Telegram of this machine, and makes the page's HTML
@@ -63,7 +63,7 @@ class Watch:
 async def measured(
     texts: Collection[str] = tuple(TEXTS), sizes: Sequence[int] = SIZES
 ) -> list[Held]:
-    """What each of these texts does, in each size."""
+    """Measure each of these texts, in each size."""
     asked = [(name, size) for size in sizes for name in texts]
     answers = {_question(name, size): f"Look:\n\n{TEXTS[name](size)}" for name, size in asked}
     found: list[Held] = []

@@ -1,4 +1,4 @@
-"""What many MCP servers cost: tokens of each request, and time of the start.
+"""The cost of many MCP servers: tokens of each request, and time of the start.
 
 `python -m benchmarks.mcp` has a whole bot without servers, and with 20 of 10 tools each; it prints
 the tokens that stand before the conversation by the bot's own meter, what the same tools would take
@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.mcp.catalogue import ListedTool
 from memory.keys import ConversationKey
+from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.servers import Servers
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.mcp_testbot import HOSTILE, running_programs, script
+from tests.mcp.testbot import HOSTILE, running_programs, script
 from tests.whole.process import talking
 from tests.whole.testbot import run_bot
 
@@ -65,7 +66,7 @@ async def weigh(folder: Path, strategy: str, count: int) -> dict[str, float]:
             after = bot.server.requests[-1].body
             assert after["tools"] == sent["tools"]
             assert after["messages"][0] == sent["messages"][0]
-            found["schemas"] = await schemas(bot.app.servers, meter.count)
+            found["schemas"] = await schemas(bot.app.features.service(Servers), meter.count)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What metrics cost a message: the same bot with and without them, by turns.
+"""The cost of metrics for a message: the same bot with and without them, by turns.
 
 python -m benchmarks.metrics
 

@@ -46,7 +46,7 @@ _SWAPPED: dict[type, type] = {
 
 
 class Mutant(NamedTuple):
-    """One change: the `number`th change of this kind in a function of a file."""
+    """A change of the code: the `number`th change of this kind in a function of a file."""
 
     file: str
     function: str

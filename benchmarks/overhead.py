@@ -1,4 +1,4 @@
-"""What a message costs through the whole bot, beside the floor of the same machine.
+"""The cost of a message through the whole bot, beside the floor of the same machine.
 
 python -m benchmarks.overhead
 
@@ -8,8 +8,8 @@ pipe. CPU is what the kernel charged to the bot's process, with all its threads,
 benchmark and of the model is not in it. Linux only.
 
 The figures are compared with those that were committed last, `benchmarks/figures.json`: what
-depends on the machine as a multiple of the floor. What got worse by more than runs differ is told,
-and the program fails. `--write` keeps the new ones.
+depends on the machine as a multiple of the floor. Figures that got worse by more than runs differ
+are named, and the program fails. `--write` keeps the new ones.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ BEFORE, COUNTED = 7, 6
 COMMANDS = 50
 """Times that `/context` is asked for."""
 MESSAGES = 50
-"""What was said before memory is measured."""
+"""The number of messages before memory is measured."""
 PROMPT = "›".encode()
 _SET_FOR_TESTS = ("PYTHONDONTWRITEBYTECODE",)
 """A person's Python keeps what it has compiled, so that only the first start pays for it."""
@@ -61,7 +61,7 @@ _SET_FOR_TESTS = ("PYTHONDONTWRITEBYTECODE",)
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Where the bot of this run lives, and the model that answers it."""
+    """The setup of a run: the bot's folder, and the model that answers it."""
 
     folder: Path
     model: str
@@ -83,7 +83,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One message: CPU of the bot and time from line to line, in milliseconds."""
+    """A sample of one message: CPU of the bot and time from line to line, in milliseconds."""
 
     cpu: float
     latency: float
@@ -159,7 +159,7 @@ class Pipe:
         return self.hear()
 
     def sample(self, chat: str, text: str = QUESTION) -> Sample:
-        """One message. What the bot does after its reply is in the next sample."""
+        """Measure one message. Work that the bot does after its reply is in the next sample."""
         cpu, start = cpu_of(self.process), time.perf_counter()
         reply = self.ask(text, chat)
         latency = (time.perf_counter() - start) * 1e3
@@ -221,7 +221,8 @@ def crowd(bot: Pipe, chats: int, messages: int) -> Crowd:
 
 
 def floor(setup: Setup, rounds: int = 300) -> Sample:
-    """What no bot can do without: a commit, a request of 20 messages, an answer read, and JSON."""
+    """Measure what no bot can do without: a commit, a request of 20 messages, an answer read, and
+    JSON."""
     with closing(sqlite3.connect(setup.folder / "floor.db", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode=wal")
         database.execute("PRAGMA synchronous=full")
@@ -335,7 +336,7 @@ def memory_in_terminal(setup: Setup) -> Memory:
 
 
 def _sent(setup: Setup) -> int:
-    """How many replies the terminal has shown, as the bot's database says."""
+    """Count the replies that the terminal has shown, by the bot's database."""
     query = "SELECT count(*) FROM outbox WHERE is_sent AND channel = 'terminal'"
     with closing(sqlite3.connect(setup.folder / "data" / "parley.db")) as database:
         (count,) = database.execute(query).fetchone()

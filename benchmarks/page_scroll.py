@@ -83,7 +83,7 @@ async def cpu_of(session: CDPSession) -> float:
 
 
 class Clock:
-    """What a step took, in the page."""
+    """The clock of a step, in the page."""
 
     def __init__(self, page: Page, session: CDPSession) -> None:
         self._page, self._session, self._cpu = page, session, 0.0

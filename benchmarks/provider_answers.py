@@ -1,4 +1,4 @@
-"""What the scripted models of `benchmarks.providers` answer: random moves by seed, and how each
+"""The answers of the scripted models of `benchmarks.providers`: random moves by seed, and how each
 protocol puts them on the wire.
 
 A call bears a number between hashes in its arguments, in the thought before it and, since the tools
@@ -17,9 +17,9 @@ from benchmarks.provider_rules import sign
 
 Json = dict[str, Any]
 Thoughts = Literal["", "text", "tags", "parts", "details", "signatures", "blocks", "sealed"]
-"""How a provider's models think: not at all, in `reasoning_content`, in `<think>`, in parts of the
-content (Mistral), in signed details (OpenRouter), by a signature with the calls (Gemini), in blocks
-(Anthropic), or in encrypted items (Responses)."""
+"""The form in which a provider's models think: not at all, in `reasoning_content`, in `<think>`, in
+parts of the content (Mistral), in signed details (OpenRouter), by a signature with the calls
+(Gemini), in blocks (Anthropic), or in encrypted items (Responses)."""
 
 End = Literal["", "error", "break", "silence", "json"]
 ENDS: tuple[End, ...] = ("error", "break", "silence", "json")
@@ -73,7 +73,7 @@ class Move:
 
     @property
     def is_clean(self) -> bool:
-        """Whether a person who gets it has an answer."""
+        """Return True where a person who gets it has an answer."""
         is_whole = self.finish in ("stop", "eos", "end_turn", "tool_calls", "stop_sequence")
         return self.status == 200 and not self.end and is_whole and bool(self.text or self.calls)
 

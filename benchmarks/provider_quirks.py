@@ -137,7 +137,8 @@ def gemini_signatures(asked: Asked) -> Iterator[str]:
 
 
 def is_own(model: str, signed: str) -> bool:
-    """Whether a token is one that this model has made, and whole: a text, a dot, its signature."""
+    """Return True for a token that this model has made, and that is whole: a text, a dot, its
+    signature."""
     text, dot, made = signed.rpartition(".")
     return bool(dot) and made == sign(model, text)
 

@@ -22,7 +22,7 @@ Check = Callable[["Asked"], Iterator[str]]
 REFUSED_PICTURE = "UkVGVVNFRA=="
 """Stands in a picture that no provider can read, in base64 ("REFUSED")."""
 NONCE = re.compile(r"#\d+#")
-"""What stands in each call, in the thoughts before it and in its result, and in no other."""
+"""The number in each call, in the thoughts before it and in its result, and in no other."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a provider demands, and where that can be read.
+    """A demand of a provider, and where it can be read.
 
     `teaches`: whether a refusal teaches what could not be known before. once: it may happen once
     for a model (and for what `lesson` names of the complaint); less: again, while each time less is
@@ -58,7 +58,7 @@ class Rule:
 
 
 def sign(model: str, text: str) -> str:
-    """What a model signs a thought with."""
+    """Return the signature of a model for a thought."""
     return hashlib.sha256(f"{model}|{text}".encode()).hexdigest()[:32]
 
 
@@ -150,7 +150,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def is_object(text: object) -> bool:
-    """Whether a text is a JSON object by RFC 8259."""
+    """Return True where a text is a JSON object by RFC 8259."""
     try:
         value = json.loads(str(text), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -256,4 +256,4 @@ COMMON = (
     Rule("pictures", "OpenAI, guide to images: types that are taken", pictures, "once"),
     Rule("right pairs", "oh-my-pi#2055, hermes-agent#111443", belongs, is_silent=True),
 )
-"""What all want."""
+"""The rules that all providers have."""

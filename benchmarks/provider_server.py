@@ -25,12 +25,14 @@ QUESTION = "Question"
 _PICTURE = re.compile(rb"iVBORw0KGgo[A-Za-z0-9+/=]*")
 Place = tuple[str, str, str]
 _ON_ITS_WAY = 2.0  # seconds, at most, from a refusal until what it taught is on disk
+_AT_ONCE = 0.5  # seconds in which a second request may have been on its way at the first refusal
 
 
 @dataclass
 class Tally:
-    """What one provider saw. `refused` and `lessons` are by rules; `repeated` counts requests that
-    came again unchanged after a refusal, `misled` answers to histories that say what is not so."""
+    """The tally of what one provider saw. `refused` and `lessons` are by rules; `repeated` counts
+    requests that came again unchanged after a refusal, `misled` answers to histories that say what
+    is not so."""
 
     requests: int = 0
     turns: int = 0
@@ -94,6 +96,7 @@ class ProviderServer:
     def forget(self) -> None:
         """A bot on a fresh folder knows nothing, and may learn all again."""
         self._taught: dict[tuple[Place, str | frozenset[bytes]], float] = {}
+        self._excused: set[tuple[Place, str]] = set()
         self._least: dict[Place, int] = {}
         self._refused: set[bytes] = set()
         self._taken: defaultdict[tuple[str, str], set[bytes]] = defaultdict(set)  # pictures
@@ -179,7 +182,7 @@ class ProviderServer:
         return None
 
     def _is_lesson(self, profile: Profile, asked: Asked, rule: Rule, words: str) -> bool:
-        """Whether this refusal could not be avoided."""
+        """Return True where this refusal could not be avoided."""
         place = (profile.name, asked.model, rule.name)
         if rule.teaches == "less":
             least = self._least.get(place, 1 << 60)
@@ -188,8 +191,12 @@ class ProviderServer:
         if rule.name == "pictures":
             return rule.teaches == "once" and self._is_new_to_see(place, asked)
         about = words * ("parameters" in rule.name)
-        is_new = (place, about) not in self._taught
-        self._taught.setdefault((place, about), time.monotonic())
+        now, lesson = time.monotonic(), (place, about)
+        is_new = lesson not in self._taught
+        if not is_new and now - self._taught[lesson] < _AT_ONCE and lesson not in self._excused:
+            self._excused.add(lesson)  # a turn and a summary, say, are asked for at the same time
+            is_new = True
+        self._taught.setdefault(lesson, now)
         return rule.teaches == "once" and is_new
 
     def _is_new_to_see(self, place: Place, asked: Asked) -> bool:
@@ -274,9 +281,9 @@ def _choice(body: Mapping[str, Any]) -> object:
 
 
 def _is_turn(body: Mapping[str, Any]) -> bool:
-    """Whether a person's question is in a request; one for a summary asks for something else. Where
-    no tools are offered, results of earlier ones may stand behind the question as text, and a
-    summary with answers in it before the question."""
+    """Return True where a person's question is in a request; a request for a summary asks for
+    something else. Where no tools are offered, results of earlier ones may stand behind the
+    question as text, and a summary with answers in it before the question."""
     if body.get("tools"):
         return True
     said = body.get("messages") or body.get("input") or [{}]

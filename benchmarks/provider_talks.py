@@ -411,4 +411,4 @@ ACTS = (
     ("fork", 1.5),
     ("branch", 2),
 )
-"""What happens, and how often."""
+"""The acts of a conversation, and how often each happens."""

@@ -1,4 +1,4 @@
-"""How much of what was said is found again, when a question needs it.
+"""The share of what was said that is found again, when a question needs it.
 
 python -m benchmarks.recall --data locomo.json realtalk.json
 
@@ -60,7 +60,7 @@ FRAME = PromptPrefix("You are Parley, a helpful assistant in a chat.")
 
 
 _database: ContextVar[Callable[[Path], DatabaseEngine]] = ContextVar("database", default=engine_for)
-"""What keeps the record of each memory room."""
+"""The function that opens the engine of each memory's record."""
 
 
 @asynccontextmanager
@@ -92,7 +92,7 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
 
 @dataclass
 class Searched:
-    """What the memory search found: recall by depth, beside hits, and in parts; milliseconds of
+    """The results of the memory search: recall by depth, beside hits, and in parts; milliseconds of
     each search, and of CPU; and for each question the ids within `FEW` hits with their neighbours.
     """
 
@@ -173,7 +173,7 @@ def _share(question: Question, lines: Sequence[Line], seqs: Iterable[int]) -> fl
 
 
 def share(question: Question, ids: Iterable[str]) -> float:
-    """How much of the evidence is there."""
+    """Return the share of the evidence that is there."""
     return len(question.evidence.intersection(ids)) / len(question.evidence)
 
 
@@ -209,7 +209,7 @@ def _row(name: str, columns: Sequence[float]) -> str:
 
 
 async def measure_long(name: str, dialogue: Dialogue) -> str:
-    """What a search costs in a conversation, whatever it finds."""
+    """Measure what a search costs in a conversation, whatever it finds."""
     cpu = []
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         conversation = await conversations.get(dialogue.key)
@@ -263,8 +263,8 @@ def count_tokens(line: Line) -> int:
 
 @dataclass
 class Strategy:
-    """What a strategy costs and holds: billed tokens of each conversation's turns, and by question
-    the share of the evidence that is in the context, and there or near a hit."""
+    """The cost and content of a strategy: billed tokens of each conversation's turns, and by
+    question the share of the evidence that is in the context, and there or near a hit."""
 
     name: str
     billed: list[float] = field(default_factory=list)
@@ -351,7 +351,7 @@ async def try_weights(files: Sequence[Path], tried: int) -> None:
 
 
 def named(file: Path) -> str:
-    """What a file is called; one of the name `dev.json`, like its folder."""
+    """Return the name of a file; for one of the name `dev.json`, that of its folder."""
     return file.parent.name if file.stem == "dev" else file.stem
 
 

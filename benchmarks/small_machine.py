@@ -1,4 +1,5 @@
-"""How the bot does on a machine as small as a Raspberry Pi: `python -m benchmarks.small_machine`.
+"""The performance of the bot on a machine as small as a Raspberry Pi: `python -m
+benchmarks.small_machine`.
 
 It runs in a control group of its own that has so much memory and so much of one processor; files
 that it reads count for its memory, too. What the kernel says of it: when it first answers, what is

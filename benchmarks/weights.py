@@ -1,4 +1,5 @@
-"""Whether the weights of the ranking (`memory/record/search/ranking.py`) hold elsewhere.
+"""The test of whether the weights of the ranking (`memory/record/search/ranking.py`) hold
+elsewhere.
 
 Settings in which each weight is anything from half to twice as large as it is are tried on all sets
 of data. The one that is best on all of them is no proof of anything; so each set is also left out:
@@ -54,7 +55,8 @@ def evaluate(
 
 
 def leave_one_out(settings: Sequence[Weights], recall: Mapping[str, Sequence[float]]) -> str:
-    """What each set of data finds with settings that were chosen with it, and without it."""
+    """Format, for each set of data, what it finds with settings that were chosen with it, and
+    without it."""
     every = range(len(settings))
     on_all = _best(recall, every)
     without = {

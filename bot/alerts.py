@@ -80,21 +80,9 @@ class Alerts:
         )
         self._tasks.start(self._tell(f"outbox {outbound.id}", sentence))
 
-    def server_down(self, server: str, why: str) -> None:
-        """An MCP server has failed, or could not be started."""
-        sentence = (
-            f"The MCP server {server} does not work: {why}. Its tools can't be used; /mcp restart "
-            f"{server} starts it again."
-        )
-        self._tasks.start(self._tell(f"server {server}", sentence))
-
-    def server_changed(self, server: str, what: str) -> None:
-        """An MCP server lists other tools than before."""
-        sentence = (
-            f"The MCP server {server} has other tools than before: {what}. /mcp tools {server} "
-            "shows what they say of themselves."
-        )
-        self._tasks.start(self._tell(f"tools of {server}", sentence))
+    def report(self, cause: str, sentence: str) -> None:
+        """Tell an owner, as soon as that can be done, what a feature has to say to one."""
+        self._tasks.start(self._tell(cause, sentence))
 
     async def job_failed(self, job: int, sentence: str, heard_at: Address) -> None:
         """A job has failed for good; the sentence was said at an address."""

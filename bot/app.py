@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from agent.mcp.servers import Servers
 from agent.models import catalogue
 from agent.models.base import ModelError
 from bot.access import Access
@@ -79,7 +78,6 @@ class App(Struct, frozen=True):
     forms: Forms
     changes: Signal[[]]
     processes: Processes
-    servers: Servers
 
     async def run(self, until: str = "") -> None:
         """Take up what was left, listen until the channels end (or the one that `until` names) or a
@@ -250,7 +248,7 @@ class App(Struct, frozen=True):
         for channel in self.channels.values():
             if isinstance(channel, Closing):
                 await channel.close()
-        await self.servers.close()
+        await self.features.close()
         await self.config.models.close()
         await self.store.close()
 
@@ -270,7 +268,7 @@ class App(Struct, frozen=True):
         with suppress(StoreError):
             await self.clock.look()  # it counts for how long the bot ran
         await farewell()
-        await self.servers.close()
+        await self.features.close()
         await self.config.models.close()
         await self.store.close()
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.distiller import ModelDistiller
-from agent.mcp.servers import ServerPorts, Servers
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, ModelChoice, Models
 from agent.prompt import Prompt
@@ -69,7 +68,6 @@ from bot.runtime import RuntimeConfig, access_rules, spending_limits
 from bot.saving import Saving
 from bot.schedule import Retention, Schedule
 from bot.sending import Sender
-from bot.servers import ServerOffers, SetServers, fill_secrets
 from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
 from bot.speaking import Speaking
@@ -126,7 +124,7 @@ async def assemble(
     work = RecentWork(recent, turns, queues, conversations, data, by_name)
     ports = _offer_ports(record, people, thinking, turns, work, forgetting, plugins)
     bot = _answer_channels(record, people, thinking, turns, work, ports, plugins)
-    plugins.open(
+    await plugins.open(
         Kernel(
             data,
             layers.secrets,
@@ -143,7 +141,8 @@ async def assemble(
             thinking.spending,
             schedule,
             clock,
-        )
+        ),
+        store,
     )
     for problem in (*record.left_out, *plugins.problems):
         log.warning("%s", problem)
@@ -168,7 +167,6 @@ async def assemble(
         forms=people.forms,
         changes=record.changes,
         processes=people.processes,
-        servers=thinking.servers,
     )
 
 
@@ -254,8 +252,6 @@ class Thinking(Struct, frozen=True):
     config: RuntimeConfig
     spending: Spending
     saving: Saving
-    servers: Servers
-    offers: ServerOffers
     hide: Callable[[str], str]
 
 
@@ -283,16 +279,6 @@ async def _choose_models(
         lambda key: config.at(key).model.is_free,
         on_lift=record.changes,
     )
-    servers = Servers(
-        store,
-        ServerPorts(
-            lambda: book.effective().mcp,
-            fill_secrets(layers.secrets),
-            lambda server, why: people.alerts.server_down(server, hide(why)),
-            lambda server, what: people.alerts.server_changed(server, hide(what)),
-        ),
-    )
-    offers = ServerOffers(servers, lambda: book.effective().mcp, people.access)
     saving = Saving(book, models, spending)
     config = RuntimeConfig(
         book,
@@ -307,9 +293,9 @@ async def _choose_models(
         plugins.services,
         saving,
         people.access.find_limited_user,
-        offers.offer,
+        plugins.remote_tools,
     )
-    return Thinking(models, meter, config, spending, saving, servers, offers, hide)
+    return Thinking(models, meter, config, spending, saving, hide)
 
 
 def _zone(book: SettingsStore) -> tzinfo:
@@ -420,11 +406,11 @@ class _SettingChange(Struct, frozen=True):
 
     record: Record
     people: People
-    thinking: Thinking
+    plugins: Loaded
 
     def __call__(self, key: str) -> None:
         self.record.changes()
-        self.thinking.servers.settle()
+        self.plugins.tell_settings_changed()
         if key in ("model", "context.max_tokens"):
             self.people.loaded.models.forget_windows()
         self.people.feed.show_all()
@@ -460,7 +446,7 @@ def _offer_ports(
     config, book, store = thinking.config, record.book, record.store
     conversations, channels = work.conversations, work.channels
     return Ports(
-        settings=StoredSettings(book, store, _SettingChange(record, people, thinking)),
+        settings=StoredSettings(book, store, _SettingChange(record, people, plugins)),
         turns=RunningTurns(
             turns,
             tuple(channels),
@@ -485,16 +471,9 @@ def _offer_ports(
         approvals=people.approvals,
         forms=people.forms,
         channels=ChannelWatch(StoredState(store), channels),
-        mcp=SetServers(
-            thinking.servers,
-            thinking.offers,
-            thinking.meter.count,
-            config.workspace,
-            config.zone,
-            thinking.hide,
-        ),
         commands=plugins.commands,
         services=plugins.services,
+        context_parts=plugins.context_parts,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,

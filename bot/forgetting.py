@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -176,6 +177,6 @@ def _sum_up(
         is_left=any(part.is_left for part in held),
         branches=names,
         asides=sum(part.asides for part in held),
-        reminders=sum(part.reminders for part in held),
+        made=dict(sum((Counter(part.made) for part in held), Counter())),
         staying=tuple(turn for part in held for turn in part.staying),
     )

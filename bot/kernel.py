@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from bot.links import Links
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
+from bot.settings.layers import Secrets
 from bot.spending import Spending
 from bot.turns import Turns
 from memory.conversations import Conversations
@@ -27,7 +27,7 @@ class Kernel(Struct, frozen=True):
     environment and `.env`, by name."""
 
     data: Path
-    secrets: Mapping[str, str]
+    secrets: Secrets
     config: RuntimeConfig
     store: Store
     access: Access

@@ -6,7 +6,7 @@ Asked for at each step, never kept, so that `/config` holds from the next one on
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -50,16 +50,12 @@ from memory.keys import ConversationKey
 from memory.long_term.prompt import NOTHING, MemoryPrompts, PromptMemory
 from memory.messages import PICTURE_TOKENS
 from memory.record.offload import LocalWorkspace, Offloader
+from plugins.hookspecs import RemoteToolsFor
 from plugins.rules import find_compacting
 
 _MOST_KNOWN = 250  # conversations: somewhat more than stay open
 MEMORY_SHARE = 16
 """What of the window `MEMORY.md` may take in the prompt: a sixteenth."""
-
-
-RemoteFor = Callable[[ConversationKey, Address | None], RemoteTools | None]
-"""The tools that others have for a conversation, and, where an address is given, for who asks
-there; equal as long as nothing has changed."""
 
 
 class TurnConfig(Struct, frozen=True):
@@ -74,7 +70,6 @@ class TurnConfig(Struct, frozen=True):
     toolbox: Toolbox
     choice: ModelChoice
     remote: RemoteTools | None = None
-    has_servers: bool = False  # of which one may begin to serve it
 
 
 def access_rules(book: SettingsStore) -> Rules:
@@ -105,7 +100,7 @@ class RuntimeConfig(Struct, frozen=True):
     services: Mapping[type, object] = field(default_factory=dict)
     saving: Saving | None = None
     limited_user: Callable[[Address], str] = lambda address: ""
-    remote_for: RemoteFor = lambda key, address: None
+    remote_tools: Sequence[RemoteToolsFor] = ()
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _folders: dict[str, Path] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
@@ -116,15 +111,14 @@ class RuntimeConfig(Struct, frozen=True):
         if (
             known
             and known.version == self.book.version
-            and not (known.has_servers and known.remote != self.remote_for(key, None))
+            and (known.remote is None or known.remote == self.remote_for(key, None))
             and known.known_window == known.model.window
             and known.limits.model == known.model.name
             and not (known.settings.spend_soft_model and known.choice != self.choice(key))
         ):
             return known
         settings, choice = self.book.effective(key.id), self.choice(key)
-        has_tools = settings.tools.offer != "none"
-        remote = self.remote_for(key, None) if has_tools else None
+        remote = self.remote_for(key, None) if settings.tools.offer != "none" else None
         model = self.models.of(choice)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         if len(self._known) > _MOST_KNOWN:
@@ -140,9 +134,14 @@ class RuntimeConfig(Struct, frozen=True):
             self.toolbox.select(settings.tools, window).beside(remote),
             choice,
             remote,
-            has_tools and (remote is not None or bool(settings.mcp.servers or settings.mcp.added)),
         )
         return made
+
+    def remote_for(self, key: ConversationKey, address: Address | None) -> RemoteTools | None:
+        """Return the tools of other programs for a conversation, of the first feature that has
+        some; where an address is given, for the person who asks there."""
+        found = (ask(key, address) for ask in self.remote_tools)
+        return next((tools for tools in found if tools is not None), None)
 
     def choice(self, key: ConversationKey) -> ModelChoice:
         """Which model answers: the one that is set, or a cheaper one where money is short."""

@@ -1,1 +1,1 @@
-"""One file or package for each messaging platform: its shape <-> our shape."""
+"""The channels: one file or package for each messaging platform, between its shape and ours."""

@@ -59,7 +59,7 @@ class Thought(Struct, frozen=True):
 
 
 class StepRestarted(Struct, frozen=True):
-    """What streamed in this step is void: the model is asked again."""
+    """The event that what streamed in this step is void: the model is asked again."""
 
 
 class ToolStarted(Struct, frozen=True):
@@ -85,8 +85,8 @@ class BranchChanged(Struct, frozen=True):
 
 
 class TurnsDeleted(Struct, frozen=True):
-    """What was said in these turns is deleted, or in all of them (none is named): whoever shows it
-    shows it no more."""
+    """The event that what was said in these turns is deleted, or in all of them (none is named): a
+    page that shows it shows it no more."""
 
     turns: tuple[int, ...]
 
@@ -151,8 +151,8 @@ class ChannelError(Exception):
 
 
 class Snippet(Struct, frozen=True):
-    """Where words were found: the turn's id ("" where the chat shows it no more), and what stands
-    around them."""
+    """A place where words were found: the turn's id ("" where the chat shows it no more), and the
+    text around them."""
 
     turn: str
     text: str
@@ -232,12 +232,13 @@ class Said(Struct, frozen=True):
 
 
 KEY_PREFIX = "parley-"
-"""What each key to OpenAI's protocol begins with: what looks like one and is none opens nothing."""
+"""The beginning of each key to OpenAI's protocol: what looks like a key and is none opens
+nothing."""
 
 
 class KeyHolder(Struct, frozen=True):
-    """Who speaks through OpenAI's protocol: `user` is the name of their key, "" for the owner's own
-    token. `may_command`: text of theirs that begins with a slash is a command."""
+    """The speaker through OpenAI's protocol: `user` is the name of their key, "" for the owner's
+    own token. `may_command`: text of theirs that begins with a slash is a command."""
 
     user: str = ""
     may_command: bool = False
@@ -255,13 +256,14 @@ class Login(Struct, frozen=True):
 
 
 class LoginsPort(Protocol):
-    """Who is signed in on a page. Secrets are what a browser keeps; whoever has one is in."""
+    """The logins on a page. Secrets are what a browser keeps; a browser that has one is signed
+    in."""
 
     changed: asyncio.Event
     """Set when somebody may have been signed out; another one takes its place then."""
 
     async def find(self, secret: str, proof: str) -> Login | None:
-        """Who is signed in with this secret; the owner only with the proof that they began with."""
+        """Find the login of this secret; the owner's only with the proof that they began with."""
         ...
 
     async def is_in(self, number: int) -> bool:
@@ -296,8 +298,9 @@ class LoginsPort(Protocol):
 
 
 class ChannelState(Protocol):
-    """What a channel keeps over restarts: small texts by a name of its own choosing. One whose name
-    has the id of a chat as a word ("last 4917…") goes with what was said there (`/forget`)."""
+    """The texts that a channel keeps over restarts: small ones by a name of its own choosing. One
+    whose name has the id of a chat as a word ("last 4917…") goes with what was said there
+    (`/forget`)."""
 
     async def get(self, channel: str, name: str) -> str:
         """The text; "" where there is none."""
@@ -313,12 +316,12 @@ class Bot(Protocol):
 
     @property
     def state(self) -> ChannelState:
-        """What channels keep by themselves."""
+        """Return the texts that channels keep by themselves."""
         ...
 
     @property
     def logins(self) -> LoginsPort:
-        """Who is signed in on a page, for channels that have one."""
+        """Return the logins on a page, for channels that have one."""
         ...
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -352,8 +355,8 @@ class Bot(Protocol):
         ...
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
-        """What happens in this address's conversation, from now on, in order. A watcher that reads
-        too slowly loses the oldest deltas, never another kind of event."""
+        """Watch what happens in this address's conversation, from now on, in order. A watcher that
+        reads too slowly loses the oldest deltas, never another kind of event."""
         ...
 
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
@@ -367,16 +370,18 @@ class Bot(Protocol):
         ...
 
     def own_address(self, channel: str, chat: str) -> Address | None:
-        """Where one of these is; None for a chat that is somebody else's, or of several."""
+        """Return the address of one of these; None for a chat that is somebody else's, or of
+        several."""
         ...
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
-        """What was said at this address, in order, in play or not: the newest turns, at most so
-        many, or those before turn number `before`."""
+        """Return what was said at this address, in order, in context or not: the newest turns, at
+        most so many, or those before turn number `before`."""
         ...
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
-        """What stands in this chat's workspace: documents that were sent, and what tools wrote."""
+        """List the files of this chat's workspace: documents that were sent, and what tools
+        wrote."""
         ...
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
@@ -390,7 +395,8 @@ class Bot(Protocol):
         ...
 
     async def key_holder(self, key: str) -> KeyHolder | None:
-        """Whose key to OpenAI's protocol this is; None for what is none, or is none any more."""
+        """Return the holder of this key to OpenAI's protocol; None for what is no key, or is none
+        any more."""
         ...
 
     def complete(
@@ -482,9 +488,9 @@ HEALTH = "health"
 
 
 class ChannelHealth(Struct, frozen=True):
-    """Whether a platform can be reached: "starting", "up", "troubled" (it fails, and is tried
-    again) or "down" (for good), `since` when, and why. `forged` counts the calls to its webhook
-    that did not come from it."""
+    """The health of a platform: "starting", "up", "troubled" (it fails, and is tried again) or
+    "down" (for good), `since` when, and why. `forged` counts the calls to its webhook that did not
+    come from it."""
 
     state: Literal["starting", "up", "troubled", "down"]
     since: datetime
@@ -512,7 +518,7 @@ class WebhookCall(Struct, frozen=True):
 
 
 class WebhookAnswer(Struct, frozen=True):
-    """What it is answered; 401 says that it did not come from the platform."""
+    """The answer to a call of a webhook; 401 says that the call did not come from the platform."""
 
     status: int = 200
     body: bytes = b""

@@ -50,7 +50,8 @@ def _weigh(text: str | None) -> float:
 
 @contextmanager
 def speaking(language: str | Callable[[], str]) -> Iterator[None]:
-    """What is said in here is said in this language; one that may change is asked for each time."""
+    """Say what is said in here in this language; a language that may change is asked for each
+    time."""
     token = _spoken.set(language)
     try:
         yield
@@ -101,7 +102,7 @@ _AS_IT_IS = frozenset({"lines", "url", "tool", "fact", "value", "name", "path"})
 
 
 def _fill(place: str, value: str) -> str:
-    """What stands in a place of a sentence, by the place's name."""
+    """Return the text in a place of a sentence, by the place's name."""
     if place in _AS_IT_IS:
         return value
     if place == "parts":
@@ -126,7 +127,8 @@ def _below_of(language: str) -> Mapping[str, str]:
 
 @cache
 def _shapes_of(language: str) -> Sequence[tuple[re.Pattern[str], str]]:
-    """Those with places, the most words first; with something in each place, and then without."""
+    """Return the sentences with places, the most words first; with something in each place, and
+    then without."""
     found = [(text, translated) for text, translated in _below_of(language).items() if "{" in text]
     found.sort(key=lambda pair: -len(_PLACE.sub("", pair[0])))
     filled = [(_to_shape(text, "+?"), translated) for text, translated in found]

@@ -59,7 +59,8 @@ class LineReader(ABC):
 
 
 def read_lines(source: BinaryIO) -> LineReader:
-    """Those of a pipe are read as they come; those of others in a thread, since a read may wait."""
+    """Return the reader of a source: lines of a pipe are read as they come; those of others in a
+    thread, since a read may wait."""
     return _PipeReader(source.fileno()) if _is_pipe(source) else _ThreadedReader(source)
 
 
@@ -216,7 +217,7 @@ class LineWriter:
 
 
 def _watch_room(target: BinaryIO) -> select.poll | None:
-    """What says whether a pipe has room; None for what is no pipe."""
+    """Return the poll that tells whether a pipe has space; None for what is no pipe."""
     if not _is_pipe(target):
         return None
     room = select.poll()

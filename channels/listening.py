@@ -87,7 +87,7 @@ class Caps(Struct, frozen=True):
 
 
 class Connection(socket.socket):
-    """One that was accepted."""
+    """A connection that was accepted."""
 
     register: Register
     origin: str

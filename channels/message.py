@@ -1,4 +1,4 @@
-"""What passes between channels and the bot, as frozen values: messages and replies, and requests in
+"""The values that pass between channels and the bot, frozen: messages and replies, and requests in
 OpenAI's protocol with their answers."""
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ def clean_text(text: str) -> str:
 
 
 class Address(Struct, frozen=True):
-    """Where a message comes from and a reply goes to. `user` is "" for who sits at the machine.
+    """The address that a message comes from and a reply goes to. `user` is "" for the person at the
+    machine.
 
-    In a private chat `chat` and `user` are the same; that is how the bot knows it for one. Who has
-    several of them has the name of each after their own, and a slash: "ann/trip".
+    In a private chat `chat` and `user` are the same; that is how the bot knows it for one. Several
+    chats of one person have the name of each after the person's own, and a slash: "ann/trip".
     """
 
     channel: str
@@ -102,15 +103,15 @@ Problem = Literal[
     "failed",
     "full",
 ]
-"""Why there is no answer ("": there is one): the request is wrong, or longer than the window; one
-person asks too much, has spent too much, or has too much waiting; they are not let in; a command is
-unknown, or is not carried out as it was given, and the text says what to do instead; the model's
-endpoint takes no more for now or can't be reached, or failed; it took too long; the bot itself
-failed."""
+"""The reason for which there is no answer ("": there is one): the request is wrong, or longer than
+the window; one person asks too much, has spent too much, or has too much waiting; they are not let
+in; a command is unknown, or is not carried out as it was given, and the text says what to do
+instead; the model's endpoint takes no more for now or can't be reached, or failed; it took too
+long; the bot itself failed."""
 
 
 class Reply(Struct, frozen=True):
-    """What a command or a turn answers: markdown text, the same as data, and controls.
+    """The reply of a command or a turn: markdown text, the same as data, and controls.
 
     `images` are paths of picture files on this machine, to be shown below the text, and `sound` is
     that of one in which the text is read aloud. `problem` says

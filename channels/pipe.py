@@ -48,7 +48,7 @@ class BadLine(Exception):
 
 
 class PipeClosed(ChannelError):
-    """One of the streams is not there, or nobody reads the output any more; the text says so."""
+    """A stream that is not there, or output that nobody reads any more; the text says so."""
 
 
 class Pipe:

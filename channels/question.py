@@ -69,7 +69,7 @@ class OneQuestion:
                 return
 
     async def _spent(self, bot: Bot) -> float | None:
-        """What the conversation has cost, where all prices are known."""
+        """Return the cost of the conversation, where all prices are known."""
         data = (await bot.command(self.inbound.address, "/context")).data or {}
         cost = data.get("cost")
         is_known = isinstance(cost, float | int) and not data.get("calls_of_unknown_price")

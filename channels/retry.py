@@ -28,13 +28,14 @@ def patient(
     trouble: Trouble,
     sleep: Sleep = asyncio.sleep,
 ) -> AsyncRetrying:
-    """What calls a function until it succeeds or fails for good: `await patient(…)(function)`.
+    """Return a retrying call, which calls a function until it succeeds or fails for good: `await
+    patient(…)(function)`.
 
     `is_passing` says which errors are worth another attempt, `told` how many seconds the platform
-    itself asks to wait after one (None: it says nothing); `trouble` hears of each error once many
-    have failed, unless the platform is there and asks to wait: how often somebody is told is not
-    decided here, and who is to hear may come only later. No attempt is the last one: what is to be
-    sent stays to be sent, and a bot that is told to stop cancels it.
+    itself asks to wait after one (None: it says nothing); `trouble` is called with each error once
+    many attempts have failed, unless the platform is there and asks to wait: how often somebody is
+    told is not decided here, and the one to be told may come only later. No attempt is the last
+    one: what is to be sent stays to be sent, and a bot that is told to stop cancels it.
     """
 
     def wait(state: RetryCallState) -> float:

@@ -34,9 +34,9 @@ _SWEEP = 5  # ticks of uvicorn, of 0.1 s, between two looks at who is too slow
 
 
 class Patience(Struct, frozen=True):
-    """How long a client is waited for, in seconds: for the `headers` of a request, for its `body`
-    (and a second more for each `slowest` bytes that have come), and for a reader who takes
-    `reader` seconds to read 64 KB of an answer."""
+    """The time limits of a client, in seconds: for the `headers` of a request, for its `body` (and
+    a second more for each `slowest` bytes that have come), and for a reader who takes `reader`
+    seconds to read 64 KB of an answer."""
 
     headers: float = 10.0
     body: float = 30.0
@@ -45,8 +45,8 @@ class Patience(Struct, frozen=True):
 
 
 class _Waiting(Struct):
-    """What a connection has been waiting for since a time of the loop's clock: the request's
-    headers (`body` False) or its body, of which so many bytes have `come`."""
+    """The wait of a connection since a time of the loop's clock: for the request's headers (`body`
+    False) or its body, of which so many bytes have `come`."""
 
     since: float
     body: bool = False
@@ -162,7 +162,7 @@ def failure(sentence: str) -> bytes:
 
 
 def refusal(sentence: str) -> bytes:
-    """What is sent to whom there is no connection for, by `Caps.refusal`."""
+    """Return the answer to a client for which there is no connection, by `Caps.refusal`."""
     content = failure(sentence)
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\n"

@@ -141,7 +141,7 @@ class WebSettings(BaseModel):
 
 
 class ChannelSettings(BaseModel):
-    """What this room adds at the top level."""
+    """The settings that this layer adds at the top level."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -17,7 +17,8 @@ from msgspec import Struct
 Length = Callable[[str], int]
 
 _PLACES = (r"\n[ \t]*+\n", r"\n", r"[.!?;:…][ \t]++|[。！？；]", r"[ \t]++|[,、，]")
-"""Where a text may be split, the best first: between paragraphs, lines, sentences, words."""
+"""The places where a text may be split, the best first: between paragraphs, lines, sentences,
+words."""
 _NEAREST = 200  # places of one kind that are compared
 _TRIES = 4  # of these, how many are measured
 _ALL_TRIES = 12  # places of all kinds that are measured
@@ -68,7 +69,8 @@ def split(text: str, longest: int, length: Length = len) -> Iterator[str]:
 
 
 class _Frame(Struct, frozen=True):
-    """What a split runs through: how it is closed before the split, and opened again after it."""
+    """The frame that a split runs through: how it is closed before the split, and opened again
+    after it."""
 
     closing: str = ""
     opening: str = ""
@@ -78,8 +80,8 @@ _NOTHING = _Frame()
 
 
 class _Frames:
-    """What is open at each place of a text that begins outside of everything. One pass over the
-    lines says it for all places."""
+    """The frames that are open at each place of a text that begins outside of everything. One pass
+    over the lines finds them for all places."""
 
     def __init__(self, text: str) -> None:
         self._text, self._lines = text, text.split("\n")
@@ -150,7 +152,8 @@ def _cut(
 
 
 def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
-    """Where the first piece may end, the best place first; it is to be half full at least."""
+    """Yield the ends that the first piece may have, the best place first; it is to be half full at
+    least."""
     for pattern in _PLACES:
         found = re.finditer(pattern, text[:most])
         late = [place.end() for place in found if place.end() >= most // 2][-_NEAREST:]

@@ -1,11 +1,11 @@
-"""What people are told of a channel that does not work."""
+"""The words to people about a channel that does not work."""
 
 from __future__ import annotations
 
 import re
 
 _TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
-"""What stands behind an address: for some platforms, a ticket that lets anybody in."""
+"""The query of an address: for some platforms, a ticket that lets anybody in."""
 
 
 def reason_of(error: BaseException) -> str:

@@ -1,1 +1,1 @@
-"""What was said, and what the model sees of it. The only room with SQL."""
+"""The record of what was said, and the view of it that the model sees. The only layer with SQL."""

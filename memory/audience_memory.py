@@ -1,4 +1,4 @@
-"""What an audience remembers: its daily memory files, and all that was said in its conversations.
+"""The memory of an audience: its daily memory files, and all that was said in its conversations.
 
 Nobody reads another audience's: every method of `AudienceMemory` works on one alone. `Indexer`
 keeps the search index up with what is said; `Quarantine` holds, of all audiences, what was made
@@ -37,7 +37,7 @@ TURNS = 25
 
 
 class Indexer:
-    """One for all conversations of a store."""
+    """The indexer of a store, shared by all of its conversations."""
 
     def __init__(self, store: Store) -> None:
         self._store, self.notes = store, NoteSearch()
@@ -80,7 +80,7 @@ class Indexer:
 
 
 class Remembered(Struct, frozen=True):
-    """What answers a search best: in the daily files, and in what was said."""
+    """The best answers to a search: in the daily files, and in what was said."""
 
     notes: Found
     said: Found
@@ -108,12 +108,12 @@ class AudienceMemory:
         return await asyncio.to_thread(daily.days, self._services.data, self._audience)
 
     async def notes(self, day: date) -> list[Note]:
-        """What is in a day's file, in order."""
+        """Return the notes of a day's file, in order."""
         return await asyncio.to_thread(self._notes, day)
 
     async def search(self, text: str, most: int) -> Remembered:
-        """What a person finds: also what they cleared. What is no word is looked for letter by
-        letter, where nothing else is found."""
+        """Search for a person, who also finds what they cleared. A text that holds no word is
+        searched for letter by letter, where nothing else is found."""
         found = await self._find(replace(self._scope, is_model=False), text, most)
         if found.said.total or found.notes.total:
             return found
@@ -125,7 +125,8 @@ class AudienceMemory:
         return replace(found, said=said)
 
     async def recall(self, text: str, most: int) -> Remembered:
-        """What the model finds: nothing that a person cleared, and nothing of the running turn."""
+        """Search for the model: it finds nothing that a person cleared, and nothing of the running
+        turn."""
         return await self._find(replace(self._scope, is_model=True), text, most)
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
@@ -200,7 +201,8 @@ class Quarantine:
         self._services, self._on_release = services, on_release
 
     async def list_waiting(self, audience: str = "") -> list[Waiting]:
-        """What waits, of an audience or ("") of all, in the order in which it was summarised."""
+        """Return the sections that wait, of an audience or ("") of all, in the order in which they
+        were summarised."""
 
         def read() -> list[Waiting]:
             place = daily.quarantine(self._services.data)

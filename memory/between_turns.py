@@ -1,5 +1,5 @@
-"""What is due between turns, before the next one begins: so that no request of a running turn is
-rewritten."""
+"""The work that is due between turns, before the next one begins, so that no request of a running
+turn is rewritten."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from memory.record.store import Store
 
 
 class Branches:
-    """Where a chat leads is kept in memory, so that a message costs no query, and on disk."""
+    """The current branch of each chat, kept in memory, so that a message costs no query, and on
+    disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

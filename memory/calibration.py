@@ -1,5 +1,5 @@
-"""What corrects the meter: each model's ratio of reported to counted tokens, the windows that
-providers have named, and the last request that a provider counted.
+"""The facts that correct the meter: each model's ratio of reported to counted tokens, the windows
+that providers have named, and the last request that a provider counted.
 
 A report is a fact where it can be one (`reconcile`). An error's words are a hint: what they say is
 believed within reason, and where it would stop a conversation that could go on, it is not.
@@ -49,10 +49,10 @@ class LearnedWindow(Struct, frozen=True):
 
 
 class KnownModels(Struct):
-    """What was learned of models in all conversations, by the model's name: reported tokens for
+    """The facts learned of models in all conversations, by the model's name: reported tokens for
     each that the meter counted, the window that an overflow named, the sizes of requests that were
-    accepted lately, which have counted something that they were not sent, the ratios that a refusal
-    has confirmed, and which have reported less than any window holds."""
+    accepted lately, the models that have counted something that they were not sent, the ratios that
+    a refusal has confirmed, and the models that have reported less than any window holds."""
 
     ratios: dict[str, float] = field(default_factory=dict)
     windows: dict[str, LearnedWindow] = field(default_factory=dict)
@@ -96,8 +96,8 @@ class CutPrompt(Struct, frozen=True):
 
 
 class CutPrompts(Struct):
-    """What was noticed of that in a conversation, by the model's name: `newest` where its last
-    request was cut, `told` where the person has heard of it."""
+    """The cut prompts noticed in a conversation, by the model's name: `newest` where its last
+    request was cut, `told` where the person has been told of it."""
 
     newest: dict[str, CutPrompt] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
@@ -134,7 +134,7 @@ class Calibration:
         return self.models.ratio(model) * self._refused.get(model, 1.0)
 
     def scale(self, view: View, model: str) -> Scale:
-        """How raw counts of this view become the provider's tokens."""
+        """Return the scale from raw counts of this view to the provider's tokens."""
         ratio, anchor = self.ratio(model), self.anchor
         if anchor is None or anchor.model != model or not anchor.is_believed:
             return Scale(ratio)
@@ -288,7 +288,7 @@ def _count(view: View) -> Counted:
 
 
 def _texts(view: View) -> Iterator[str]:
-    """What is sent of a conversation, piece by piece."""
+    """Yield the texts that are sent of a conversation, piece by piece."""
     yield view.front
     yield from (summary.text for summary in view.summaries.values())
     for message in view.messages:

@@ -1,4 +1,4 @@
-"""What leaves a conversation's view, carried out, with its summary."""
+"""The compaction of a conversation's view, carried out, with its summary."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BY_ITSELF: tuple[Actor, ...] = ("strategy", "rule")
 
 
 class Compacted(Struct, frozen=True):
-    """What came of a compaction. `event` is None where nothing was done: because the context would
+    """The result of a compaction. `event` is None where nothing was done: because the context would
     not have shrunk by it, or because something else had changed it while the summary was written
     (`is_overtaken`). `summary` is the one that was waited for."""
 
@@ -244,14 +244,14 @@ class Compactor:
         return done.event if done else None
 
     async def restore_recent(self) -> None:
-        """What a restart does under `trim` with `restore: recent` (CowAgent)."""
+        """Compact as a restart under `trim` with `restore: recent` does (CowAgent)."""
         if self._state.limits.strategy == "trim":
             await self.compact(compaction.restart, "restart", wait=False)
 
     def set_aside(self, turn: int) -> str:
-        """What the restart before this turn has set aside, in a sentence that is said once; "" if
-        that is nothing, or was taken back. It stands on disk, since the bot may have died again
-        before anybody spoke."""
+        """Return a sentence, once, on the turns that the restart before this turn removed from the
+        context; "" if there are none, or if the person brought them back. The event is on disk,
+        since the bot may have died again before anybody wrote."""
         move = self._state.replayed.move
         if move is None or move.kind != "restart" or turn - move.turn > 1:
             return ""
@@ -354,11 +354,13 @@ class Compactor:
     # --- around a turn -------------------------------------------------------------------------
 
     async def before_turn(self) -> None:
-        """What is due between turns: a changed strategy, a changed prompt, a late summary."""
+        """Do the work that is due between turns: a changed strategy, a changed prompt, a late
+        summary."""
         await self._between.settle()
 
     async def at_turn_start(self) -> None:
-        """What `truncate` and `summarize` do as a turn begins (Digitorn's rule `_auto_compact`)."""
+        """Compact as `truncate` and `summarize` do when a turn begins (Digitorn's rule
+        `_auto_compact`)."""
         if not self._state.strategy.by_rule or self._is_cooling:
             return
         done = await self.compact_as_due(

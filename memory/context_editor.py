@@ -1,4 +1,4 @@
-"""What a person does to the view: clear, undo, redo, expand, pin, unpin, drop."""
+"""The changes of the view by a person: clear, undo, redo, expand, pin, unpin, drop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READ_AT_ONCE = 50  # turns
 
 
 class Cleared(Struct, frozen=True):
-    """What was put away: turns, and their messages and tokens by the meter."""
+    """The result of a clear: the removed turns, and their messages and tokens by the meter."""
 
     turns: tuple[int, ...]
     messages: int
@@ -32,9 +32,9 @@ class Cleared(Struct, frozen=True):
 
 
 class Expanded(Struct, frozen=True):
-    """What came of opening summaries: the turns that came back, those that did not fit, and those
-    that the person has taken away. `event` is None where none came back, `room` the tokens that
-    were free for them."""
+    """The result of opening summaries: the turns that came back, those that did not fit, and those
+    that the person has removed. `event` is None where none came back, `room` the tokens that were
+    free for them."""
 
     event: ViewEvent | None
     back: tuple[int, ...] = ()

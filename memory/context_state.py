@@ -1,4 +1,4 @@
-"""What of a conversation is in play: its turns, what its events come to, and the view they make."""
+"""The context of a conversation: its turns, what its events add up to, and the view they make."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class ContextState:
 
     @property
     def prefix(self) -> PromptPrefix:
-        """What would be sent besides the conversation now."""
+        """Return the prompt prefix that would be sent besides the conversation now."""
         return self._services.prefix_for(self.key)
 
     def count_tools(self) -> dict[str, int]:
@@ -129,12 +129,13 @@ class ContextState:
 
     @property
     def pressure(self) -> float:
-        """How full the window is: tokens by the meter / (window - reserve) (Digitorn)."""
+        """Return the share of the window that is used: tokens by the meter / (window - reserve)
+        (Digitorn)."""
         limits = self.limits
         return self.view(limits=limits).tokens / limits.ceiling
 
     def view(self, prefix: PromptPrefix | None = None, limits: Limits | None = None) -> View:
-        """What the model would see now."""
+        """Return the view that the model would see now."""
         limits = limits or self.limits
         parts = (
             self.whole,
@@ -184,7 +185,7 @@ class ContextState:
         return self._preface_with(told, "").tokens
 
     async def snapshot(self, view: View) -> Snapshot:
-        """What the model has at hand now."""
+        """Take a snapshot of the tools and memory that the model has now."""
         days = await asyncio.to_thread(daily.days, self._services.data, self.key.audience)
         return take_snapshot(self.prefix.tools, view.turns, view.boundaries.preface, days)
 
@@ -205,8 +206,8 @@ class ContextState:
         await self.replay(events)
 
     async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
-        """What the model saw when this strategy was in force, this event was the newest, and so was
-        the entry with this seq, as far as it is kept."""
+        """Return the view that the model saw when this strategy was in force, this event was the
+        newest, and so was the entry with this seq, as far as it is kept."""
         past = ContextState(self._services, self.key, self._calibration)
         past.row, past._strategy = self.row, strategy
         await past.replay([one for one in await self.history() if one.id <= event], until=seq)
@@ -318,8 +319,8 @@ class ContextState:
         return stored
 
     def as_sent(self) -> AsSent | None:
-        """What the model was last sent, where its provider keeps what it reads. None, too, where
-        that was another model or behind another prompt, or is not known since a restart."""
+        """Return what the model was last sent, where its provider caches what it reads. None, too,
+        where that was another model or behind another prompt, or is not known since a restart."""
         anchor, prefix = self._calibration.anchor, self.prefix
         if anchor is None or not self.bill.cached:
             return None

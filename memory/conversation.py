@@ -72,9 +72,9 @@ _FEW = 5_000  # messages, which are counted in no time
 
 
 class EvictedState(Struct, frozen=True):
-    """What is known of a conversation that left memory and is not on disk: what the provider
-    counted last, the summary that was prepared for the next cut, whether a session is on, and what
-    was noticed of prompts that a server has cut."""
+    """The state of a conversation that was evicted from memory and is not on disk: what the
+    provider counted last, the summary that was prepared for the next compaction, whether a session
+    is on, and what was noticed of prompts that a server has cut."""
 
     anchor: Anchor | None
     prepared: Prepared | None
@@ -83,10 +83,10 @@ class EvictedState(Struct, frozen=True):
 
 
 class Shared(Struct, frozen=True):
-    """What all conversations of a store have together. `on_release` hears in which conversation a
-    summary was let in from the quarantine; `long_term` is what is known of each audience's
-    `MEMORY.md`; `on_taken` hears in which conversation which turns were taken away or brought
-    back."""
+    """The objects that all conversations of a store share. `on_release` is called with the
+    conversation in which a summary was released from the quarantine; `long_term` is the state of
+    each audience's `MEMORY.md`; `on_taken` is called with the conversation and its turns that were
+    removed or brought back."""
 
     models: KnownModels
     mirror: Mirror
@@ -97,7 +97,7 @@ class Shared(Struct, frozen=True):
 
 
 class Conversation:
-    """One line of talk, and all that is kept of it."""
+    """A conversation, and all that is kept of it."""
 
     def __init__(self, services: MemoryServices, key: ConversationKey, shared: Shared) -> None:
         self.key = key
@@ -171,7 +171,7 @@ class Conversation:
 
     @property
     def evicted(self) -> EvictedState:
-        """What must be kept of this conversation besides what is on disk."""
+        """Return the state of this conversation that must be kept besides what is on disk."""
         prepared = self.compactor.summaries.written_ahead
         calibration, is_in_session = self.calibration, self.turns.is_in_session
         return EvictedState(calibration.anchor, prepared, is_in_session, calibration.cuts)
@@ -180,7 +180,7 @@ class Conversation:
 
     @property
     def memory(self) -> AudienceMemory:
-        """What this conversation's audience remembers."""
+        """Return the memory of this conversation's audience."""
         context = self.context
         begin = context.whole[-1].entries[0].seq if context.current else 0
         running = (context.row, begin) if begin else (0, 0)
@@ -189,7 +189,7 @@ class Conversation:
 
     @property
     def long_term(self) -> LongTermMemory:
-        """What its audience remembers for good."""
+        """Return the long-term memory of its audience."""
         state = self._shared.long_term[self.key.audience]
         return LongTermMemory(self._services, self.key, state)
 
@@ -204,7 +204,8 @@ class Conversation:
 
     @property
     def quarantine(self) -> Quarantine:
-        """What waits until an owner has looked through it, here and elsewhere."""
+        """Return the quarantine: what waits until an owner has looked through it, here and
+        elsewhere."""
         return Quarantine(self._services, self._shared.on_release)
 
     async def search(self, words: Sequence[str], most: int) -> Found:
@@ -221,8 +222,8 @@ class Conversation:
         )
 
     async def read_turns_of(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:
-        """What people and the model said in these turns of a conversation of this audience, as far
-        as it is kept."""
+        """Read what people and the model said in these turns of a conversation of this audience, as
+        far as it is kept."""
         audience = self.key.audience
 
         def read(db: Any) -> list[Entry]:
@@ -242,12 +243,12 @@ class Conversation:
         )
 
     async def bill_for(self, purpose: str) -> Bill:
-        """What calls for a purpose have cost in this conversation: "answer", "summary"."""
+        """Return the cost of the calls for a purpose in this conversation: "answer", "summary"."""
         row = self.context.row
         return await self._services.store.read(lambda db: ledger.bill(db, row, purpose=purpose))
 
     async def bills_by_turn(self, turns: Collection[int]) -> dict[int, dict[str, Bill]]:
-        """What these turns have cost, each by the model that was asked."""
+        """Return the cost of these turns, each by the model that was asked."""
         row = self.context.row
         return await self._services.store.read(lambda db: ledger.bills_by_turn(db, row, turns))
 
@@ -283,7 +284,7 @@ class Conversation:
         await self._services.store.write(lambda db: conversations.place(db, home, standing))
 
     async def standing(self) -> Standing:
-        """Where lists show this chat."""
+        """Return the place of this chat in lists."""
         home = self.key.home
         return await self._services.store.read(lambda db: conversations.standing(db, home))
 
@@ -291,7 +292,7 @@ class Conversation:
 
     @property
     def folder(self) -> Path:
-        """Where what is written out of this conversation is."""
+        """Return the folder of the files that are written out of this conversation."""
         return self._services.session_folder(self.key)
 
     async def write_files(self, is_readable: bool = False) -> Written:
@@ -392,8 +393,8 @@ class Conversation:
     async def count_stored(
         self, turns: Collection[int] | None = None, *, is_shared_too: bool = False
     ) -> StoredCounts:
-        """What is kept of these turns (None: of all of this conversation that it shares with none,
-        or `is_shared_too`)."""
+        """Count what is stored of these turns (None: of all of this conversation that it shares
+        with none, or `is_shared_too`)."""
         row, data = self.context.row, self._services.data
         counts = await self._services.store.read(
             lambda db: forget.count_stored(

@@ -127,7 +127,8 @@ class CutApproval:
         await self._services.on_cut(self._state.key, await self._to_notice(proposal.plan, summary))
 
     async def notice(self) -> CutNotice | None:
-        """What waits, as the person was asked; None where nothing does, or is not asked yet."""
+        """Return the notice of the cut that waits, as the person was asked; None where none does,
+        or is not asked yet."""
         proposal = self.current
         if proposal is None or not proposal.summary:
             return None

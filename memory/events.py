@@ -1,6 +1,6 @@
-"""What happens in conversations, told to who listens, and what they may answer.
+"""The events in conversations, told to their listeners, and the answers that these may give.
 
-The rooms below the plugins emit; plugins listen (`parley_listeners` in `plugins/hookspecs.py`). A
+The layers below the plugins emit; plugins listen (`parley_listeners` in `plugins/hookspecs.py`). A
 listener that is slow or fails costs its own time-out and nothing else.
 """
 
@@ -47,8 +47,8 @@ class Event(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What listeners answer. `veto` says why this shall not happen ("": it may); only tool_start
-    and pre_compact heed it. `inject` are notes that the model reads from its next step on."""
+    """The answer of listeners. `veto` says why this shall not happen ("": it may); only tool_start
+    and pre_compact obey it. `inject` are notes that the model reads from its next step on."""
 
     veto: str = ""
     inject: tuple[str, ...] = ()
@@ -62,8 +62,9 @@ NOTHING = Verdict()
 
 
 class Listener(Struct, frozen=True):
-    """Who hears events. Lower priorities first; `timeout` in seconds for one event (None: the
-    listener minds its own time). `minds` says which events it must be to hear at present."""
+    """A listener to events. Lower priorities first; `timeout` in seconds for one event (None: the
+    listener keeps its own time limit). `minds` says of an event whether the listener wants it at
+    present."""
 
     name: str
     hear: Callable[[Event], Awaitable[Verdict | None]]

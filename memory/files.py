@@ -32,7 +32,8 @@ _REST = 20  # times as long as the writing took, before the next
 
 
 class Written(Struct, frozen=True):
-    """What was written: where, and of how much; no files where no turn is complete."""
+    """The files that were written, and the turns and messages in them; no files where no turn is
+    complete."""
 
     files: tuple[Path, ...]
     turns: int

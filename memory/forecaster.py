@@ -1,4 +1,5 @@
-"""What is going to leave a conversation's view, and when; nothing is done by asking."""
+"""The forecast of when the next turns are removed from a conversation's view, and which; asking
+changes nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Forecaster:
         self.waits: Callable[[Plan, View], bool] = lambda plan, view: False
 
     def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
-        """What the strategy in force would do before the next step, or as a turn begins."""
+        """Return the plan that the strategy in force would carry out before the next step, or as a
+        turn begins."""
         limits = self._state.limits
         return self.due_in(self._state.view(prefix, limits), limits, by_rule)
 
@@ -49,14 +51,14 @@ class Forecaster:
         return compaction.due(view, limits, self._state.replayed.move, by_rule)
 
     def forecast(self, within: int = FARTHEST) -> Forecast | None:
-        """When the next cut comes, if it is due within so many turns and no undo holds it off."""
+        """Forecast the next cut, if it is due within so many turns and no undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
         held = compaction.holds_off(view, limits, self._state.replayed.move)
         return None if held else forecast(view, limits, within)
 
     async def preview(self) -> Preview:
-        """What the next request will hold, and what is done for that; nothing is done by it."""
+        """Preview the next request, and what is done for it; nothing is done by asking."""
         state, limits = self._state, self._state.limits
         if not state.current and state.waits_for_strategy:
             then = Forecaster(await state.under_chosen_strategy(), self._summaries)
@@ -124,8 +126,8 @@ class Forecaster:
         return None if is_held else plan
 
     def find_outgrown(self, limits: Limits) -> Plan | None:
-        """What `slim` has folded by lower settings than are in force now comes back. None: nothing
-        would, or an undo holds it off."""
+        """Return the plan that brings back what `slim` has folded by lower settings than are in
+        force now. None: there is nothing, or an undo holds it off."""
         state = self._state
         if limits.strategy != "slim":
             return None
@@ -166,7 +168,7 @@ class Forecaster:
         return late
 
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
-        """What a summary of what leaves by this plan must be made for."""
+        """Return the request for a summary of what this plan removes."""
         state = self._state
         is_in_place = plan.change.stand_in is not None  # which continues none
         before = None if is_in_place else state.replayed.cut

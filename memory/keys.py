@@ -12,7 +12,7 @@ _LONGEST = 150  # characters of a name, which leaves room for what stands before
 
 
 class ConversationKey(Struct, frozen=True):
-    """Who a conversation belongs to.
+    """The key of a conversation, and of its audience.
 
     `id` names the conversation ("telegram/42", "pipe/main", and "pipe/main//2" for a branch);
     `audience` names the people who may read what is remembered of it, and is a folder's name under
@@ -33,7 +33,8 @@ class ConversationKey(Struct, frozen=True):
 
     @property
     def number(self) -> int:
-        """How lists count it among the branches of its chat: the first conversation is 1."""
+        """Return the number by which lists count it among the branches of its chat: the first
+        conversation is 1."""
         return int(self.id.rpartition(BRANCH)[2]) if self.is_branch else 1
 
     def branch(self, number: int) -> ConversationKey:
@@ -43,8 +44,8 @@ class ConversationKey(Struct, frozen=True):
 
 
 Scope = Callable[[str], bool]
-"""Which conversations are meant, by their ids: where several processes share a database, each works
-with its own."""
+"""The predicate of the conversations that are meant, by their ids: where several processes share a
+database, each works with its own."""
 
 
 def everything(identity: str) -> bool:

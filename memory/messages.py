@@ -1,4 +1,4 @@
-"""What is said, as frozen values: messages and tool calls."""
+"""Messages and tool calls, as frozen values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 Role = Literal["user", "assistant", "tool", "note"]
 """A note is said by the house to the model: by a hook rule, or after a restart."""
 Mark = Literal["", "stopped", "failed", "steps"]
-"""Why a turn's last message is not the model's own ending."""
+"""The reason for which a turn's last message is not the model's own ending."""
 
 SEARCHES = frozenset({"memory_search", "context_search"})
 """Tools that return what was said. What they found is not found again: it would be found each time
@@ -22,12 +22,13 @@ TOOL_SEARCH, USE_TOOL = "tool_search", "use_tool"
 """The two tools that stand for all others where these are only named (`tools.offer: lean`)."""
 UNANSWERED = "(This was not answered.)"
 FAILED = "(This failed, and who asked was told so. It is answered only if it is asked again.)"
-"""What the model is sent for a reply that broke off before a word was said: strict endpoints want
-users and assistants by turns, and what was asked long ago is not to be answered late."""
+"""The text that the model is sent for a reply that broke off before a word was said: strict
+endpoints want users and assistants by turns, and what was asked long ago is not to be answered
+late."""
 PICTURE = "[image]"
 """The text of a message that came without words, and what stands for a picture that is not sent."""
 PICTURE_TOKENS = 1_000
-"""What a picture counts: providers bill a photo with 765 to 1,600 tokens."""
+"""The tokens that a picture counts: providers bill a photo with 765 to 1,600 tokens."""
 ENDINGS = MimeTypes()  # Python's own table, the same on every machine
 
 
@@ -119,9 +120,9 @@ class Image(Struct, frozen=True):
 
 
 class Beside(Struct, frozen=True):
-    """What messages hold that OpenAI's protocol has no place for: by the id of the first call, the
-    thoughts that came with calls as they must go back (`Message.thoughts`), and as they are read
-    (`Message.reasoning`); and the ids of calls that failed."""
+    """The parts of messages that OpenAI's protocol has no place for: by the id of the first call,
+    the thoughts that came with calls as they must go back (`Message.thoughts`), and as they are
+    read (`Message.reasoning`); and the ids of calls that failed."""
 
     thoughts: Mapping[str, str] = field(default_factory=dict)
     errors: frozenset[str] = frozenset()
@@ -132,7 +133,7 @@ NOTHING_BESIDE = Beside()
 
 
 class Message(Struct, frozen=True):
-    """One message of the transcript. System prompts are not messages: they belong to the
+    """A message of the transcript. System prompts are not messages: they belong to the
     `PromptPrefix`.
 
     `call_id` and `tool` are set on tool results, `speaker` on user messages where several people
@@ -199,7 +200,8 @@ class Message(Struct, frozen=True):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What may be long in it, as the model is shown it: the text, and the calls' arguments."""
+        """Return the texts that may be long in it, as the model is shown it: the text, and the
+        calls' arguments."""
         return (self.kept_text, *(call.arguments for call in self.tool_calls))
 
     @property

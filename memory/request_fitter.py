@@ -33,7 +33,8 @@ class Refusal(Struct, frozen=True):
 
 
 class RequestFitter:
-    """What the running turn asks before each request, and after one that was refused."""
+    """The fitting of requests to the window: the running turn asks it before each request, and
+    after one that was refused."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class RequestFitter:
     async def _take_step(
         self, view: View, limits: Limits, step: int, why: str = emergency.REASON
     ) -> bool:
-        """One step of the ladder; False where it changes nothing."""
+        """Take a step of the ladder; False where it changes nothing."""
         plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
         plan = replace(plan, why=why)
         if plan.change.is_empty or not frees_enough(view, plan, limits):
@@ -111,8 +112,9 @@ class RequestFitter:
         return True
 
     async def emergency_in(self, turn: int) -> str:
-        """What left or was clipped because the request of this turn was too long, in a sentence for
-        the person; "" if nothing was. It is made from the events, which outlive a crash."""
+        """Describe what was removed or clipped because the request of this turn was too long, in a
+        sentence for the person; "" if nothing was. It is made from the events, which outlive a
+        crash."""
         move = self._state.replayed.move
         is_newest = move is not None and (move.actor, move.turn) == ("emergency", turn)
         if self._emergency_in != turn and not is_newest:

@@ -1,9 +1,10 @@
-"""What was sent to the model: noted with each step, kept for the newest requests, and made again.
+"""The log of what was sent to the model: noted with each step, kept for the newest requests, and
+made again.
 
 A request is not kept as a copy. The transcript and the view events are all that it was made from,
-so that its row says where in them it stood; the system prompt, the tools and the parameters, which
-can't be made again, are kept once for all requests that have them. A digest of the very bytes tells
-whether what is made again is what was sent.
+so its row says where in them it stood; the system prompt, the tools and the parameters, which can't
+be made again, are kept once for all requests that have them. A digest of the bytes tells whether
+the copy made again equals what was sent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from memory.record.requests import Outcome, RequestPrefix, SentRequest
 from memory.services import MemoryServices
 
 IN_PLACE = ("messages", "tools")
-"""What of a request's body is kept apart from its parameters."""
+"""The parts of a request's body that are kept apart from its parameters."""
 
 
 class SentBytes(Struct, frozen=True):
@@ -53,8 +54,8 @@ class RequestLog:
         return self._state.limits.context.keep_requests
 
     def make_writer(self, sent: Sequence[SentRequest]) -> Callable[[Any], None]:
-        """What stores these requests in a transaction, or deletes those that are kept where none is
-        to be any more."""
+        """Make the function that stores these requests in a transaction, or deletes those that are
+        kept where none is to be any more."""
         row, keep = self._state.row, self.keep
 
         def store(db: Any) -> None:
@@ -119,8 +120,8 @@ class RequestLog:
         return await self._services.store.read(lambda db: [*requests.requests(db, row, numbers)])
 
     async def view_of(self, sent: SentRequest) -> tuple[View, PromptPrefix]:
-        """What the model saw of the conversation in this request, and what stood before it, made
-        from what is kept of both now."""
+        """Return what the model saw of the conversation in this request, and what stood before it,
+        made from what is kept of both now."""
         tools = tuple(orjson.loads(sent.prefix.tools)) if sent.prefix.tools else ()
         prefix = PromptPrefix(sent.prefix.system, tools)
         view = await self._state.as_of(sent.strategy, sent.event, sent.seq, prefix)

@@ -1,4 +1,4 @@
-"""What this room was handed when the bot was assembled: its ports, as one value."""
+"""The services that this layer was handed when the bot was assembled: its ports, as one value."""
 
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ class MemoryServices(Struct, frozen=True):
     )
 
     def audience_folder(self, audience: str) -> Path:
-        """Where all files of an audience are."""
+        """Return the folder of all files of an audience."""
         return self.data / "audiences" / audience
 
     def session_folder(self, key: ConversationKey) -> Path:
-        """Where what is written out of a conversation is: exports, and what was offloaded."""
+        """Return the folder of what is written out of a conversation: exports, and what was
+        offloaded."""
         return self.audience_folder(key.audience) / "sessions" / file_name(key.id)

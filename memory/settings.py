@@ -308,7 +308,7 @@ class LongTermSettings(BaseModel):
 
 
 class MemorySettings(BaseModel):
-    """What this room adds at the top level. Names and defaults: CowAgent."""
+    """The settings that this layer adds at the top level. Names and defaults: CowAgent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

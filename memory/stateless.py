@@ -46,8 +46,8 @@ class GivenMessage(Message, frozen=True):
 
 
 class StatelessLog(TurnLog):
-    """What a stateless turn stands on: the limits, the meter and the listeners of a conversation,
-    and no row in the database. `person` pays for it."""
+    """The log of a stateless turn: the limits, the meter and the listeners of a conversation, and
+    no row in the database. `person` pays for it."""
 
     def __init__(
         self, services: MemoryServices, models: KnownModels, key: ConversationKey, person: str
@@ -91,7 +91,7 @@ class StatelessTurn(OpenTurn):
 
     @property
     def _own(self) -> list[Entry]:
-        """What was said since."""
+        """Return what was said since."""
         return self.entries[self._count :]
 
     @property
@@ -113,7 +113,7 @@ class StatelessTurn(OpenTurn):
 
     @property
     def has_outside(self) -> bool:
-        """What a client sends may have come from anywhere."""
+        """Return True: a client's messages may have come from anywhere."""
         return True
 
     async def begin(self) -> None:
@@ -133,7 +133,7 @@ class StatelessTurn(OpenTurn):
 
     @property
     def keeps_requests(self) -> bool:
-        """What such a client sends is not kept."""
+        """Return False: such a client's requests are not kept."""
         return False
 
     async def bring_back(self) -> None:
@@ -163,7 +163,7 @@ class StatelessTurn(OpenTurn):
         await super().book(replace(spent, purpose="request"))
 
     async def close(self) -> None:
-        """Those who were told of its tools hear that it is over."""
+        """Tell the listeners that were told of its tools that it is over."""
         if self.log.is_heard("session_end"):
             await self.log.tell(Event("session_end", self.log.state.key))
 
@@ -193,8 +193,9 @@ class SubagentTurn(OpenTurn):
         """Nothing: it is a part of a turn that has begun. Its tool calls are heard like others."""
 
     async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:
-        """What must not run twice is about to: so neither must the call that sent the sub-agent,
-        which would do it all over again after a crash. That this one has begun is known."""
+        """Note that a call begins that must not run twice: so neither must the call that sent the
+        sub-agent, which would do it all over again after a crash. That this one has begun is known.
+        """
         if is_once:
             await self.log.begin_call(self.number, self._call, is_once=True)
 
@@ -278,7 +279,8 @@ class SideTurn(OpenTurn):
         return cls(log, Entry(seq, number, message, tokens, datetime.now(UTC)), person)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """What is in play, but for a turn that runs, and the question. Raises NoRoom."""
+        """Return the view of the turns in context, but for a turn that runs, and the question.
+        Raises NoRoom."""
         view, limits = self._view(prefix), self.log.state.limits
         for step in emergency.STEPS:
             if view.tokens > limits.ceiling:

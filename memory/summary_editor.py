@@ -47,7 +47,8 @@ class StandingSummary(Struct, frozen=True):
 
 
 class EditedSummary(Struct, frozen=True):
-    """What an edit has put in the place of what; `event` is None for a cut that waits."""
+    """The result of an edit: the summary before and after it; `event` is None for a cut that
+    waits."""
 
     before: Summary
     after: Summary
@@ -140,7 +141,8 @@ class SummaryEditor:
         return next((one for one in found if one.number == number), None)
 
     async def receipts(self, events: Iterable[ViewEvent]) -> dict[int, Receipt]:
-        """What summaries kept of what left by these events, by the ids of those that know it."""
+        """Return the receipts of the summaries of what these events removed, by the ids of those
+        that know it."""
         row = self._state.row
 
         def read(db: Any) -> tuple[dict[int, Receipt], dict[int, Receipt]]:
@@ -192,8 +194,8 @@ class SummaryEditor:
         )
 
     async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
-        """Where a fact stood in what left, as a line of the summary, and whether that has to do
-        with what came from outside."""
+        """Find the sentence in the removed turns that held a fact, as a line of the summary, and
+        whether it has to do with content from outside."""
         away, read = self._state.replayed.taken_away, self._services.store.read
         covered = await read(lambda db: summaries.list_covered_turns(db, summary))
         rest = [*summary.turns, *sorted(set(covered) - set(summary.turns), reverse=True)]

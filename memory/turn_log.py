@@ -35,7 +35,7 @@ BROKEN_OFF = "This call was ended before it was done; it is not known whether it
 _MOST_BYTES = 4  # of a character in UTF-8
 
 Also = Callable[[Any], None]
-"""What is written to the database with something else, in one transaction."""
+"""The work that is written to the database with something else, in one transaction."""
 
 
 class TurnLog:
@@ -275,7 +275,7 @@ class TurnLog:
 
 
 def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
-    """What a person should know of a server that cuts prompts, and what to do."""
+    """Describe what a person should know of a server that cuts prompts, and what to do."""
     return (
         f"**{model} has read only about {cut.read:,} of the {cut.sent:,} tokens that were sent.** "
         "Its server cuts longer prompts without a word, so what it answers may ignore most of what "
@@ -417,7 +417,8 @@ class OpenTurn:
             await self.record(*notes)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """What the model sees at this step, within the limits in force now. Raises NoRoom."""
+        """Return the view that the model sees at this step, within the limits in force now. Raises
+        NoRoom."""
         view = self._note_seen(await self.log.fitter.fit(prefix))
         self._event = self.log.state.last_event
         return view
@@ -477,8 +478,8 @@ class OpenTurn:
         return False
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
-        """What would be sent now, where it matters how a model counts and nobody knows; None
-        otherwise."""
+        """Return the view that would be sent now, where it matters how a model counts and nobody
+        knows; None otherwise."""
         state, calibration = self.log.state, self.log.calibration
         if model in calibration.models.ratios or model in calibration.models.measured:
             return None
@@ -503,7 +504,8 @@ class OpenTurn:
         self._cut = describe_cut_prompt(model, calibration.cuts.newest[model])
 
     async def list_notices(self) -> list[str]:
-        """What the person should know besides the reply: it stands beside it, and in no request."""
+        """List the notices for the person besides the reply: each is shown beside it, and is in no
+        request."""
         said = [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
         return [*said, self.log.compactor.tell_stuck(self.number)]
 

@@ -118,8 +118,8 @@ class Turn(Struct, frozen=True, dict=True):
 
     @property
     def squeezed(self) -> tuple[Entry, ...]:
-        """What a complete turn is without what stood between: the person's messages, as far as they
-        have not left, and the final reply."""
+        """Return a complete turn without what came between: the person's messages, as far as they
+        are in context, and the final reply."""
         asked = (entry for entry in self.entries[:-1] if entry.message.role == "user")
         return (*asked, self.entries[-1])
 

@@ -42,7 +42,6 @@ from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry, Turn
 from plugins.channels import ChannelsPort
-from plugins.mcp import McpPort
 from plugins.processes import ProcessesPort
 from plugins.recent import RecentPort
 from plugins.rules import Rule
@@ -507,7 +506,8 @@ class ForgetReport(Struct, frozen=True):
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still hold some of
     it. `branches` are the others that share turns with it, in words, and `staying` the turns that
     stay with these where all of a conversation is meant. `asides` are the side questions that were
-    asked after these turns, `reminders` the reminders and jobs that they made."""
+    asked after these turns, `made` the rows of features that go with them, by their nouns
+    ("timed job")."""
 
     turns: tuple[int, ...]
     messages: int
@@ -518,7 +518,7 @@ class ForgetReport(Struct, frozen=True):
     branches: tuple[str, ...] = ()
     staying: tuple[int, ...] = ()
     asides: int = 0
-    reminders: int = 0
+    made: Mapping[str, int] = field(default_factory=dict)
 
 
 class ForgetPort(Protocol):
@@ -536,8 +536,8 @@ class Ports(Struct, frozen=True):
 
     `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
     `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
-    have opened, by their class, and `notify` says a line to whoever
-    watches a conversation, which is part of no answer.
+    have opened, by their class, `context_parts` make their parts of `/context detail`, and `notify`
+    says a line to whoever watches a conversation, which is part of no answer.
     """
 
     settings: SettingsPort
@@ -558,9 +558,9 @@ class Ports(Struct, frozen=True):
     tools: ToolsPort
     approvals: ApprovalsPort
     forms: FormsPort
-    mcp: McpPort
     commands: Mapping[str, Command]
     services: Mapping[type, object]
+    context_parts: Sequence[ContextPart]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
     version: str
@@ -602,6 +602,8 @@ class Ask(Struct, frozen=True):
 
 
 Run = Callable[[Ask], Awaitable[Reply]]
+ContextPart = Callable[[Ask], Awaitable[tuple[str, Mapping[str, Any]]]]
+"""A part of `/context detail`: its text, "" for none, and the same as data."""
 
 
 class Sub(Struct, frozen=True):

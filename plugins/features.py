@@ -4,22 +4,54 @@ modules and imports none of them by name, so that a bot runs without any one of 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 FOLDER = Path(__file__).parent
 
 
+class Fault(Struct, frozen=True):
+    """`text` is the rest of a sentence about the place: (2, "condition", "threshold")."""
+
+    place: tuple[str | int, ...]
+    text: str
+
+    def name(self, setting: str) -> str:
+        """The place as people write it: "hooks[2].condition.threshold"."""
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
+        return setting + "".join(parts)
+
+
+class SettingFaults(ValueError):
+    """The value of a setting that can't be taken, with each fault and its place. SETTING is the
+    setting that is named where nothing else says which one was read."""
+
+    SETTING: ClassVar[str] = ""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(" ".join(f"{one.name(self.SETTING)} {one.text}" for one in self.faults))
+
+
 class SettingsSection(BaseModel):
     """A section of the settings, which a feature has in its module `settings`. SECTION is its name
-    in the configuration; its fields are written as those of the kernel are."""
+    in the configuration; its fields are written as those of the kernel are. Sections are listed by
+    ORDER, then by name."""
 
     SECTION: ClassVar[str] = ""
+    ORDER: ClassVar[int] = 50
+
+    @classmethod
+    def find_plain_secret(cls, name: str, written: Any) -> str:
+        """Find a key in plain text in what is written for the setting `name` of this section.
+        Return its place in the value ("files.env.TOKEN"), or ""."""
+        return ""
 
 
 Section = TypeVar("Section", bound=SettingsSection)
@@ -38,9 +70,12 @@ def find_modules(name: str) -> Iterator[ModuleType]:
         yield importlib.import_module(f"plugins.{file.parent.name}.{name}")
 
 
-def list_sections() -> Iterator[type[SettingsSection]]:
-    """Yield the sections of all features."""
-    for module in find_modules("settings"):
-        for kind in vars(module).values():
-            if isinstance(kind, type) and issubclass(kind, SettingsSection) and kind.SECTION:
-                yield kind
+def list_sections() -> list[type[SettingsSection]]:
+    """Return the sections of all features."""
+    found = [
+        kind
+        for module in find_modules("settings")
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, SettingsSection) and kind.SECTION
+    ]
+    return sorted(found, key=lambda kind: (kind.ORDER, kind.SECTION))

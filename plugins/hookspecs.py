@@ -8,12 +8,15 @@ from typing import Any, Protocol
 
 import pluggy
 
+from agent.tools.remote import RemoteTools
+from channels.message import Address
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.turn_log import OpenTurn
-from plugins.api import Command, HookContext, Tool
+from plugins.api import Command, ContextPart, HookContext, Tool
 
 hookspec = pluggy.HookspecMarker("parley")
 
@@ -28,6 +31,20 @@ class Background(Protocol):
     async def stop(self) -> None:
         """End what is under way; it goes on at the next start."""
         ...
+
+
+RemoteToolsFor = Callable[[ConversationKey, Address | None], RemoteTools | None]
+"""Finds the tools of other programs for a conversation; where an address is given, for the person
+who asks there. None: there are none until the settings change. It is asked at every step, must be
+quick, and returns an equal object as long as nothing has changed."""
+
+
+@hookspec
+def parley_tables() -> Sequence[Step]:
+    """The migrations of this plugin's own tables, oldest first: SQL statements, or functions of the
+    database. Those that were not carried out yet are, before the plugin is opened. Append, and
+    never change one. Names of tables begin with the plugin's name."""
+    raise NotImplementedError
 
 
 @hookspec
@@ -83,6 +100,33 @@ def parley_services() -> Sequence[object]:
 @hookspec
 def parley_background() -> Background:
     """Work that is waited for, and ended, when the bot stops."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_closing() -> Callable[[], Awaitable[None]]:
+    """A function that releases what turns and commands have used, such as processes. It is awaited
+    when the bot stops, after these have ended."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_setting_changed() -> Callable[[], None]:
+    """A function that is called when settings were changed while the bot runs, here or by another
+    process."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_remote_tools() -> RemoteToolsFor:
+    """A function that finds the tools of other programs for a conversation. The prompt says where
+    they are, and the model looks them up."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_context_part() -> ContextPart:
+    """A part of what `/context detail` shows."""
     raise NotImplementedError
 
 

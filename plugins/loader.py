@@ -27,13 +27,16 @@ from agent.prompt import PromptHook
 from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record import feature_tables
+from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
+from memory.record.store import Store
 from memory.turn_log import OpenTurn
 from plugins import hookspecs
-from plugins.api import Command, HookContext, Tool
+from plugins.api import Command, ContextPart, HookContext, Tool
 from plugins.features import FOLDER, list_features
-from plugins.hookspecs import Background
+from plugins.hookspecs import Background, RemoteToolsFor
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +71,10 @@ class Loaded(Struct):
     problems: list[str] = field(default_factory=list)
     services: dict[type, object] = field(default_factory=dict)
     background: list[Background] = field(default_factory=list)
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    setting_changed: list[Callable[[], None]] = field(default_factory=list)
+    remote_tools: list[RemoteToolsFor] = field(default_factory=list)
+    context_parts: list[ContextPart] = field(default_factory=list)
     runs: list[Any] = field(default_factory=list)
     notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
@@ -85,14 +92,33 @@ class Loaded(Struct):
         del conversation
         return [said for note in self.notes for said in note(turn)]
 
-    def open(self, kernel: object) -> None:
-        """Have each plugin that wants it make its object, in the order in which they were loaded,
-        and take what these offer. Commands, tools and the rest come to the same collections."""
+    def tell_settings_changed(self) -> None:
+        """Tell the features that settings were changed."""
+        for hear in self.setting_changed:
+            try:
+                hear()
+            except Exception:  # the settings are changed already
+                log.exception("a plugin fails where it hears of changed settings")
+
+    async def close(self) -> None:
+        """Have the features release what turns and commands have used."""
+        for close in self.closing:
+            try:
+                await close()
+            except Exception:  # the others and the kernel still have to close
+                log.exception("a plugin can't be closed")
+
+    async def open(self, kernel: object, store: Store) -> None:
+        """Bring the tables of each plugin up to date, have it make its object, in the order in
+        which they were loaded, and take what these offer. Commands, tools and the rest come to the
+        same collections."""
         manager = self._manager
         assert manager is not None, "loaded by `load`"
         for name in [*self.names]:
             module = manager.get_plugin(name)
             try:
+                for steps in _ask(manager, module, "parley_tables"):
+                    await store.write(partial(_migrate, name, steps), is_long=True)
                 for made in _ask(manager, module, "parley_open", kernel=kernel):
                     if made is not None:
                         _add(manager, f"{name} (opened)", made, self, self._context, name)
@@ -115,10 +141,15 @@ def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa:
     return loaded
 
 
+def _migrate(name: str, steps: Sequence[feature_tables.Step], database: Database) -> None:
+    feature_tables.migrate(database, name, steps)
+
+
 def _reason(error: BaseException) -> str:
     """An error in one line; the log has the rest."""
     line = " ".join(str(error).split()).rstrip(".")
-    return line if isinstance(error, Unfit) else f"{type(error).__name__}: {line or 'no reason'}"
+    is_told = isinstance(error, Unfit | feature_tables.NewerTablesError)
+    return line if is_told else f"{type(error).__name__}: {line or 'no reason'}"
 
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
@@ -187,6 +218,10 @@ def _add(
     loaded.offloader = offloader or loaded.offloader
     loaded.prompt_hooks += _prompt_hooks(manager, opened_by or name, plugin)
     loaded.background += _ask(manager, plugin, "parley_background")
+    loaded.closing += _ask(manager, plugin, "parley_closing")
+    loaded.setting_changed += _ask(manager, plugin, "parley_setting_changed")
+    loaded.remote_tools += _ask(manager, plugin, "parley_remote_tools")
+    loaded.context_parts += _ask(manager, plugin, "parley_context_part")
     loaded.runs += _ask(manager, plugin, "parley_runs")
     loaded.notes += _ask(manager, plugin, "parley_notes")
     loaded.rows += _ask(manager, plugin, "parley_rows")

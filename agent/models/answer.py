@@ -29,7 +29,7 @@ _NO_REASON = ("null", "none")
 
 
 class Answer:
-    """What has come so far.
+    """The part of an answer that has come so far.
 
     Chunks may have any shape: what is not of the protocol counts as absent. An answer that comes
     whole, from an endpoint that does not stream, is one chunk. `size` is what was kept of it, in
@@ -39,7 +39,8 @@ class Answer:
     """
 
     THINKS_ALOUD = True
-    """Whether a server may take all of an answer for a thought, or leave calls in its text."""
+    """The flag of a server that may take all of an answer for a thought, or leave calls in its
+    text."""
 
     def __init__(self, field: str = "") -> None:
         self._field = field

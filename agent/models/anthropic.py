@@ -43,7 +43,7 @@ class AnthropicModel(EndpointModel):
         return True
 
     async def count(self, request: ModelRequest) -> int:
-        """What the API counts of a request: that is free, but has a limit of its own."""
+        """Count a request by the API: that is free, but has a limit of its own."""
         adapted = self._adapt(request)
         body = to_body(to_neutral(self.name, adapted, self._endpoint.effort), request.beside)
         asked = {name: value for name, value in body.items() if name in _COUNTED}

@@ -39,8 +39,8 @@ class _PartialBlock:
 
 
 class AnthropicAnswer(Answer):
-    """What has come so far. Events may have any shape: what is not of the protocol counts as
-    absent. `content` is all of it in blocks, to be sent back as it came."""
+    """The part of an answer that has come so far. Events may have any shape: what is not of the
+    protocol counts as absent. `content` is all of it in blocks, to be sent back as it came."""
 
     THINKS_ALOUD = False
 
@@ -196,8 +196,8 @@ def layout(content: list[dict[str, Any]]) -> str:
 
 
 def read_layout(thoughts: str) -> list[Any]:
-    """What `layout` made; what it did not make (a file that was imported may say anything) is left
-    out."""
+    """Read the items that `layout` made; items that it did not make (a file that was imported may
+    say anything) are left out."""
     try:
         items = orjson.loads(thoughts) if thoughts else []
     except ValueError:

@@ -41,7 +41,7 @@ LONGEST_REPLY = 32_000
 """Tokens that an answer may have where nothing else is said: the API wants a number, and this many
 all of its newer models can write."""
 EFFORTS = {"low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 30_000}
-"""How hard a model may think, and the tokens that it gets for that where it wants a number."""
+"""The efforts of thinking, and the tokens that a model gets for each where it wants a number."""
 _SPOKEN = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST = 64
 _NOTHING = "(nothing was said)"
@@ -309,7 +309,7 @@ def _text(words: str) -> Json:
 
 
 def _trim_end(blocks: list[Json]) -> None:
-    """What an answer is to begin with may not end in blanks."""
+    """Trim the end of the text that an answer is to begin with, which may not end in blanks."""
     if blocks[-1]["type"] == "text":
         blocks[-1]["text"] = blocks[-1]["text"].rstrip()
 

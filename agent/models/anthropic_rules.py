@@ -31,7 +31,7 @@ _SEALED = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def _blocks(body: Body) -> Iterator[tuple[str, str, Block]]:
-    """Where each block of the messages stands, whose it is, and the block."""
+    """Yield, for each block of the messages, its path, its message's role, and the block."""
     for number, message in enumerate(body["messages"]):
         for place, block in enumerate(message["content"]):
             yield f"messages.{number}.content.{place}", message["role"], block

@@ -51,18 +51,18 @@ def _unthought(text: str) -> None:
 
 
 class ModelRequest(Struct, frozen=True):
-    """One request: wire messages (the system prompt first), tool schemas as they are sent.
+    """A request: wire messages (the system prompt first), tool schemas as they are sent.
 
     `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
-    `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
-    empty answer, too, and its reason. `beside` is what the messages' shape has no place for;
-    `is_once` says that nothing of them will be sent again; `affinity` is the same for all requests
-    of a conversation, and tells nothing of whose it is ("": it is in none). `is_hasty`: another
-    model would answer, so that nobody waits until this one is well again. `is_told`: a person reads
-    the answer, and what was learnt about the model. `on_lost` hears of an
-    answer that came to nothing and is paid all the same, with what is known of it: it broke off, or
-    whoever asked has left. `on_sent` sees what goes out over the wire, `on_thought` each piece of
-    what the model thinks as it streams.
+    `parameters` are a client's, sent on as they stand; a client that sends some (None: nobody)
+    takes an empty answer, too, and its reason. `beside` is what the messages' shape has no place
+    for; `is_once` says that nothing of them will be sent again; `affinity` is the same for all
+    requests of a conversation, and tells nothing of whose it is ("": it is in none). `is_hasty`:
+    another model would answer, so that nobody waits until this one is well again. `is_told`: a
+    person reads the answer, and what was learnt about the model. `on_lost` is called with what is
+    known of an answer that came to nothing and is paid all the same: it broke off, or the one who
+    asked has left. `on_sent` is called with what goes out over the wire, `on_thought` with each
+    piece of what the model thinks as it streams.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -93,8 +93,8 @@ class ModelRequest(Struct, frozen=True):
 
 
 class Wishes(Struct, frozen=True):
-    """How a client of OpenAI's protocol wants to be answered: what any request may ask for, and
-    `parameters` of the protocol that are sent on as they stand (`stop`, `seed`)."""
+    """The wishes of a client of OpenAI's protocol: what any request may ask for, and `parameters`
+    of the protocol that are sent on as they stand (`stop`, `seed`)."""
 
     max_tokens: int = 0
     temperature: float | None = None
@@ -111,12 +111,12 @@ class Wishes(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True):
-    """One reply. `finish` says how it ended; `is_bounded`, that more came than is kept; `usage` is
+    """A reply. `finish` says how it ended; `is_bounded`, that more came than is kept; `usage` is
     None where the provider reports none; `model` is the name that prices go by; `thoughts` is what
     of it the provider wants back as it came, with the calls (`Message.thoughts`); `by` is the model
-    that stood in for the one that was asked (None: that one answered). `notices` are sentences for
-    the person, of what was learnt about the model. `is_thought`: all of the text came as a thought;
-    as an answer it is better than none, as anything else it is none."""
+    that answered instead of the one that was asked (None: that one answered). `notices` are
+    sentences for the person, of what was learnt about the model. `is_thought`: all of the text came
+    as a thought; as an answer it is better than none, as anything else it is none."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]

@@ -1,4 +1,4 @@
-"""What is known of models: window sizes and prices, from the package genai-prices.
+"""The facts known of models: window sizes and prices, from the package genai-prices.
 
 The package is maintained by others and takes a tenth of a second to import, so it is loaded when
 the first figure is asked for; `load` does that ahead, in a thread.
@@ -49,8 +49,8 @@ class Where(NamedTuple):
 
 
 def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
-    """What a name may mean, and at whom: what this provider (a name or an address) calls so, or
-    anybody; "a/b" is b of a, or a router's "a/b"."""
+    """Return the meanings that a name may have, and the provider of each: what this provider (a
+    name or an address) calls so, or anybody; "a/b" is b of a, or a router's "a/b"."""
     maker, _, name = model.partition("/")
     served = [Where(url=provider) if "://" in provider else Where(provider)] if provider else []
     whole = [(model, where) for where in (*served, Where())]
@@ -58,7 +58,7 @@ def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
 
 
 class _Rates(NamedTuple):
-    """What a token costs in US dollars: of a prompt, of one from the cache, of an answer, and of
+    """The price of a token in US dollars: of a prompt, of one from the cache, of an answer, and of
     one that is written into the cache."""
 
     prompt: Decimal
@@ -68,8 +68,8 @@ class _Rates(NamedTuple):
 
 
 def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
-    """What a call cost in US dollars where this provider serves the model; None where the price is
-    unknown. More that was cached than there is of a prompt was counted besides it."""
+    """Return the cost of a call in US dollars where this provider serves the model; None where the
+    price is unknown. Cached tokens that exceed those of the prompt were counted besides it."""
     if usage.cached > usage.prompt:
         usage = replace(usage, prompt=usage.prompt + usage.cached)
     if (rates := _flat_rates(model, provider)) is None:
@@ -139,8 +139,8 @@ def _look_up(model: str, provider: str) -> _Known | None:
 
 @lru_cache(maxsize=256)
 def input_price(model: str, provider: str = "") -> InputPrice | None:
-    """What a token of a prompt costs where this provider serves the model; None where that is
-    unknown."""
+    """Return the price of a token of a prompt where this provider serves the model; None where that
+    is unknown."""
     fresh = cost_of(model, Usage(_SOME, 0), provider)
     cached = cost_of(model, Usage(_SOME, 0, _SOME), provider)
     written = cost_of(model, Usage(_SOME, 0, written=_SOME), provider)

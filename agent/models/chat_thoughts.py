@@ -1,9 +1,10 @@
-"""What some who speak chat completions want back with a model's calls, though the protocol has no
-place for it: each in a field of its own, just as it came, or the next request is refused.
+"""The thoughts that some endpoints of chat completions want back with a model's calls, though the
+protocol has no place for them: each in a field of its own, just as it came, or the next request is
+refused.
 
 `Provider.thoughts` names the field: DeepSeek, Kimi and GLM want the thoughts themselves
-(`reasoning_content`), OpenRouter a list of what whoever is behind it has signed, and MiniMax one of
-what it thought (`reasoning_details`), and Gemini a signature with each call (`extra_content`).
+(`reasoning_content`), OpenRouter a list of what the provider behind it has signed, and MiniMax one
+of its thoughts (`reasoning_details`), and Gemini a signature with each call (`extra_content`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Json = dict[str, Any]
 
 TEXT, DETAILS, SIGNATURES = "reasoning_content", "reasoning_details", "extra_content"
 UNRECORDED = "(not recorded)"
-"""What stands for thoughts of which nothing is known."""
+"""The text in place of thoughts of which nothing is known."""
 _UNSIGNED: Json = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""What Gemini takes for calls that another model has made."""
+"""The signature that Gemini takes for calls that another model has made."""
 _UNTHOUGHT = " "
-"""What stands where nothing was thought, or by another model: Kimi and DeepSeek V4 refuse calls
+"""The text where nothing was thought, or by another model: Kimi and DeepSeek V4 refuse calls
 without the field, and an empty one too."""
 _WHOLE = "MiniMax"
 """The format of details whose text may come whole so far with each chunk, as the samples of its
@@ -58,7 +59,7 @@ def _is_whole(piece: Mapping[str, Any], before: str, text: str) -> bool:
 
 
 def keep(field: str, text: str, details: Sequence[Json], signatures: Sequence[object]) -> str:
-    """What goes back, as `Message.thoughts` has it: "" where there is nothing."""
+    """Return the thoughts that go back, as `Message.thoughts` has them: "" where there are none."""
     kept = {TEXT: text, DETAILS: list(details), SIGNATURES: list(signatures)}.get(field)
     if not kept or (field == SIGNATURES and not any(signatures)):
         return ""

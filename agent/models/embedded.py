@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 NAME = "SmolLM2-135M-Instruct (embedded)"
 SHOWN = "SmolLM2 135M, for trying out"
-"""How people are told who answers, wherever there is little room."""
+"""The name of the model that people are shown, wherever there is little space."""
 WINDOW = 2048
 """Tokens for each of two slots, in 260 MB. More memory would buy little: a prompt that fills this
 takes 5 to 10 seconds to read."""

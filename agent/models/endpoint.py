@@ -16,7 +16,8 @@ COMPATIBLE: Protocol = "openai_compat"
 RESPONSES: Protocol = "openai_responses"
 ANTHROPIC: Protocol = "anthropic"
 Quirks = tuple[tuple[str, Any], ...]
-"""What the configuration says of an endpoint's provider, by the names of `providers.toml`."""
+"""The quirks that the configuration names of an endpoint's provider, by the names of
+`providers.toml`."""
 _SHORTEST_KEY = 8
 INSTALL_ANTHROPIC = ".venv/bin/python -m pip install -r agent/models/requirements-anthropic.txt"
 """The one line that installs the SDK of that protocol, which is an extra."""
@@ -28,16 +29,16 @@ def is_anthropic_installed() -> bool:
 
 
 class Endpoint(Struct, frozen=True):
-    """Where a model is reached, and how.
+    """The endpoint of a model, and how it is reached.
 
     `timeout` is in seconds: how long the endpoint may stay silent, before and during an answer.
     `window` is in tokens (0: unknown). `max_retries` holds for 429, 5xx and failed connections.
     `temperature` and `max_tokens` (0: open) hold for requests that ask for nothing else, and no
     reply is longer than `max_tokens`. `setting` is where the address was written down, `provider`
-    who serves the model there, by the name in the settings ("": the address says it). `key_name` is
-    where the key was written down, `protocol` what is spoken there, in words; `effort` how hard the
-    model thinks ("": as it likes). `quirks` are laid over what is known of the provider
-    (`find_provider`).
+    the one who serves the model there, by the name in the settings ("": the address says it).
+    `key_name` is where the key was written down, `protocol` what is spoken there, in words;
+    `effort` how hard the model thinks ("": as it likes). `quirks` are laid over what is known of
+    the provider (`find_provider`).
     """
 
     model: str

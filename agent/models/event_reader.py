@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import orjson
 
 MARK = b"\xef\xbb\xbf"
-"""What some put in front of UTF-8."""
+"""The mark that some put in front of UTF-8."""
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_WORDS = 4_096  # bytes of what is neither
 _MOST_DOCUMENTS = 10_000

@@ -1,4 +1,4 @@
-"""What went wrong with a request, as a `ModelError` whose sentence says what to do. All pure."""
+"""The failures of a request, as a `ModelError` whose sentence says what to do. All pure."""
 
 from __future__ import annotations
 

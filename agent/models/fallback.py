@@ -59,7 +59,7 @@ class Rest(Struct, frozen=True):
 
 
 class Rests:
-    """Which models rest, by their names and who serves them. `clock` gives seconds."""
+    """The models that rest, by their names and who serves them. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

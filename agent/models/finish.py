@@ -1,4 +1,5 @@
-"""How an answer ended: a closed set of meanings for the many words that providers have for it."""
+"""The ends of an answer: a closed set of meanings for the many words that providers have for
+them."""
 
 from __future__ import annotations
 

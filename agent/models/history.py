@@ -232,7 +232,7 @@ def find_faults(messages: Messages, rules: Sequence[HistoryRule]) -> list[str]:
 
 
 STRICT = False
-"""Whether requests are checked, as they are in tests."""
+"""The flag by which requests are checked, as they are in tests."""
 
 
 def check(

@@ -1,5 +1,6 @@
-"""What refusals have taught about models, by the address and the model's name. It is applied to
-each request, told to a person once, and kept over restarts (`memory/record/learnt.py`)."""
+"""The facts that refusals have taught about models, by the address and the model's name. They are
+applied to each request, told to a person once, and kept over restarts (`memory/record/learnt.py`).
+"""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ class Lesson(Struct, frozen=True):
 
 
 class Learnt:
-    """What is known of one model at one address. `on_change` hears of each new fact; `version`
-    counts them.
+    """The facts known of one model at one address. `on_change` is called with each new fact;
+    `version` counts them.
 
     The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt,
     "one": a single one),

@@ -1,4 +1,4 @@
-"""What a refusal teaches. Pure: from a request and the words of its refusal to a fact about the
+"""The lesson of a refusal. Pure: from a request and the words of its refusal to a fact about the
 model (`learnt.Lesson`), or to what is left out of this request alone.
 
 The words are those of public reports; each group names some. A provider that says the same in other
@@ -31,7 +31,7 @@ _NOT_TAKEN = re.compile(
     r"|unavailable|not a (?:permitted|valid|known|recogni[sz]ed)|can(?:no|')t (?:use|find|be used)",
     re.IGNORECASE,
 )
-"""What says that something is not taken at all, and not that it is taken otherwise."""
+"""The words by which something is not taken at all, and not only taken otherwise."""
 _REFUSED = re.compile(
     rf"{_NOT_TAKEN.pattern}|deprecated|invalid|not valid|no longer|can(?:no|')t be|forbidden"
     r"|only .{0,40}allowed|must be|should be|(?:may|can) only|removed",
@@ -57,7 +57,7 @@ _ABOUT_ONE = re.compile(
     r"|\b(?:tool|user|assistant) messages?\b|messages?\W{1,4}\d|tools\W{1,4}\d",
     re.IGNORECASE,
 )
-"""What a complaint speaks of that is about one tool, or one call."""
+"""The words of a complaint that is about one tool, or one call."""
 _WANTED = re.compile(
     r"missing|must (?:be|have|include|contain)|required|requires|expected|needs? to"
     r"|pass(?:ed)? back|cannot be empty|should be (?:passed|provided|included)|without",

@@ -1,4 +1,4 @@
-"""What a server says of its models: their names, and the windows that it runs them with."""
+"""The list of a server's models: their names, and the windows that it runs them with."""
 
 from __future__ import annotations
 

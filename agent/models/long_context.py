@@ -1,4 +1,4 @@
-"""How well a model reads long contexts, by published benchmarks: `long_context.toml`.
+"""The quality of models in long contexts, by published benchmarks: `long_context.toml`.
 
 All models get worse in long contexts, most of them long before their window is full. NoLiMa asks
 for what stands in the text in other words, RULER for several things at once; each says up to which
@@ -25,7 +25,7 @@ _WORDS = re.compile(r"\d+[a-z]*|[a-z]+")
 _SAME = re.compile(
     r"\d+|latest|preview|exp|instruct|it|chat|text|hf|gguf|awq|gptq|fp\d*|bf\d*|q\d*|[kms]"
 )
-"""What may stand behind a family's name: a date or a quantisation."""
+"""The suffixes that a family's name may have: a date or a quantisation."""
 
 
 class LongContext(Struct, frozen=True):
@@ -43,7 +43,7 @@ UNKNOWN = LongContext()
 
 @lru_cache(maxsize=256)
 def long_context_of(model: str) -> LongContext:
-    """What is known of a model. The name may have its maker before a slash."""
+    """Return what is known of a model. The name may have its maker before a slash."""
     words = _words(model.rpartition("/")[2])
     found = [(len(name), known) for name, known in _families() if _is_of(words, name)]
     return max(found, key=lambda one: one[0])[1] if found else UNKNOWN

@@ -1,5 +1,5 @@
-"""What a body says of its history, as long as it is in the shape that all protocols have in common;
-and that history as a protocol's own request is made of it. Pure."""
+"""The neutral body of a request and its history, as long as it is in the shape that all protocols
+have in common; and that history as a protocol's own request is made of it. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from agent.models.history import join_system, merge_system, normalize, spell_out
 from memory.messages import Beside
 
 CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
-"""How many letters and digits the id of a call has, in which field thoughts go back, and whether
-the content of a message that only calls tools is "", not null."""
+"""The keys of a neutral body: how many letters and digits the id of a call has, in which field
+thoughts go back, and whether the content of a message that only calls tools is "", not null."""
 EVERYWHERE = "thoughts_everywhere"
-"""Whether answers have the field of thoughts, too."""
+"""The key that says whether answers have the field of thoughts, too."""
 OWN = (
     *("protocol", "messages", "tools", "is_once", "without_thoughts"),
     *("no_system", "one_system", "signer", CALL_IDS, THOUGHTS, EVERYWHERE, EMPTY),
 )
-"""What is no parameter of any protocol, or is put in its place by each."""
+"""The keys that are no parameter of any protocol, or are put in their place by each."""
 _SIGNED = "by:"
 
 

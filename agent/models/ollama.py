@@ -55,7 +55,7 @@ async def window(client: SdkClient, endpoint: Endpoint) -> int:
 
 
 def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
-    """What `/api/ps` says of the model, once it is loaded."""
+    """Return the window that `/api/ps` reports of the model, once it is loaded."""
     models = _as_mapping(answer).get("models")
     names = (endpoint.model, f"{endpoint.model}:latest")
     for one in map(_as_mapping, models if isinstance(models, list) else []):
@@ -65,8 +65,8 @@ def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
 
 
 def window_set(answer: object) -> int:
-    """What `/api/show` says that the model's owner has set. What the model could take at most
-    (`model_info`) is not what it is run with."""
+    """Return the window that the model's owner has set, by `/api/show`. The most that the model
+    could take (`model_info`) is not what it is run with."""
     parameters = _as_mapping(answer).get("parameters")
     found = _SET.search(parameters) if isinstance(parameters, str) else None
     return _tokens(int(found[1])) if found else 0

@@ -29,8 +29,8 @@ __all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
 
 
 class _Api(Struct, frozen=True):
-    """One of the two ways to ask: how a request is made of what is wanted, first in the shape that
-    both have (`to_neutral`), and without parameters that were refused."""
+    """An API of OpenAI's, one of two: how a request is made of what is wanted, first in the shape
+    that both have (`to_neutral`), and without parameters that were refused."""
 
     answer: Callable[[str], Answer]
     to_neutral: Callable[[Endpoint, Provider, ModelRequest], dict[str, Any]]

@@ -64,7 +64,7 @@ _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 _SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
-"""What OpenAI's reasoning models call a parameter that they refuse."""
+"""The names that OpenAI's reasoning models want for a parameter that they refuse."""
 
 
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ _OTHER_LIMIT = re.compile(
     r"max_(?:completion_|output_|new_)?tokens|completion tokens|output tokens"
     r"|\b(?:image|picture|file|tool|function|parameter)s?\b|string_above_max"
 )
-"""What says that something else is too much: the answer's length, a picture."""
+"""The words by which something else is too much: the answer's length, a picture."""
 _WINDOW = re.compile(
     r"n_ctx\W{1,4}(\d{1,12})"
     r"|maximum context length (?:is|of) (\d[\d,]{0,14})"

@@ -50,11 +50,11 @@ class Provider(Struct, frozen=True):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """What its address wants to know from the environment."""
+        """Return the names of the environment's variables that its address needs."""
         return tuple(_NAME.findall(self.base_url))
 
     def address(self, given: Mapping[str, str]) -> str:
-        """Where it is, with what the environment says put in."""
+        """Return its address, with the environment's values put in."""
         return _NAME.sub(lambda name: given.get(name[1], "").rstrip("/"), self.base_url)
 
     def is_at(self, host: str) -> bool:
@@ -81,7 +81,7 @@ class Provider(Struct, frozen=True):
 
 
 NOBODY = Provider("", "")
-"""Whoever is not known: nothing is different there."""
+"""The provider that is not known: nothing is different there."""
 
 
 def _read(entry: Mapping[str, Any]) -> Provider:

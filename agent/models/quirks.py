@@ -1,4 +1,4 @@
-"""What is different at a provider, as the configuration says it: a brain's `quirks`, which are laid
+"""The differences of a provider that the configuration names: a brain's `quirks`, which are laid
 over the provider's row in `providers.toml` (`providers.find_provider`)."""
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class _PartialItem(Struct):
 
 
 class ResponsesAnswer(Answer):
-    """What has come so far. Events may have any shape: what is not of the protocol counts as
-    absent."""
+    """The part of an answer that has come so far. Events may have any shape: what is not of the
+    protocol counts as absent."""
 
     THINKS_ALOUD = False
 
@@ -166,8 +166,8 @@ def layout(items: list[_PartialItem]) -> str:
 
 
 def read_layout(thoughts: str) -> list[Any]:
-    """What `layout` made; what it did not make (another protocol's, or what a file that was
-    imported says) is left out."""
+    """Read the items that `layout` made; items that it did not make (another protocol's, or what a
+    file that was imported says) are left out."""
     try:
         items = orjson.loads(thoughts) if thoughts else []
     except ValueError:

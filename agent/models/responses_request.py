@@ -174,7 +174,7 @@ def _to_id(call: str) -> str:
 
 
 def _text_of(content: object) -> str:
-    """What of a content is text."""
+    """Return the text of a content."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content)
     return content if isinstance(content, str) else ""

@@ -50,8 +50,9 @@ Encode = Callable[[], bytes]
 
 
 class Patient(httpx2.AsyncClient):
-    """What the SDK's transport gets in front: a bound on the time until a response begins. The one
-    of the SDK starts anew with each byte, and an endpoint may send "100 Continue" for ever."""
+    """The client in front of the SDK's transport: it bounds the time until a response begins. The
+    timeout of the SDK starts anew with each byte, and an endpoint may send "100 Continue" for ever.
+    """
 
     def __init__(self, endpoint: Endpoint, **more: Any) -> None:
         self.direct = Transport(endpoint)
@@ -73,9 +74,9 @@ class Patient(httpx2.AsyncClient):
 
 
 class Sdk(Struct, frozen=True):
-    """What one of the SDKs calls its own: its errors by their kinds, the path of a request, and how
-    the data are told that follow an answer's last event, or are that itself; where in an event an
-    error stands."""
+    """The parts of an SDK: its errors by their kinds, the path of a request, and how the data are
+    recognised that follow an answer's last event, or are that itself; where in an event an error
+    is."""
 
     error: type[Exception]
     status_error: type[Any]
@@ -88,7 +89,7 @@ class Sdk(Struct, frozen=True):
 
 
 class SdkClient:
-    """One endpoint behind an SDK. No loop needs to run when it is made."""
+    """An endpoint behind an SDK. No loop needs to run when it is made."""
 
     def __init__(
         self,
@@ -150,8 +151,8 @@ class SdkClient:
             return self._document(_kind(response), content)
 
     async def read(self, place: str, body: Mapping[str, Any], seconds: float) -> bytes:
-        """What answers a request, as bytes, of which there are not many; the endpoint may work on
-        it for three times so many seconds. Raises ModelError."""
+        """Read the answer to a request, as bytes, of which there are not many; the endpoint may
+        work on it for three times so many seconds. Raises ModelError."""
         headers = {"Content-Type": "application/json", "Accept": "*/*"}
         async with self._posted(place, seconds, headers, {"content": orjson.dumps(body)}) as got:
             return await wire.document(got, wire.Progress(PATIENCE * seconds))

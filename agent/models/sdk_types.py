@@ -85,8 +85,8 @@ class _TypesLoader(Loader):
 
 
 def read_places(source: str) -> dict[str, tuple[str, str]] | None:
-    """Where the names come from that this source imports from beside or below it; None where it
-    does anything else."""
+    """Read where the names come from that this source imports from beside or below it; None where
+    it does anything else."""
     places: dict[str, tuple[str, str]] = {}
     for statement in ast.parse(source).body:
         match statement:

@@ -1,4 +1,5 @@
-"""Which model answers: from names in the settings to models that are ready to be asked."""
+"""The selection of the model that answers: from names in the settings to models that are ready to
+be asked."""
 
 from __future__ import annotations
 
@@ -47,15 +48,14 @@ log = logging.getLogger(__name__)
 AUTO = "auto"
 EMBEDDED = "embedded"
 USUAL = "gpt-5-mini"
-"""What `auto` means at OpenAI's own endpoint, or where an endpoint lists no models."""
+"""The model that `auto` means at OpenAI's own endpoint, or where an endpoint lists no models."""
 LISTING_TIMEOUT = 10.0
 OF_AGENT = "agent:"
-"""What stands before an agent's name in a list of fallbacks: its model answers, where that is
-served."""
+"""The prefix of an agent's name in a list of fallbacks: its model answers, where that is served."""
 
 
 class ModelChoice(Struct, frozen=True):
-    """What the settings say about models. `timeout` in seconds, between two pieces of an answer;
+    """The settings' choice of models. `timeout` in seconds, between two pieces of an answer;
     `brain` says where they are served, and `group` where that is set."""
 
     model: str
@@ -77,7 +77,7 @@ class ModelChoice(Struct, frozen=True):
 
 
 class Credentials(Struct, frozen=True):
-    """Where models are served, and the key to it; both from the environment or `.env` alone.
+    """The address of the models, and the key to it; both from the environment or `.env` alone.
 
     `keys` has what other providers want to know, by the names that it has in the environment.
     """
@@ -96,7 +96,7 @@ class Credentials(Struct, frozen=True):
 
 
 class ModelEndpoint(Struct, frozen=True):
-    """Where a brain's model is served; `missing` names what is wanted of the environment and not
+    """The endpoint of a brain's model; `missing` names what is wanted of the environment and not
     there: a key, or a part of the address."""
 
     base_url: str
@@ -110,7 +110,8 @@ class ModelEndpoint(Struct, frozen=True):
 
 
 def place_of(brain: Brain, given: Credentials) -> ModelEndpoint:
-    """Where a brain's model is served: at its own address, its provider's, or everything else's.
+    """Return the endpoint of a brain's model: at its own address, its provider's, or everything
+    else's.
 
     A key from the environment is sent to another address than its provider's only where the brain
     names both.
@@ -188,8 +189,8 @@ class Models:
         self._voices: dict[tuple[Endpoint, Rates], Voice] = {}
 
     def voice(self, settings: VoiceSettings, model: str, timeout: float) -> Voice:
-        """Whoever hears or speaks with this model. The key from the environment goes to no address
-        that is set for voice alone."""
+        """Return the voice that hears or speaks with this model. The key from the environment goes
+        to no address that is set for voice alone."""
         given = self._credentials
         endpoint = Endpoint(
             model,
@@ -235,7 +236,7 @@ class Models:
         ]
 
     def where(self, choice: ModelChoice) -> str:
-        """Where the chosen model runs, in words."""
+        """Describe in words where the chosen model runs."""
         if self.uses_embedded(choice):
             return "it runs on this machine, needs no key, and is small"
         url = self._endpoint(choice).shown_url
@@ -259,7 +260,7 @@ class Models:
         return "" if awake is chain[0] else awake.name
 
     def list_learnt(self, choice: ModelChoice) -> list[tuple[str, Learnt]]:
-        """What refusals have taught of each model of a choice, by its name."""
+        """List the facts that refusals have taught of each model of a choice, by its name."""
         models = [self._one(single) for single in self.chain(choice)]
         return [(one.name, one.learnt) for one in map(find_served, models) if one is not None]
 
@@ -318,7 +319,7 @@ class Models:
         return made
 
     def advise(self, choice: ModelChoice) -> str:
-        """What to do so that a choice's models cost less, in a sentence; "": nothing."""
+        """Return advice by which a choice's models cost less, in a sentence; "": none."""
         at = choice.brain.provider, self._endpoint(choice).base_url
         is_theirs = at == ("anthropic", PROVIDERS["anthropic"].base_url)
         is_asked_so = protocol_of(choice.brain) == ANTHROPIC and is_anthropic_installed()
@@ -349,7 +350,7 @@ class Models:
 
 
 def _name_setting(choice: ModelChoice) -> str:
-    """Where somebody wrote down the address of a choice's models."""
+    """Return the name of the setting with the address of a choice's models."""
     if choice.brain.config.base_url:
         return f"{choice.group}.config.base_url"
     is_usual = choice.brain.provider in ("", "openai")
@@ -388,7 +389,7 @@ def _want_sdk(model: str) -> str:
 
 
 def _name_key(choice: ModelChoice) -> str:
-    """Where somebody wrote down the key of a choice's models."""
+    """Return the name of the setting with the key of a choice's models."""
     if choice.brain.config.api_key:
         return f"{choice.group}.config.api_key"
     known = PROVIDERS.get(choice.brain.provider)
@@ -414,7 +415,7 @@ class _Unasked(Model):
 
 
 class ModelLists:
-    """What endpoints said of their models, for `FRESH` seconds; whoever asks meanwhile waits for
+    """The lists of models by endpoints, for `FRESH` seconds; callers that ask meanwhile wait for
     the same answer. `clock` gives seconds."""
 
     FRESH = 600.0

@@ -60,7 +60,7 @@ class EndpointModel(Model):
     hears how each request ended."""
 
     LIST = "/models"
-    """Where the endpoint lists its models."""
+    """The path at which the endpoint lists its models."""
 
     def __init__(self, endpoint: Endpoint, learnt: Learnt | None = None) -> None:
         """`learnt` is what is known of the model, and grows."""
@@ -351,9 +351,9 @@ class _Watch:
 
 
 class Trial:
-    """What is different in one request, after refusals of it: `changes` to its body; `lessons`
-    counts the refusals, `refused` are the addresses of pictures that must have been the reason,
-    and `notices` are told to the person whose request it is."""
+    """The differences of one request, after refusals of it: `changes` to its body; `lessons` counts
+    the refusals, `refused` are the addresses of pictures that must have been the reason, and
+    `notices` are told to the person whose request it is."""
 
     def __init__(self) -> None:
         self.changes: Json = {}

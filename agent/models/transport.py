@@ -1,4 +1,5 @@
-"""How a request gets to an endpoint and its answer back: by aiohttp, under an SDK or without it.
+"""The transport of a request to an endpoint and of its answer back: by aiohttp, under an SDK or
+without it.
 
 An SDK takes three times as long over a request as aiohttp does: it makes URL, headers and options
 anew of what was the same the last time. So its first request is the pattern of those that follow:
@@ -26,8 +27,8 @@ from agent.models import wire
 from agent.models.endpoint import Endpoint
 
 PATIENCE = 3
-"""How many times `timeout` an endpoint may say that it is still there, and nothing else: before an
-answer has begun, and in one."""
+"""The multiple of `timeout` for which an endpoint may say that it is still there, and nothing else:
+before an answer has begun, and in one."""
 _MOST_CONNECTIONS = 1_000  # as in the SDKs
 _KEPT = 5.0  # seconds for which a connection is kept that nobody uses, as in the SDKs
 _KEPT_PLAIN = 1.5  # the same without TLS, where a new one is cheap; some servers close after two

@@ -23,7 +23,7 @@ LONGEST_TRANSCRIPT = 100_000
 LONGEST_SPEECH = 4_096
 """Characters that the protocol takes in one request for speech."""
 HEARD, SPOKEN = "voice heard", "voice answered"
-"""What the ledger calls these calls."""
+"""The names of these calls in the ledger."""
 _TAKEN = frozenset(
     {".flac", ".mp3", ".mp4", ".mpeg", ".mpga", ".m4a", ".ogg", ".opus", ".wav", ".webm", ".aac"}
 )
@@ -31,15 +31,15 @@ _TAKEN = frozenset(
 
 
 class Rates(Struct, frozen=True):
-    """What is paid where the price list has no tokens for it, in US dollars: for a minute that is
-    heard, and for a million characters that are spoken; 0: unknown."""
+    """The rates of voice where the price list has no tokens for it, in US dollars: for a minute
+    that is heard, and for a million characters that are spoken; 0: unknown."""
 
     minute: float = 0
     characters: float = 0
 
 
 class Voice:
-    """One endpoint that hears or speaks, with one model."""
+    """An endpoint that hears or speaks, with one model."""
 
     def __init__(self, endpoint: Endpoint, rates: Rates) -> None:
         self._endpoint, self._rates = endpoint, rates
@@ -51,8 +51,8 @@ class Voice:
         return self._endpoint.is_here and self._rates == Rates()
 
     async def hear(self, audio: bytes, path: str, language: str = "") -> tuple[str, Spent]:
-        """What is said in a file of this path, and what it cost; `language` is a hint, as ISO 639
-        has it ("": it is found out). Raises ModelError."""
+        """Return what is said in a file of this path, and what it cost; `language` is a hint, as
+        ISO 639 has it ("": it is found out). Raises ModelError."""
         fields = {"model": self._endpoint.model, "response_format": "json"}
         if language:
             fields["language"] = language
@@ -119,6 +119,6 @@ def _count(value: object) -> int:
 
 
 def _name_for(path: str) -> str:
-    """What the endpoint is told that the file is called: its end says of which kind it is."""
+    """Return the name of the file for the endpoint: its end says of which kind it is."""
     suffix = PurePosixPath(path).suffix.lower()
     return f"voice{suffix if suffix in _TAKEN else '.ogg' if suffix == '.oga' else '.bin'}"

@@ -1,4 +1,4 @@
-"""What an endpoint sends, bounded before anything is made of it: bytes, lines, and time.
+"""The bytes, lines and time of an endpoint, bounded before anything is made of them.
 
 The SDK reads whatever comes: a body of any size, a line without an end, a stream in which nothing
 is said for ever, packed bytes that unpack to gigabytes, an error's text in an encoding of the
@@ -34,8 +34,8 @@ LONGEST_WAIT = 10.0
 """Seconds for which a request waits by itself before it is sent again, twice at most; where an
 endpoint asks for more, the person is told."""
 UNPACKED = {"Accept-Encoding": "identity"}
-"""What every request asks for: an answer that is what it is. One that comes packed all the same is
-not unpacked."""
+"""The header of every request that asks for an answer that is not compressed. A compressed answer
+is not unpacked."""
 
 _BREAK = re.compile(rb"\r\n?|\n")
 
@@ -61,8 +61,8 @@ class NoProgress(Exception):
 
 
 class Progress:
-    """Whether an answer grows. `size` says how much there is of it by now; `patience` is in
-    seconds."""
+    """The progress of an answer, which must grow. `size` says how much there is of it by now;
+    `patience` is in seconds."""
 
     def __init__(self, patience: float, size: Callable[[], int] = lambda: 0) -> None:
         self._patience, self._size = patience, size
@@ -91,7 +91,7 @@ async def limit_response(response: httpx2.Response) -> None:
 
 
 def find_compression(response: httpx2.Response) -> str:
-    """How a response is packed, though it should not be; "" where it is not."""
+    """Return how a response is packed, though it should not be; "" where it is not."""
     how = str(response.extensions.get("packing", ""))
     return "" if how == "identity" else how
 

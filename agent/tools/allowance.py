@@ -1,5 +1,6 @@
-"""What tools may use up of the machine: memory and processes while a command runs, room on the disk
-at any time. The system's own limits hold for each process; these hold for all of it together.
+"""The part of the machine that tools may use: memory and processes while a command runs, space on
+the disk at any time. The system's own limits hold for each process; these hold for all of it
+together.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _HIDDEN = 1_000 * MEGABYTE  # that a folder counts which lies deeper, since nobo
 
 
 def overuse(process: int, megabytes: int) -> str:
-    """What a process and all that it started use too much of, or "". Where there is no /proc,
-    nothing is known, and what has left the tree of processes is not counted."""
+    """Return what a process and all that it started use too much of, or "". Where there is no
+    /proc, nothing is known, and what has left the tree of processes is not counted."""
     parents, memory = _processes()
     family, young = {process}, [process]
     while young:
@@ -79,9 +80,9 @@ def _folders(path: str) -> Iterator[str]:
 
 
 class Allowance(Struct, frozen=True):
-    """What an audience may keep on the disk, in bytes, how much of that it does not keep yet, how
-    much of the disk was `free` then, and how much must stay so. What is there already may stay, and
-    commands that delete it may run."""
+    """The disk space of an audience: the most that it may keep, in bytes, how much of that it does
+    not keep yet, how much of the disk was `free` then, and how much must stay so. What is there
+    already may stay, and commands that delete it may run."""
 
     workspace: Path
     most: int

@@ -1,4 +1,4 @@
-"""What a tool is, and what it is handed when it runs."""
+"""The interface of a tool, and the context that it is handed when it runs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from memory.record.mailbox import AddressColumns
 
 T = TypeVar("T")
 NOT_RUN = "It was not run:"
-"""How the result of a call begins that a person has not allowed."""
+"""The beginning of the result of a call that a person has not allowed."""
 Touch = Literal["reads", "writes", "network", "shell"]
-"""What a tool touches outside the conversation."""
+"""The kinds of things that a tool touches outside the conversation."""
 
 Delegate = Callable[[str], Awaitable[str]]
 """Has a sub-agent work on a task, and returns its result. Raises ToolError."""
 
 
 class Permission(Struct, frozen=True):
-    """What a tool wants to do and a person must allow: `what` shows exactly what that is, in
+    """A permission that a tool needs of a person: `what` shows exactly what it wants to do, in
     Markdown. `covers` is what is allowed together with it until the next start ("": nothing), such
     as a site; some only an owner may allow. `tool` is the name of the one that asks."""
 
@@ -43,37 +43,36 @@ Approve = Callable[[Permission], Awaitable[None]]
 
 
 async def refuse_permission(permission: Permission) -> None:
-    """Where nobody can be asked, nothing is allowed."""
+    """Refuse, where nobody can be asked. Raises ToolError."""
     raise ToolError(f"{NOT_RUN} nobody can be asked for permission. {permission.what}")
 
 
 async def grant_permission(permission: Permission) -> None:
-    """Where the settings want nobody to be asked, all is allowed."""
+    """Allow all, where the settings want nobody to be asked."""
 
 
 def _mark_nothing() -> None:
-    """Where no result is recorded, none is marked."""
+    """Mark nothing, where no result is recorded."""
 
 
 def _is_unknown() -> bool:
-    """Where nobody knows what the model has seen, it may be anything."""
+    """Return True: where nobody knows what the model has seen, it may be anything."""
     return True
 
 
 class ToolContext(Struct, frozen=True):
-    """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
+    """The context of a tool: `workspace` is the audience's own folder, the only one it may touch.
 
-    Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
+    Only `files/` in it may be written. `conversation` is that of the running turn; `delegate` is
     None where no sub-agent may be sent, as in a sub-agent itself. `skills` are those that the
-    system prompt lists, `settings` the section `tools` as it holds now.
-    `approve` asks a person. A tool whose result holds what somebody else wrote calls `from_outside`
-    (one that touches the network or a shell need not), so that the result is marked;
-    `has_outside` says whether the model has such text before it. A tool that puts a file in the
-    place of another calls `confirm` just before, in a thread: it raises where another process has
-    taken the conversation over, and may have written there since. `place` is where the question
-    came from; None where nobody attends, so that nothing may be set up; `services` are the objects
-    that features have opened, by their class. `show` has a picture shown with the answer, by
-    where it is kept ("data/….png"); None where nobody sees it.
+    system prompt lists, `settings` the section `tools` as it holds now. `approve` asks a person. A
+    tool with a result that somebody else wrote calls `from_outside` (a tool that touches the
+    network or a shell need not), so that the result is marked; `has_outside` says whether the model
+    has such text before it. A tool that replaces a file calls `confirm` just before, in a thread:
+    it raises where another process has taken the conversation over, and may have written there
+    since. `place` is where the question came from; None where nobody is there to ask, so that
+    nothing may be set up; `services` are the objects that features have opened, by their class.
+    `show` shows a picture with the answer, by its path ("data/….png"); None where nobody sees it.
     """
 
     key: ConversationKey

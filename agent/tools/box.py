@@ -19,7 +19,7 @@ from msgspec import Struct
 from agent.tools.workspace import WRITABLE
 
 INSIDE = "/workspace"
-"""Where a command in the box finds the workspace."""
+"""The path of the workspace for a command in the box."""
 PROGRAMS = "/usr/local/bin:/usr/bin:/bin"
 _SYSTEM = (  # never a whole /usr: in a container, the bot itself may live there
     *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
@@ -31,7 +31,8 @@ _LIMITS = "ulimit -u 1000 || ulimit -p 1000; ulimit -f {blocks}; ulimit -v 40000
 bytes that a file may have; kB of memory for each process; no core dumps."""
 _BLOCK, _MOST_BLOCKS = 512, 2_000_000
 _FIRST = "echo 1000 > /proc/self/oom_score_adj"
-"""Where the machine's memory runs out all the same, the system ends the command and not the bot."""
+"""The shell's first command: where the machine's memory runs out all the same, the system ends the
+command and not the bot."""
 _SCRATCH = "200000000"  # bytes of `/tmp`, and of `/dev/shm`: they are memory
 _LATE = 10  # how nice a command is: the bot goes first
 _TICK = 0.2  # seconds between looks at what a command uses
@@ -42,8 +43,8 @@ _PATIENCE = 1.0  # seconds for which output is read of what a command has left r
 
 
 class Ran(Struct, frozen=True):
-    """What came of a command. `status` is its exit code, negative for a signal; `ended` says why it
-    was killed, if it was; `gone` is how many bytes between `head` and `tail` are left out."""
+    """The result of a command. `status` is its exit code, negative for a signal; `ended` says why
+    it was killed, if it was; `gone` is how many bytes between `head` and `tail` are left out."""
 
     status: int
     head: bytes
@@ -53,7 +54,8 @@ class Ran(Struct, frozen=True):
 
 
 def build_box_command(workspace: Path) -> list[str]:
-    """How a command is put into the box: all of the workspace can be read, and `files/` written."""
+    """Build the command line that runs a command in the box: all of the workspace can be read, and
+    `files/` written."""
     shown = [part for path in _SYSTEM for part in ("--ro-bind-try", path, path)]
     files = (workspace / WRITABLE, f"{INSIDE}/{WRITABLE}")
     return [
@@ -88,7 +90,8 @@ async def is_there() -> bool:
 
 
 Complaint = Callable[[int], str]
-"""Why a command must be killed whose first process this is, or ""; it is asked in a thread."""
+"""The check that says why a command must be killed whose first process this is, or ""; it is called
+in a thread."""
 
 
 async def run(
@@ -126,9 +129,10 @@ async def run(
 
 @contextmanager
 def _pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """What comes out of a pipe, and what goes in. asyncio's own pipes would hold up the wait for a
-    process until all that it left running has closed them; and uvloop closes a pipe that it was
-    given twice, by which time the number may be that of another thread's file."""
+    """Open a pipe and yield its end to read from, and its end to write to. asyncio's own pipes
+    would delay the wait for a process until all that it left running has closed them; and uvloop
+    closes a pipe that it was given twice, by which time the number may be that of another thread's
+    file."""
     out, end = os.pipe()
     os.set_blocking(out, False)
     with os.fdopen(out, "rb", buffering=0) as pipe, os.fdopen(end, "wb") as entry:

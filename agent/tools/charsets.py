@@ -1,4 +1,4 @@
-"""Which encoding the bytes of a text are in, where nothing says so.
+"""The encoding of a text's bytes, found where nothing names it.
 
 A label of the WHATWG's list is the answer, for `agent/tools/page.py`. What is valid UTF-8 is UTF-8;
 the rest is told by `charset-normalizer` among the encodings below, except for texts in Latin

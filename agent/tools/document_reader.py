@@ -57,7 +57,7 @@ def main() -> int:
 
 
 class _Text:
-    """What is written: pages, each with its mark above, up to a size and a time."""
+    """The text that is written: pages, each with its mark above, up to a size and a time."""
 
     def __init__(self, room: int, until: float, seconds: int) -> None:
         self._room, self._until, self._seconds = room, until, seconds

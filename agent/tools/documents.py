@@ -22,7 +22,7 @@ from agent.tools.places import take_place
 from agent.tools.workspace import quote
 
 SECONDS = 30
-"""How long reading one may take."""
+"""The seconds that reading one may take."""
 MEGABYTES = 1_000
 """Memory that the process may have."""
 TEXT = 20_000_000

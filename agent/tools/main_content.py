@@ -13,7 +13,7 @@ from agent.tools.places import take_place
 log = logging.getLogger(__name__)
 
 SECONDS = 10
-"""How long finding it may take; else the whole page is taken."""
+"""The seconds that finding it may take; else the whole page is taken."""
 MEGABYTES = 800
 """Memory that the process may have."""
 SHORT = 4_000

@@ -27,7 +27,8 @@ _LONGEST_TAG = 4_000  # characters of a tag in which an address is looked for
 
 
 def text_of(html: str) -> str:
-    """What a person would read, a line a block; behind the words of a link stands its address."""
+    """Return the text that a person would read, a line a block; behind the words of a link stands
+    its address."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in _pieces(html).split("\n"))))
 
 
@@ -59,7 +60,7 @@ def _unescape(text: str) -> str:
 
 
 def _render_tag(tag: re.Match[str], whole: str, links: list[str]) -> str:
-    """What stands for a tag in the text; addresses of links wait in `links` for their ends."""
+    """Return the text in place of a tag; addresses of links wait in `links` for their ends."""
     name = tag[2].lower()
     if name == "a" and not tag[1]:
         found = _HREF.search(whole)

@@ -1,10 +1,10 @@
-"""Which files of a workspace came from outside, so that what they say is no instruction.
+"""The files of a workspace that came from outside, so that what they say is no instruction.
 
 In `files/` that is all but what the model wrote itself while it had nothing from outside before it,
 and in `data/` everything: people send files, commands write them, and a page that was saved is
 still a stranger's. The same holds of their names, which can say as much as a text. In `sessions/`
 it is what was offloaded of results that were from outside, or too long to be shown; the other
-folders are the house's own, and all names but those in `files/`.
+folders are the bot's own, and all names but those in `files/`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def vouch(root: Path, target: Path, content: bytes) -> None:
 
 
 class Origins:
-    """What is known, at this moment, of where a workspace's files come from."""
+    """The facts known, at this moment, of where a workspace's files come from."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._known = root, _own(root)

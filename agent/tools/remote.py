@@ -1,5 +1,5 @@
-"""Tools that others have, of which the prompt only says where they are: a port, filled by
-`agent/mcp/servers.py`."""
+"""Tools of other programs, of which the prompt only says where they are: the interface that a
+feature implements (`parley_remote_tools`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class RemoteTools(Protocol):
 
     @property
     def listed(self) -> str:
-        """What the prompt says of where they are, whether these places can be reached or not."""
+        """Return the sentence of the prompt on where they are, whether these places can be reached
+        or not; "" where there are none."""
         ...
 
     def owns(self, name: str) -> bool:
@@ -22,7 +23,8 @@ class RemoteTools(Protocol):
         ...
 
     async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:
-        """Those that there are, and what is to be said of those that can't be reached."""
+        """Return the tools that there are, and what is to be said of those that can't be
+        reached."""
         ...
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:

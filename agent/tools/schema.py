@@ -85,7 +85,7 @@ def tool(
 
 
 class _Kind(Struct, frozen=True):
-    """What is said of a tool besides what its function tells; as the fields of `Tool`."""
+    """The properties of a tool besides those that its function tells; as the fields of `Tool`."""
 
     touches: frozenset[Touch]
     is_parallel: bool
@@ -140,7 +140,8 @@ def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]
 
 
 def _adapter(function: Callable[..., Any], hints: Mapping[str, Any]) -> TypeAdapter[Any]:
-    """What checks arguments: a dataclass with a field for each parameter the model fills in.
+    """Return the adapter that checks arguments: a dataclass with a field for each parameter the
+    model fills in.
 
     A dataclass, as pydantic's models have no room for parameters named `json` or `copy`.
     """
@@ -257,7 +258,7 @@ def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
 
 
 def _complaints(error: ValidationError) -> str:
-    """What is wrong with each field, in short."""
+    """Describe the fault of each field, in short."""
     found = [_complaint(detail) for detail in error.errors(include_url=False)]
     rest = len(found) - _MOST_COMPLAINTS
     return "; ".join(found[:_MOST_COMPLAINTS]) + (f"; and {rest} more" if rest > 0 else "")

@@ -19,7 +19,7 @@ from agent.tools.places import take_place
 from agent.tools.workspace import quote
 
 SECONDS = 5
-"""How long a search may take, with all that is read for it."""
+"""The seconds that a search may take, with all that is read for it."""
 MEGABYTES = 400
 """Memory that its process may have."""
 _SEARCHER = Path(__file__).with_name("searcher.py")
@@ -94,7 +94,7 @@ class Search:
             self._process.kill()
 
     def hits(self, lines: Sequence[str]) -> list[tuple[int, int]]:
-        """Which of the lines match, and where in them first. Raises ToolError."""
+        """Return the lines that match, and the first place of a match in each. Raises ToolError."""
         found = self._request("\n".join(lines).encode())
         return [(number, place) for number, place in found["hits"]]
 

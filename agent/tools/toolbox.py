@@ -94,22 +94,24 @@ class Toolbox:
         return Toolbox(tools, self._hide, self._is_lean, self._remote)
 
     def beside(self, remote: RemoteTools | None) -> Toolbox:
-        """These tools, and those that others have."""
+        """Return these tools and those of other programs, if any are listed."""
+        if remote is not None and not remote.listed:
+            remote = None
         if remote is self._remote:
             return self
         return Toolbox(self._own.values(), self._hide, self._is_lean, remote)
 
     def alone(self) -> Toolbox:
-        """Those of these tools that need no conversation, with all their schemas: what a client
-        sent goes to the model as it stands. Made once."""
+        """Return the toolbox of those tools that need no conversation, with all their schemas: what
+        a client sent goes to the model as it stands. Made once."""
         if self._alone is None:
             tools = (t for t in self._own.values() if not t.needs_conversation)
             self._alone = Toolbox(tools, self._hide)
         return self._alone
 
     def select(self, settings: ToolSettings, window: int = 0) -> Toolbox:
-        """Those of these tools that the settings offer to the model, whose window has so many
-        tokens (0: nobody knows); made once, since it is asked at every step."""
+        """Return the toolbox of those tools that the settings offer to the model, whose window has
+        so many tokens (0: nobody knows); made once, since it is asked at every step."""
         tools = self._own.values()
         if settings.offer == "none":
             return self._offer(frozenset(self._own), is_lean=False)
@@ -150,8 +152,8 @@ class Toolbox:
     async def run(
         self, call: ToolCall, context: ToolContext, begin: Begin = _keep_nothing
     ) -> tuple[str, bool]:
-        """What came of a call, as text for the model, and whether it is an error. `begin` is
-        awaited before a tool runs, once it is allowed to.
+        """Run a call and return its result, as text for the model, and whether it is an error.
+        `begin` is awaited before a tool runs, once it is allowed to.
 
         Raises nothing but the cancellation of the caller.
         """
@@ -228,7 +230,8 @@ def _asking(tool: str, approve: Approve) -> Approve:
 
 
 def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSettings) -> Permission:
-    """What a person is asked before a call; raises ToolError where it is too long to be read."""
+    """Return the permission that a person is asked for before a call; raises ToolError where it is
+    too long to be read."""
     lines = "\n".join(f"{name}: {_readable(value)}" for name, value in arguments.items())
     if len(lines) > LONGEST_QUESTION:
         raise ToolError(

@@ -57,14 +57,16 @@ def _inner(ip: IPv6Address) -> IPv4Address | None:
 
 
 async def resolve_host(host: str) -> list[str]:
-    """What the system says that a name stands for; it also reads "2130706433" and "0177.1"."""
+    """Return the addresses that the system finds for a name; it also reads "2130706433" and
+    "0177.1"."""
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return [str(place[0]) for *_, place in found]
 
 
 class WebPage(Struct, frozen=True):
-    """What was read: where it was found in the end, as text; `is_cut` where it is not all. `main`
-    is the main content of an HTML page, "" where none was looked for or found."""
+    """A page that was read: the address where it was found in the end, its text; `is_cut` where it
+    is not all. `main` is the main content of an HTML page, "" where none was looked for or found.
+    """
 
     address: str
     text: str

@@ -36,7 +36,7 @@ class WebResult(NamedTuple):
 
 
 class _Protocol(Struct, frozen=True):
-    """How a provider is asked. `places` leads to the list of results in its answer; `snippet` is
+    """The protocol of a provider. `places` leads to the list of results in its answer; `snippet` is
     the name of what is quoted there."""
 
     url: str
@@ -65,7 +65,8 @@ class _Request(Struct, frozen=True):
 
 
 def place_of(settings: WebSearch) -> URL:
-    """Where searches go. Raises ToolError where something is missing, or is no address."""
+    """Return the URL that searches go to. Raises ToolError where something is missing, or is no
+    address."""
     protocol = _PROTOCOLS[settings.provider]
     if not (settings.base_url or protocol.url):
         raise ToolError(_wants("base_url", "the address of your SearXNG"))
@@ -85,8 +86,8 @@ def _wants(name: str, what: str) -> str:
 
 
 async def search(settings: WebSearch, query: str) -> list[WebResult]:
-    """What the provider finds, best first, at most as many as the settings say. Raises
-    ToolError."""
+    """Return the results that the provider finds, best first, at most as many as the settings say.
+    Raises ToolError."""
     place, protocol = place_of(settings), _PROTOCOLS[settings.provider]
     try:
         async with asyncio.timeout(SECONDS):

@@ -59,7 +59,7 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
 
 
 def _complaint(path: str) -> str:
-    """What makes the text of a path unacceptable, as a sentence, or ""."""
+    """Return what makes the text of a path unacceptable, as a sentence, or ""."""
     parts, what = PurePosixPath(path).parts, quote(path)
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in path):
         return f"{what} holds characters that no file name should have."

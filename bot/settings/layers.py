@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from agent.mcp.settings import find_plain_secret
 from bot.settings.agents import (
     AGENTS,
     IN_AGENT,
@@ -37,6 +36,7 @@ from bot.settings.schema import (
     validate,
 )
 from channels.settings import gather_messengers
+from plugins.features import SettingsSection, list_sections
 
 PREFIX = "PARLEY_"
 CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN", "PARLEY_METRICS_TOKEN"})
@@ -51,8 +51,7 @@ IN_FILE = {
 """Settings by the names that they have in a configuration."""
 ADDRESSES = frozenset({"broker", "database"})
 """Settings that are addresses of servers, with a password in them."""
-SERVERS = frozenset({"mcp.servers", "mcp.added"})
-"""Settings in which keys of other programs may be named."""
+_SECTIONS = {kind.SECTION: kind for kind in list_sections()}
 _WITH_PASSWORD = re.compile(r"\s*[\w+.-]+://[^/\s@]*:(?!\{\{)[^/\s@]+@\S*\s*$")
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)
@@ -283,7 +282,8 @@ def _twice(name: str, before: str, where: str) -> str:
 
 
 def _refuse_plain_key(called: str, key: str, value: Any) -> None:
-    if key in SERVERS and (place := find_plain_secret(value)):
+    section, _dot, name = key.partition(".")
+    if place := _SECTIONS.get(section, SettingsSection).find_plain_secret(name, value):
         raise SettingError(
             f"{called}.{place} holds a key as plain text; put it into .env as NAME=…, and write "
             "{{secret.NAME}} here."

@@ -28,13 +28,12 @@ from pydantic import (
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
-from agent.mcp.settings import ServerFaults
 from agent.settings import AgentSettings, SummaryBrain
 from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings
-from plugins.features import Section, list_sections
-from plugins.rules import Rule, RuleFaults, parse
+from plugins.features import Section, SettingFaults, list_sections
+from plugins.rules import Rule, parse
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
@@ -417,7 +416,7 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     if not key:  # a section's own check of several settings together
         return str(fault["ctx"]["error"])
     error = fault.get("ctx", {}).get("error")
-    if isinstance(error, RuleFaults | ServerFaults):
+    if isinstance(error, SettingFaults):
         return "\n".join(f"{named(one.name(key))} {one.text}" for one in error.faults)
     setting, value = _ALL[key], written[key]
     if near := _nearest(setting, value):

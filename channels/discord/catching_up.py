@@ -1,5 +1,5 @@
-"""What was written while the bot was away. Discord tells of that for some minutes only, when a
-session is resumed; what is older has to be looked up, chat by chat."""
+"""The messages that were written while the bot was away. Discord tells of them for some minutes
+only, when a session is resumed; older ones have to be looked up, chat by chat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = "read"
 _MOST = 100
 """Chats that are looked at, those in which somebody wrote last."""
 LONGEST_AWAY = timedelta(days=2)
-"""What is older is not answered any more."""
+"""The age beyond which a message is not answered any more."""
 
 
 class LastRead(Struct, frozen=True):
@@ -33,7 +33,7 @@ class LastRead(Struct, frozen=True):
 
 
 class ReadMarks:
-    """How far the messages of each channel of Discord's are read."""
+    """The marks of how far the messages of each channel of Discord's are read."""
 
     def __init__(self, state: ChannelState, channel: str, kept: Mapping[int, LastRead]) -> None:
         self._state, self._channel = state, channel
@@ -93,6 +93,6 @@ class ReadMarks:
 
 
 def since(last: int) -> discord.Object:
-    """Where to begin to look."""
+    """Return the message to begin to look after."""
     oldest = discord.utils.time_snowflake(discord.utils.utcnow() - LONGEST_AWAY)
     return discord.Object(max(last, oldest))

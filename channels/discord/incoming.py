@@ -1,4 +1,4 @@
-"""What Discord says, as values of ours: pure."""
+"""The messages and events of Discord, as values of ours: pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ ARGUMENTS = "arguments"
 
 
 def place_at(channel: Where, person: int, message: int) -> Place:
-    """Where a message is. A private chat has its person's name: its own can be found by that."""
+    """Return the place of a message. A private chat has its person's name: its own can be found by
+    that."""
     if isinstance(channel, discord.DMChannel) or channel is None:
         return Place(str(person), message=str(message))
     if isinstance(channel, discord.Thread):
@@ -151,7 +152,7 @@ def _name(message: discord.Message, found: re.Match[str], kind: str) -> str:
 
 
 def _quoted(message: discord.Message, me: int) -> tuple[str, str] | None:
-    """What it replies to, where others wrote that."""
+    """Return the words that it replies to, where others wrote them."""
     first = message.reference.resolved if message.reference else None
     if not isinstance(first, discord.Message) or first.author.id == me or not first.content:
         return None

@@ -19,7 +19,8 @@ _PATIENCE = 10.0  # seconds; the SDK itself would wait as long as Discord says
 
 
 class Interaction:
-    """One that can be answered once; what comes first, answer or sign, is first for Discord too."""
+    """An interaction that can be answered once; what comes first, answer or sign, is first for
+    Discord too."""
 
     def __init__(self, given: discord.Interaction) -> None:
         self._given, self._line = given, asyncio.Lock()
@@ -45,7 +46,7 @@ class Interaction:
 
 
 class Interactions:
-    """Those that are not answered, by their ids."""
+    """The interactions that are not answered, by their ids."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, Interaction] = OrderedDict()

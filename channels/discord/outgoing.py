@@ -1,4 +1,4 @@
-"""What goes to Discord, as it wants it: pure."""
+"""The messages to Discord, as it wants them: pure."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ def reference_of(place: Place) -> Any:
 
 
 def nonce_of(place: Place, once: str) -> str | None:
-    """What Discord knows a message by for some minutes, so that it shows it once. It is of the
-    answered message, too: the numbers of replies begin anew in another data folder."""
+    """Return the name by which Discord knows a message for some minutes, so that it shows it once.
+    It is made of the answered message, too: the numbers of replies begin anew in another data
+    folder."""
     if not once or not place.message:
         return None
     return blake2s(f"{once} {place.chat} {place.message}".encode(), digest_size=12).hexdigest()

@@ -1,4 +1,4 @@
-"""What Discord makes different: a gateway that tells what happens, and requests that act."""
+"""The Discord platform: a gateway that tells what happens, and requests that act."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ class Discord(Platform):
     # What comes in.
 
     async def listen(self, desk: Desk) -> None:
-        """One connection to the gateway; all that it told is brought before this ends."""
+        """Listen to the gateway for one connection; all that it told is brought before this
+        ends."""
         bringing = asyncio.create_task(self._bring(desk), name="discord")
         hearing = asyncio.create_task(self._client.hear(), name="discord gateway")
         try:
@@ -242,7 +243,7 @@ class Discord(Platform):
         return event
 
     def _language_of(self, person: discord.abc.User) -> str:
-        """That of their app, which a command or a button has told of."""
+        """Return the language of their app, which a command or a button has told of."""
         return self._languages.get(person.id, "")
 
     @property

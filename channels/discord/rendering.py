@@ -53,8 +53,8 @@ def units(text: str) -> int:
 
 @lru_cache(maxsize=16)
 def rendered(markdown: str) -> str:
-    """One message. What would be read as hardly anything but markup, or nests too deeply, stands as
-    it is. What was measured last is sent next, hence the cache."""
+    """Render one message. Markup that would be read as hardly any text, or that nests too deeply,
+    is escaped. The text that was measured last is sent next, hence the cache."""
     if len(markdown) > _LONGEST_READ or has_vast_table(markdown):
         return escaped(markdown)
     if any(map(_NESTED.match, markdown.split("\n"))):

@@ -120,7 +120,8 @@ class Feishu(Platform):
     async def _handle(
         self, wire: aiohttp.ClientWebSocketResponse, content: bytes, desk: Desk
     ) -> None:
-        """One frame: what it brings is confirmed once it is on disk. What is not comes again."""
+        """Handle one frame: what it brings is confirmed once it is on disk. What is not confirmed
+        comes again."""
         try:
             frame = WireFrame.load(content)
             if frame.method != DATA or (payload := self._whole(frame)) is None:
@@ -200,7 +201,7 @@ class Feishu(Platform):
         return shown
 
     async def _name(self, id: str) -> str:
-        """What a person is called; "" where the app may not know."""
+        """Return the name of a person; "" where the app may not know it."""
         if id not in self._names:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()
@@ -213,7 +214,7 @@ class Feishu(Platform):
         return self._names[id]
 
     async def _find_place(self, chat: str, message: str) -> Place:
-        """Where a message of ours stands, of which only this much is said."""
+        """Find the place of a message of ours, of which only its chat and id are known."""
         if chat not in self._groups:
             found = await self._api.request("GET", f"im/v1/chats/{chat}")
             self._groups[chat] = found.get("chat_mode") != "p2p"
@@ -263,7 +264,7 @@ class Feishu(Platform):
         await self._api.request("DELETE", f"im/v1/messages/{message}")
 
     async def upload(self, place: Place, media: Media) -> str:
-        """What is said of a file comes in a card below it."""
+        """Upload a file; what is said of it comes in a card below it."""
         if media.kind == "picture":
             form = {"image_type": "message"}
             key = await self._api.upload("im/v1/images", form, media.name, media.content)

@@ -1,4 +1,4 @@
-"""What Feishu's events say to us: pure, from their JSON to the kit's values.
+"""The events of Feishu: pure, from their JSON to the kit's values.
 
 A message's content is JSON within JSON, by its type ("Receive message content"); who is mentioned
 stands in the text as a key ("@_user_1"), and in a list beside it.
@@ -70,15 +70,15 @@ def read_message(event: Json, me: FeishuBot, name: str) -> Heard | None:
 
 
 def author(id: str, name: str = "") -> Author:
-    """Who did something; nobody without a name is anybody."""
+    """Return the author of an event; nobody without a name is anybody. Raises ValueError."""
     if not id:
         raise ValueError("nobody is named who did it")
     return Author(id, name)
 
 
 def place_of(message: Json) -> Place:
-    """Where a message stands. A thread has the name of its first message, to which all that is said
-    in it is a reply."""
+    """Return the place of a message. A thread has the name of its first message, to which all that
+    is said in it is a reply."""
     id = message["message_id"]
     thread = (message.get("root_id") or id) if message.get("thread_id") else ""
     is_group = message.get("chat_type") != "p2p"
@@ -126,7 +126,8 @@ def _text(kind: str, content: Json) -> str:
 
 
 def _files(message: str, kind: str, content: Json) -> Iterator[File]:
-    """What `fetch` needs: the message, the key of the file, and which of two kinds it is."""
+    """Yield what `fetch` needs of each file: the message, the key of the file, and which of two
+    kinds it is."""
     if kind == "image":
         yield File(f"{message} {content['image_key']} image", "picture.jpg", "image/jpeg")
     elif kind == "file":

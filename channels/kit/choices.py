@@ -1,4 +1,5 @@
-"""What a person may choose below a reply: as buttons, or by a number where a platform has none.
+"""The choices that a person has below a reply: as buttons, or by a number where a platform has
+none.
 
 What a button does stands in its data, so it works as long as the platform keeps it. Numbers are
 kept by the bot (`Bot.state`) until its next message in that chat, over a restart; so is which
@@ -47,7 +48,7 @@ class Press(Struct, frozen=True):
 
 
 def data_of(action: Action) -> str:
-    """What a button keeps of an action."""
+    """Return the data that a button keeps of an action."""
     return f"{QUESTION if action.asks_first else ''}{action.command}"
 
 
@@ -82,9 +83,9 @@ def _fitting(actions: Sequence[Action], traits: Traits) -> list[Action]:
 
 
 class _Kept(Struct):
-    """What is kept of a chat: the choices that its newest message `offered`, as label and data;
-    what messages have `taken`, by their id and number; which commands answer the messages that
-    `asked`."""
+    """The choices kept of a chat: those that its newest message `offered`, as label and data; what
+    messages have `taken`, by their id and number; which commands answer the messages that `asked`.
+    """
 
     offered: list[tuple[str, str]] = field(default_factory=list)
     taken: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class _Kept(Struct):
 
 
 class Choices:
-    """What may be chosen in each chat of a channel."""
+    """The choices in each chat of a channel."""
 
     def __init__(self, channel: str, state: ChannelState) -> None:
         self._channel, self._state = channel, state

@@ -23,7 +23,7 @@ _KEPT = 4
 
 
 class Drafts:
-    """Who watches conversations, one for each in which an answer is awaited."""
+    """The watchers of conversations, one for each in which an answer is awaited."""
 
     def __init__(self, courier: Courier) -> None:
         self._courier = courier
@@ -98,8 +98,8 @@ class _Onlooker:
 
 
 class _ShownDraft:
-    """What streamed so far, shown as often as the platform allows. What is longer than one message
-    waits for the end."""
+    """The draft of what streamed so far, shown as often as the platform allows. A draft that is
+    longer than one message waits for the end."""
 
     def __init__(self, courier: Courier, place: Place) -> None:
         self._platform, self._pace, self._place = courier.platform, courier.pace, place

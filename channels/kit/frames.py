@@ -1,4 +1,4 @@
-"""What comes over a platform's socket, frame by frame."""
+"""The frames that come over a platform's socket."""
 
 from __future__ import annotations
 

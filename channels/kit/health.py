@@ -1,4 +1,4 @@
-"""Whether a messenger can be reached, as its channel knows it."""
+"""The health of a messenger, as its channel knows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from channels.trouble import reason_of
 log = logging.getLogger(__name__)
 
 _LASTING = timedelta(seconds=10)
-"""How long a connection has to hold, so that what failed before it is forgotten."""
+"""The time that a connection has to hold, so that what failed before it is forgotten."""
 
 
 class HealthRecord:

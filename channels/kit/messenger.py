@@ -151,7 +151,8 @@ class Messenger:
         return [*map(Reply, first), replace(reply, text=last)]
 
     def place_of(self, address: Address, reply_to: str) -> Place:
-        """Where the reply to a message goes; its id may be one that the bot has made."""
+        """Return the place that the reply to a message goes to; its id may be one that the bot has
+        made."""
         found = _ID.fullmatch(reply_to)
         message = unquote(found[1]) if found else ""
         if not found or not self.platform.traits.message_id.fullmatch(message):
@@ -166,7 +167,7 @@ class Messenger:
         return is_expected
 
     async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
-        """What the platform calls by its webhook, on any gateway."""
+        """Answer a call of the platform by its webhook, on any gateway."""
         await self._open()
         if self._caller is None or self._caller.bot is not bot:
             drafts = self._drafts if self._is_listening else None  # else another process answers

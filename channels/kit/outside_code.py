@@ -1,4 +1,4 @@
-"""Which parts of Markdown are code: a platform's own signs mean nothing there."""
+"""The division of Markdown into code and other parts: a platform's signs mean nothing in code."""
 
 from __future__ import annotations
 

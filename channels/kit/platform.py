@@ -1,5 +1,5 @@
-"""What a platform makes different, and nothing else: how what comes in becomes a value of ours, and
-how a message is posted, edited and taken back there.
+"""The interface of a platform, with what it makes different, and nothing else: how what comes in
+becomes a value of ours, and how a message is posted, edited and taken back there.
 
 All else is the kit's: who is let in, fetching files, splitting, drafts, the sign
 that the bot thinks, limits, trying again, reconnecting, numbered choices, confirmations, reactions.
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Traits(Struct, frozen=True):
-    """What a platform can do, and how often. Times in seconds.
+    """The abilities of a platform, and how often it may use them. Times in seconds.
 
     `longest` is the most of one message, by `Platform.length`, `most_parts` the most messages of
     one reply: what needs more goes as a file. Where it `can_edit`, an answer streams: `draft` and
@@ -53,8 +53,9 @@ class Traits(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where a message is or goes: a chat, a thread in it ("": none), and the message there ("":
-    none); a reply answers that one. Nobody but one person reads a chat that is no group."""
+    """The place where a message is or goes to: a chat, a thread in it ("": none), and the message
+    there ("": none); a reply answers that one. Nobody but one person reads a chat that is no group.
+    """
 
     chat: str
     thread: str = ""
@@ -63,7 +64,7 @@ class Place(Struct, frozen=True):
 
 
 class Author(Struct, frozen=True):
-    """Who wrote, by the platform's word: an id that is theirs for good, the name that others see,
+    """The author, by the platform's word: an id that is theirs for good, the name that others see,
     the language of their app as a tag ("": not known)."""
 
     id: str
@@ -134,10 +135,10 @@ class Button(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """One message: Markdown (where it `is_plain`, text as it stands) that is no longer than the
-    platform takes, and the buttons below it. One that `is_draft` is edited again soon: it need
-    notify nobody. `once` names the message, and is the same when it is sent again after a crash
-    ("": it has no name), for platforms that then show it once."""
+    """A message to post: Markdown (where it `is_plain`, text as it stands) that is no longer than
+    the platform takes, and the buttons below it. A post that `is_draft` is edited again soon: it
+    need notify nobody. `once` names the message, and is the same when it is sent again after a
+    crash ("": it has no name), for platforms that then show it once."""
 
     text: str
     buttons: tuple[Button, ...] = ()
@@ -164,7 +165,7 @@ class Media(Struct, frozen=True):
 
 
 class PlatformFailure(Struct, frozen=True):
-    """What an error of the platform means.
+    """The meaning of an error of the platform.
 
     `passing`: it may succeed when it is tried again; `wait`: the platform asks to wait `seconds`
     (for everybody, or for the chat that was written to); `refused`: it does not take this message
@@ -185,7 +186,7 @@ def is_lasting(status: int) -> bool:
 
 
 class Desk(Protocol):
-    """Where a platform brings what comes in."""
+    """The handler of what comes in from a platform."""
 
     async def take(self, events: Sequence[Event]) -> None:
         """Returns when all of it is on disk: confirm it to the platform then. Chats are taken side
@@ -208,14 +209,14 @@ class Desk(Protocol):
 
     @property
     def bot(self) -> Bot:
-        """What else a platform may need to ask: commands by name, `state` to keep something over
-        restarts."""
+        """Return the bot, for what else a platform may need to ask: commands by name, `state` to
+        keep something over restarts."""
         ...
 
 
 class Platform:
-    """One messenger, to make a subclass of. Methods raise what the SDK raises; `explain` says what
-    that means. What a platform does not have it leaves out."""
+    """A messenger, to make a subclass of. Methods raise what the SDK raises; `explain` says what
+    that means. A platform leaves out what it does not have."""
 
     name: str
     traits: Traits
@@ -233,7 +234,7 @@ class Platform:
         """Let go of everything."""
 
     def explain(self, error: BaseException) -> PlatformFailure:
-        """What an error means. What is not known is a bug of ours: `fatal`."""
+        """Explain what an error means. An error that is not known is a bug of ours: `fatal`."""
         raise NotImplementedError
 
     @property
@@ -291,8 +292,8 @@ class Platform:
         return WebhookAnswer(404)
 
     def place_of(self, address: Address, message: str) -> Place:
-        """Where a reply goes: the place that an address stands for, with the message it answers. A
-        private chat that has a name of its own there stands behind its person's: "U1/D7"."""
+        """Return the place that a reply goes to: that of an address, with the message it answers. A
+        private chat that has a name of its own there follows its person's: "U1/D7"."""
         chat = address.chat
         if address.is_private and chat != address.user:
             chat = chat.removeprefix(f"{address.user}/")

@@ -1,4 +1,4 @@
-"""What comes in: each event becomes a message for the bot, or is answered here."""
+"""The reception of what comes in: each event becomes a message for the bot, or is answered here."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LEFT_OUT = (
     "links to shared files",
     "messages of this kind",
 )
-"""What a message may hold that no model here is given, as `Heard.left_out` names it."""
+"""The kinds of content of a message that no model here is given, as `Heard.left_out` names them."""
 NOT_TAKEN = (
     "Something went wrong inside the bot, so this message was not taken; the log has the details "
     "(data/logs). Send it again, or put it in other words."
@@ -241,8 +241,8 @@ class Reception:
 
 
 def address_of(channel: str, event: Event) -> Address:
-    """Whose conversation an event belongs to. Where chat and user are the same, or the chat's name
-    follows the user's, nobody else reads along."""
+    """Return the address of the conversation that an event belongs to. Where chat and user are the
+    same, or the chat's name follows the user's, nobody else reads along."""
     place, user = event.place, event.sender.id
     thread = place.thread if event.scope is None else event.scope
     if place.is_group:

@@ -1,5 +1,5 @@
-"""How a channel is made: what a package of a channel, or an entry point, says of itself without
-importing the platform's SDK."""
+"""The registration of a channel: what a package of a channel, or an entry point, says of itself
+without importing the platform's SDK."""
 
 from __future__ import annotations
 

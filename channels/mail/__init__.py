@@ -17,7 +17,7 @@ _Host = Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}/@]*$", max_length=
 
 
 class MailSettings(BaseModel):
-    """What stands in the configuration as `channels.mail`."""
+    """The settings in the configuration under `channels.mail`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

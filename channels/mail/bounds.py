@@ -27,8 +27,8 @@ class TooManyParts(ValueError):
 
 
 class _Bound(Struct, frozen=True):
-    """How many characters of a field are kept (`is_whole`: a longer one is left out, because the
-    rest would say something else), and how many fields of this name."""
+    """The bound on a field: how many of its characters are kept (`is_whole`: a longer one is left
+    out, because the rest would say something else), and how many fields of this name."""
 
     longest: int
     most: int = 1
@@ -69,8 +69,9 @@ _BOUNDS: Mapping[str, _Bound] = {
     },
 }
 _PARSED = frozenset({"from", "subject", "date"})
-"""What is parsed as the standard library does it, once for each time that it is asked for. The other
-fields have no words in another character set, and those of a part are asked for many times."""
+"""The fields that are parsed as the standard library does it, once for each time that they are
+asked for. The other fields have no words in another character set, and those of a part are asked
+for many times."""
 
 
 class BoundedMessage(EmailMessage):

@@ -47,7 +47,7 @@ class Host(Struct, frozen=True):
 
 
 class Inbox:
-    """One connection to the folder."""
+    """A connection to the folder."""
 
     def __init__(self, settings: MailSettings, password: str) -> None:
         domain = settings.address.rpartition("@")[2]

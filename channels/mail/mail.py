@@ -203,7 +203,7 @@ class Mail(Platform):
         return await self._send(make_mail_with(course, media))
 
     async def _find_course(self, place: Place) -> Course:
-        """Where a message goes: into its thread, below the last message there."""
+        """Find the course of a message: into its thread, below the last message there."""
         last = place.message
         if not last and place.thread and self._desk:
             last = await self._desk.bot.state.get(self.name, f"thread {place.chat} {place.thread}")
@@ -255,7 +255,7 @@ class Mail(Platform):
 
 
 def _open_letter(raw: bytes, fallback: str, own: str) -> Letter | None:
-    """What was received; None where there is nothing to read."""
+    """Return the letter that was received; None where there is nothing to read."""
     try:
         try:
             return read(raw, fallback, own)
@@ -274,7 +274,8 @@ def _as_too_large(letter: Letter) -> Letter:
 
 
 def _failure_of(code: int, lasting: Literal["gone", "refused"]) -> PlatformFailure:
-    """What an answer of an SMTP server means: 4.. for now, 5.. for good."""
+    """Return the meaning of an SMTP server's answer: 4.. for now, 5.. for good. for now, 5.. for
+    good."""
     if code in _BUSY:
         return PlatformFailure("wait", _WAIT)
     return PlatformFailure(lasting if code >= 500 else "passing")

@@ -1,4 +1,4 @@
-"""Who has really sent a message, by the word of the server that received it for us.
+"""The true sender of a message, by the word of the server that received it for us.
 
 Anybody can write anything into From. The receiving server compares it with SPF, DKIM and DMARC, and
 says what came of it in a field Authentication-Results (RFC 8601), on top of those that were there.
@@ -20,7 +20,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"')
 
 
 class Result(Struct, frozen=True):
-    """What one method found: "dkim", "pass", {"header.d": "example.org"}."""
+    """The result of one method: "dkim", "pass", {"header.d": "example.org"}."""
 
     method: str
     verdict: str

@@ -1,4 +1,4 @@
-"""What a person has written in a message: without what it quotes, and without its markup.
+"""The text that a person has written in a message: without what it quotes, and without its markup.
 
 Libraries for this were looked at: mail-parser-reply takes the indentation off every line, takes
 lists for signatures, and its patterns can be made to take for ever; email-reply-parser knows
@@ -14,7 +14,7 @@ from lxml.etree import LxmlError, iterwalk
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
 _ATTRIBUTION = re.compile(r"(?:.*@|.*\d\d).*[:：]\s*", re.DOTALL)
-"""What stands above a quotation, in whatever language: "On 23 November 2026, Ann wrote:"."""
+"""The line above a quotation, in whatever language: "On 23 November 2026, Ann wrote:"."""
 _ITS_BEGINNING = re.compile(r"(?:On|Am|Le|El|Il|Em|Op|Den|Dnia|W dniu)\s.*\d", re.IGNORECASE)
 _SEPARATOR = re.compile(
     r"-{3,}\s?(?:Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original"

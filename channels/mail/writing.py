@@ -25,7 +25,7 @@ _STYLE = (
 
 
 class Course(Struct, frozen=True):
-    """Where a message goes, and what it follows: the messages of its thread, the last one last.
+    """The course of a message, and what it follows: the messages of its thread, the last one last.
     Without any, the thread begins with it."""
 
     sender: str

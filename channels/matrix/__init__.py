@@ -14,7 +14,7 @@ TOKEN = "MATRIX_TOKEN"
 
 
 class MatrixSettings(BaseModel):
-    """What stands in the configuration as `channels.matrix`."""
+    """The settings in the configuration under `channels.matrix`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

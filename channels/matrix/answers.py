@@ -1,4 +1,4 @@
-"""What the server's answers mean: what is wrong, and who reads a room."""
+"""The meaning of the server's answers: what is wrong, and who reads a Matrix room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from nio import ErrorResponse, MatrixRoom
 
 
 class MatrixError(Exception):
-    """What the server refuses: its code ("M_FORBIDDEN"), the status of HTTP, seconds to wait."""
+    """An answer by which the server refuses: its code ("M_FORBIDDEN"), the status of HTTP, seconds
+    to wait."""
 
     def __init__(self, answer: ErrorResponse) -> None:
         super().__init__(f"{answer.status_code or 'no code'}: {answer.message}")
@@ -36,6 +37,6 @@ def is_private(room: MatrixRoom) -> bool:
 
 
 def known_members(room: MatrixRoom) -> set[str]:
-    """Those of a room's people of whom the server has told."""
+    """Return those of a room's people of whom the server has told."""
     heroes = room.summary.heroes if room.summary else None
     return {*room.users, *(heroes or ())}

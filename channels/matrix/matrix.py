@@ -196,8 +196,8 @@ class Matrix(Platform):
                 return
 
     async def _catch_up(self, room: str, timeline: Any, since: str) -> list[Any]:
-        """What was said in a room since then, also what the news left out; in one to which the bot
-        was invited meanwhile, what was said after that."""
+        """Return what was said in a room since then, also what the news left out; in a room to
+        which the bot was invited meanwhile, what was said after that."""
         events, start = list(timeline.events), timeline.prev_batch
         while timeline.limited and start and self._invitation(events) < 0:
             try:
@@ -212,7 +212,7 @@ class Matrix(Platform):
         return events[self._invitation(events) + 1 :]
 
     def _invitation(self, events: list[Any]) -> int:
-        """Where the bot's last invitation stands among events; -1 where it does not."""
+        """Return the index of the bot's last invitation among events; -1 where there is none."""
         return max(
             (
                 place
@@ -310,7 +310,7 @@ class Matrix(Platform):
         return self._direct[user]
 
     async def _room_of(self, place: Place) -> str:
-        """Where a message goes. Raises NobodyThere."""
+        """Return the room that a message goes to. Raises NobodyThere."""
         if place.chat.startswith("@"):
             return await self._direct_room(place.chat)
         room = self._client.rooms.get(place.chat)
@@ -412,8 +412,8 @@ class Matrix(Platform):
 
 
 def _relation(place: Place) -> Mapping[str, object]:
-    """What a message answers, or the thread it belongs to; apps that know no threads show it as a
-    reply."""
+    """Return what a message answers, or the thread it belongs to; apps that know no threads show it
+    as a reply."""
     if place.thread:
         return {
             "rel_type": "m.thread",

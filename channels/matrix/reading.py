@@ -1,5 +1,5 @@
-"""What Matrix's events say to us: pure, from their JSON to the kit's values. Any server may have
-sent them, so nothing is taken to have the type that the specification gives it."""
+"""The events of Matrix: pure, from their JSON to the kit's values. Any server may have sent them,
+so nothing is taken to have the type that the specification gives it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FILES = {
 """Kinds of messages that are files: a name and a type for one that has none."""
 _NOT_TAKEN = {"m.video": "videos", "m.location": "places"}
 _FALLBACK = re.compile(r"\A(?:>[^\n]*+\n)++\n?")
-"""What older apps put in front of a reply: the words that it answers. Tried at the beginning alone:
-at each character it takes time with the square of the text's length."""
+"""The text that older apps put in front of a reply: the words that it answers. Tried at the
+beginning alone: at each character it takes time with the square of the text's length."""
 _COMMAND = re.compile(r"[/!](\w+)(?!\S)")
 
 
@@ -75,7 +75,7 @@ def answered_by(event: Json) -> str:
 def read(
     event: Json, sender: Author, place: Place, me: OwnUser, answered: Json | None = None
 ) -> Event | None:
-    """What an event says; None for what says nothing to us. An edit comes as the message that it
+    """Read an event; None for one that says nothing to us. An edit comes as the message that it
     makes. `answered` is the message that it replies to."""
     content = part_of(event, "content")
     if event.get("type") == "m.reaction":
@@ -159,7 +159,8 @@ def _files(content: Json, kind: str) -> tuple[File, ...]:
 
 
 def _time_of(event: Json) -> datetime:
-    """When it was sent, by the word of its sender's server: never later than now."""
+    """Return the time when it was sent, by the word of its sender's server: never later than
+    now."""
     now = datetime.now(UTC)
     sent = event.get("origin_server_ts")
     if not isinstance(sent, int) or not 0 < sent < now.timestamp() * 1000:

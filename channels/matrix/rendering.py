@@ -15,7 +15,7 @@ _FALLBACK = 1_000  # characters of an edit for apps that know no edits
 
 
 def make_content(text: str, *, is_plain: bool = False) -> dict[str, object]:
-    """What a message holds. It names nobody, whatever names stand in its text."""
+    """Make the content of a message. It names nobody, whatever names stand in its text."""
     content: dict[str, object] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
     html = "" if is_plain else render_html(text)
     if html and _size(content) + _size(html) <= _LARGEST:
@@ -24,7 +24,7 @@ def make_content(text: str, *, is_plain: bool = False) -> dict[str, object]:
 
 
 def make_edit(message: str, content: dict[str, object]) -> dict[str, object]:
-    """What puts another content in the place of a message's."""
+    """Make the content that replaces another one of a message."""
     text = str(content["body"])
     return {
         "msgtype": content["msgtype"],

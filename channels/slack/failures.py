@@ -1,4 +1,4 @@
-"""What Slack's errors mean ("Errors" on the page of each method in its reference)."""
+"""The meaning of Slack's errors ("Errors" on the page of each method in its reference)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What Slack sends, as events of ours. Its people are named by ids; `names` has what they are
-called."""
+"""The messages of Slack, as events of ours. Its people are named by ids; `names` has their
+names."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _EMOJI = {
 
 
 class Surroundings(Struct, frozen=True):
-    """What is known around an event: the bot's id, who has which name and which language, and how
-    its thread began, where that matters. `opens`: an answer to what stands in no thread opens one.
+    """The facts known around an event: the bot's id, each person's name and language, and how its
+    thread began, where that matters. `opens`: an answer to a message in no thread opens one.
     """
 
     bot: str
@@ -72,7 +72,7 @@ def thread_of(message: Json) -> str:
 
 
 def people_in(message: Json) -> set[str]:
-    """Who wrote a message, and who is mentioned in it."""
+    """Return the people who wrote a message, and who are mentioned in it."""
     found = _MARK.findall(str(message.get("text", "")))
     return {message.get("user", ""), *(name for sign, name, _ in found if sign == "@")} - {""}
 
@@ -135,7 +135,7 @@ def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
 
 
 def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
-    """How a thread began in which the bot is spoken to later."""
+    """Quote the beginning of a thread in which the bot is spoken to later."""
     words = readable(parent.get("text", ""), known)
     name = known.sender(parent.get("user", "")).name
     return (name or parent.get("username") or "Somebody", words) if words else None

@@ -289,7 +289,7 @@ class Slack(Platform):
     async def _look_up(
         self, desk: Desk, request: Callable[[], Awaitable[AsyncSlackResponse]]
     ) -> AsyncSlackResponse | None:
-        """What Slack answers; None where it knows of nothing, or may not tell."""
+        """Return Slack's answer; None where it knows of nothing, or may not tell."""
         try:
             return await desk.patiently(request)
         except SlackApiError as error:
@@ -323,9 +323,9 @@ class Slack(Platform):
         return str(posted["ts"])
 
     def _find_aside(self, place: Place) -> str:
-        """Where a command is answered in a channel that the bot is not in, so that nobody else sees
-        it; "" where nobody knows. What follows the first message of an answer names no command, and
-        comes right behind it."""
+        """Find where a command is answered in a channel that the bot is not in, so that nobody else
+        sees it; "" where that is not known. Messages after the first one of an answer name no
+        command, and come right behind it."""
         if place.message:
             _remember(self._answering, place.chat, place.message)
         return self._asides.get(self._answering.get(place.chat, ""), "")

@@ -92,8 +92,8 @@ def _size(elements: Sequence[Json]) -> int:
 
 @lru_cache(maxsize=16)
 def _elements(markdown: str) -> list[Json]:
-    """What is inside of the block; nothing where a text should stay as it is. What was measured
-    last is sent next, hence the cache."""
+    """Return the elements inside of the block; none where a text should stay as it is. The text
+    that was measured last is sent next, hence the cache."""
     if len(markdown) > _LONGEST_READ or has_vast_table(markdown):
         return []
     tree = SyntaxTreeNode(_parser.parse(markdown))

@@ -1,4 +1,4 @@
-"""Whether a call came from Slack ("Verifying requests from Slack" in its documentation)."""
+"""The proof that a call came from Slack ("Verifying requests from Slack" in its documentation)."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
 
 
 def label_of(query: CallbackQuery) -> str:
-    """What stands on the button that was pressed; "" where its message has none with these data, or
-    is too old to tell."""
+    """Return the label of the button that was pressed; "" where its message has none with these
+    data, or is too old to tell."""
     buttons = _buttons_of(query.message) if query.message else ()
     return next((b.text for b in buttons if b.callback_data == query.data), "")
 

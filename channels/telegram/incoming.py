@@ -1,4 +1,4 @@
-"""What Telegram's updates say to us: from the SDK's values to the kit's."""
+"""The updates of Telegram: from the SDK's values to the kit's."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ NOT_TAKEN = {
     "paid_media": "paid media",
     "checklist": "checklists",
 }
-"""What a message may hold that no model here is given, in the order in which it is looked for: an
-animation is a document, too."""
+"""The kinds of content of a message that no model here is given, in the order in which they are
+looked for: an animation is a document, too."""
 
 
 class Me(Struct, frozen=True):
@@ -82,7 +82,7 @@ class Reader:
         await self._desk.take(events)
 
     def _read(self, group: Sequence[Update]) -> Event | None:
-        """What one update says, an album, or the parts of a long text."""
+        """Read one update, an album, or the parts of a long text."""
         first = group[0]
         if first.callback_query is not None:
             return _pressed(first.callback_query, self._scope())
@@ -94,8 +94,8 @@ class Reader:
 
 
 def heard(messages: Sequence[Message], me: Me, scope: Scope) -> Heard | None:
-    """What these messages of one album, or the parts of one text, or this one, say together; None
-    for another bot's, which is not answered: two would never end."""
+    """Return what these messages of one album, or the parts of one text, or this one, say together;
+    None for another bot's, which is not answered: two would never end."""
     person = speaker(messages[0])
     if person is None:
         return None
@@ -156,8 +156,8 @@ def _is_for(messages: Sequence[Message], me: Me) -> bool:
 
 
 def place_at(message: MaybeInaccessibleMessage) -> Place:
-    """Where a message stands. Outside of topics Telegram numbers threads of replies in the field
-    of the topic."""
+    """Return the place of a message. Outside of topics Telegram numbers threads of replies in the
+    field of the topic."""
     is_in_topic = isinstance(message, Message) and message.is_topic_message
     topic = message.message_thread_id if isinstance(message, Message) and is_in_topic else 0
     chat = message.chat.id
@@ -172,14 +172,14 @@ def _scope_of(place: Place, scope: Scope, person: int) -> str | None:
 
 
 def speaker(message: Message) -> User | Chat | None:
-    """Who wrote it; None for a bot."""
+    """Return the one who wrote it; None for a bot."""
     if message.sender_chat:
         return message.sender_chat
     return None if message.from_user is None or message.from_user.is_bot else message.from_user
 
 
 def sender_of(user: User | Chat) -> Author:
-    """Who that is; the language of their Telegram is "" where it says none."""
+    """Return the author; the language of their Telegram is "" where it says none."""
     language = (user.language_code or "") if isinstance(user, User) else ""
     return Author(str(user.id), _name_of(user), language)
 
@@ -213,8 +213,8 @@ def _origin(origin: MessageOrigin) -> str:
 
 
 def _quoted(message: Message, me: Me) -> str:
-    """What the message replies to, where the model may not know it: another person's words, or
-    the part that was picked out."""
+    """Return what the message replies to, where the model may not know it: another person's words,
+    or the part that was picked out."""
     first = message.reply_to_message
     author = first.from_user if first else None
     words = message.quote.text if message.quote else (first.text or first.caption) if first else ""

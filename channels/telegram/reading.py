@@ -1,5 +1,5 @@
-"""What Telegram answers when it is asked for updates, read with care: the SDK takes all of them or
-none, so one that it can't read would come again for ever and hold up all that are behind it."""
+"""The answer of Telegram that is asked for updates, read with care: the SDK takes all of them or
+none, so one that it can't read would come again for ever and block all that are behind it."""
 
 from __future__ import annotations
 

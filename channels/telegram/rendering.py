@@ -59,8 +59,8 @@ class Rendered(Struct, frozen=True):
 
 
 def rendered(markdown: str) -> Rendered:
-    """One message. What Telegram would show nothing of is shown as it stands, and so is what would
-    take too long to be read as Markdown, or does not fit once it is."""
+    """Render one message. Text of which Telegram would show nothing is shown as it is, and so is
+    text that would take too long to be read as Markdown, or does not fit once it is."""
     text, entities = _converted(markdown)
     if not text.strip():
         return Rendered(markdown)
@@ -121,7 +121,8 @@ def _escaped(text: str) -> str:
 
 
 def _code(markdown: str) -> Iterator[tuple[int, int]]:
-    """Where code stands: blocks between fences, and spans between runs of as many backticks."""
+    """Yield the places of code: blocks between fences, and spans between runs of as many
+    backticks."""
     at, fence = 0, ""
     for found in _FENCED.finditer(markdown):
         if not fence:

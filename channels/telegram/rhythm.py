@@ -1,4 +1,4 @@
-"""How often Telegram is asked, told and shown something: all times in one value."""
+"""The times at which Telegram is asked, told and shown something, all in one value."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _MOST_KNOWN = 2_000  # messages in topics that may be reacted to
 _LONGEST_CAPTION = 1024  # UTF-16 units of what stands below a file
 _GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", "not enough rights")
-"""What Telegram says of places where nothing can be written any more."""
+"""The errors of Telegram for places where nothing can be written any more."""
 
 
 class Telegram(Platform):
@@ -139,7 +139,7 @@ class Telegram(Platform):
 
     @property
     def _secret(self) -> str:
-        """What proves that Telegram calls; the same in all processes of a bot."""
+        """Return the secret that proves that Telegram calls; the same in all processes of a bot."""
         return hmac.new(self._token.encode(), b"parley webhook", hashlib.sha256).hexdigest()
 
     def _reader(self, desk: Desk) -> Reader:

@@ -37,8 +37,8 @@ _CUT_FROM = 2_048
 the second half of what a message may have, and its parts are sent one right after another."""
 _AT_ONCE = timedelta(seconds=2)
 _ROUNDS = 4
-"""How often the rest is waited for before what is there is taken: whoever goes on sending holds up
-nobody else."""
+"""The times that the rest is waited for before what is there is taken: a person who goes on sending
+delays nobody else."""
 
 
 def is_unfinished(update: Update) -> bool:
@@ -121,7 +121,7 @@ class Taking:
         return min(self._held, default=self._next)
 
     def find_new(self, updates: Sequence[Update]) -> list[Update]:
-        """Those that were not begun with."""
+        """Return those updates that were not begun with."""
         return [update for update in updates if update.update_id not in self._known]
 
     def begin(self, updates: Sequence[Update]) -> None:
@@ -142,7 +142,7 @@ class Taking:
         await self._take(updates)
 
     def task_of(self, update: Update) -> asyncio.Task[None] | None:
-        """Who takes in an update that was begun with; None where it is taken."""
+        """Return the task that takes in an update that was begun with; None where it is taken."""
         return self._held.get(update.update_id)
 
     async def wait(self, seconds: float) -> None:
@@ -176,8 +176,9 @@ class Taking:
 
 
 class Counter:
-    """Where the webhook brings updates. It answers Telegram when `put` returns, so that waits until
-    the update was taken. `album` are the seconds for which the rest of one is waited for."""
+    """The queue to which the webhook brings updates. It answers Telegram when `put` returns, which
+    waits until the update was taken. `album` are the seconds for which the rest of one is waited
+    for."""
 
     def __init__(self, album: float) -> None:
         self._album = album

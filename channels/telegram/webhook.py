@@ -1,4 +1,4 @@
-"""What Telegram brings to the webhook: an update a call, in JSON."""
+"""The calls of Telegram to the webhook: an update a call, in JSON."""
 
 from __future__ import annotations
 

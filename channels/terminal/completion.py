@@ -1,5 +1,5 @@
-"""What can be typed next: commands and what they take, each with its meaning; and the lines that
-were typed, for the arrow keys and over restarts."""
+"""The completion of what is typed: commands and what they take, each with its meaning; and the
+lines that were typed, for the arrow keys and over restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from channels.language import _, explain
 
 Item = Mapping[str, Any]
 Offer = tuple[str, str]
-"""What may be typed, and what it means."""
+"""The text that may be typed, and what it means."""
 
 _TAKEN: Mapping[tuple[str, ...], str] = {
     ("/context", "drop"): "turns",
@@ -37,12 +37,12 @@ _TAKEN: Mapping[tuple[str, ...], str] = {
     ("/memory",): "days",
     ("/resume",): "conversations",
 }
-"""What commands take that changes with time, by what stands before it."""
+"""The arguments of commands that change with time, by what stands before them."""
 _MANY = frozenset(("turns", "summaries"))  # of which any number may follow one another
 
 
 class Vocabulary(Struct, frozen=True):
-    """What there is, as the data of `/help` and `/config` have it.
+    """The vocabulary, as the data of `/help` and `/config` have it.
 
     A command has name, usage, summary and perhaps subcommands (name, summary); a setting has key,
     value, meaning, layer, wants and perhaps choices. `lists` are the things of each kind that
@@ -63,7 +63,8 @@ class Suggestion(Struct, frozen=True):
 
 
 def find_kind(line: str) -> str:
-    """What kind of thing the command at the beginning of `line` takes next; "" for none."""
+    """Find the kind of thing that the command at the beginning of `line` takes next; "" for
+    none."""
     *before, _ = line.split(" ")
     for count in (2, 1):
         kind = _TAKEN.get(tuple(before[:count]), "")
@@ -73,7 +74,7 @@ def find_kind(line: str) -> str:
 
 
 def choices(line: str, vocabulary: Vocabulary) -> list[Suggestion]:
-    """What may stand at the end of `line`; nothing for a message to the model."""
+    """Return the suggestions for the end of `line`; none for a message to the model."""
     if not line.startswith("/") or line.startswith("//") or "\n" in line:
         return []
     *before, word = line.split(" ")
@@ -164,7 +165,7 @@ def is_known(line: str, vocabulary: Vocabulary) -> bool:
 
 
 def offers_in(kind: str, listed: Iterable[Any]) -> list[Offer]:
-    """What can be typed for these things; of what grows, the newest first."""
+    """Return what can be typed for these things; of what grows, the newest first."""
     found = [offer for one in listed if (offer := _offer(kind, one))]
     return found[::-1] if kind in ("turns", "summaries", "days") else found
 

@@ -19,12 +19,12 @@ _LONGEST = 60  # characters of a name
 
 
 def address_of(chat: str) -> Address:
-    """Where a conversation of the terminal is."""
+    """Return the address of a conversation of the terminal."""
     return Address(CHANNEL, chat)
 
 
 def clean_name(words: str) -> str:
-    """What a conversation may be called; "" where nothing is left."""
+    """Clean the name of a conversation; "" where nothing is left."""
     return " ".join(one_line(words).split())[:_LONGEST].strip()
 
 
@@ -68,7 +68,8 @@ async def newest(bot: Bot) -> str:
 
 
 def retell(said: Sequence[Said]) -> Iterable[tuple[str, str]]:
-    """What was said, as (who, text): "person", "model", or "tool" for the names of those called."""
+    """Yield what was said, as (who, text): "person", "model", or "tool" for the names of those
+    called."""
     for one in said:
         if one.role == "user":
             yield "person", one.text

@@ -1,5 +1,5 @@
-"""What things look like: each function renders one thing to text with ANSI styles, `width` columns
-wide and ending with a newline. NO_COLOR and TERM=dumb are rich's to honour. Text of models, tools
+"""The look of things: each function renders one thing to text with ANSI styles, `width` columns
+wide and ending with a newline. NO_COLOR and TERM=dumb are handled by rich. Text of models, tools
 and files may say anything, but not act on the terminal.
 """
 
@@ -104,7 +104,7 @@ def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
 
 
 def next_steps(actions: Sequence[Action], width: int) -> str:
-    """What can be said next; of many the first, since the reply has them all."""
+    """Render what can be said next; of many the first, since the reply has them all."""
     commands = [one_line(action.command) for action in actions[:_MOST_STEPS]]
     if len(actions) > _MOST_STEPS:
         commands.append("…")
@@ -119,7 +119,8 @@ def note(text: str, width: int) -> str:
 
 
 def question(text: str, width: int, *, is_waiting: bool = False) -> str:
-    """What the person said, on its way from the input line; the beginning of a long text only."""
+    """Render what the person said, on its way from the input line; the beginning of a long text
+    only."""
     lines = without_controls(text[:_ECHO_CHARACTERS]).split("\n")[:_ECHO_LINES]
     shown = "\n  ".join(lines)
     if len(text) > _ECHO_CHARACTERS or len(lines) < text.count("\n") + 1:
@@ -221,7 +222,7 @@ def fullness(usage: ContextUsage) -> float:
 
 
 def _meter(full: float) -> str:
-    """What is in use is never drawn as nothing."""
+    """Draw the share in use, which is never drawn as nothing."""
     cells = min(_CELLS, max(round(full * _CELLS), int(full > 0)))
     return "▓" * cells + "░" * (_CELLS - cells)
 
@@ -252,7 +253,7 @@ def _cost(usage: ContextUsage) -> str:
 _SHORT = 2_000
 """Characters of a block that is looked at with each new line."""
 _GROWTH = 1.2
-"""How many times as long a longer one must be before it is looked at again."""
+"""The factor by which a text must have grown before it is looked at again."""
 
 
 class StreamedAnswer:
@@ -309,6 +310,7 @@ class StreamedAnswer:
         return rest
 
     def rest_of(self, final: str) -> str | None:
-        """What of the final text was not taken yet; None when it doesn't begin with what was."""
+        """Return the part of the final text that was not taken yet; None when it doesn't begin with
+        what was."""
         text, taken = without_controls(final).strip(), self._taken.strip()
         return text.removeprefix(taken) if text.startswith(taken) else None

@@ -1,4 +1,5 @@
-"""What a screen asks and tells, and the simplest of them: a terminal that can only write on."""
+"""The interface between a screen and its listener, and the simplest screen: a terminal that can
+only write on."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from channels.terminal.completion import Suggestion
 
 
 class ScreenListener(Protocol):
-    """What the screen asks and tells."""
+    """The listener of a screen."""
 
     def on_text(self, text: str) -> None: ...
 
     def on_form(self, command: str, text: str) -> None:
-        """What was written into a form, for its command."""
+        """Take what was written into a form, for its command."""
         ...
 
     def on_change_last(self) -> bool:
@@ -73,4 +74,4 @@ class DumbScreen:
         self._output.flush()
 
     def show(self, text: str) -> None:
-        """What passes is not shown."""
+        """Show nothing: text that passes is not shown here."""

@@ -23,7 +23,7 @@ from channels.terminal.screen import Screen
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 LEAVING = frozenset({"/quit", "/exit"})
-"""What a person may type to leave."""
+"""The words that a person may type to leave."""
 
 
 class EarlyInput:

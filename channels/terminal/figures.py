@@ -61,7 +61,7 @@ class Block(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """What is drawn of a context: tokens by part, of this budget, and the turns."""
+    """The figure of a context: tokens by part, of this budget, and the turns."""
 
     budget: int
     parts: Mapping[str, int]
@@ -73,7 +73,7 @@ class Figure(Struct, frozen=True):
 
 
 def figure_of(data: Mapping[str, Any] | None) -> Figure | None:
-    """What the data of `/context` and `/context map` says; None for other data."""
+    """Return the figure of the data of `/context` and `/context map`; None for other data."""
     match data or {}:
         case {"budget": int(budget), "parts": {**parts}, **rest} if budget > 0:
             sizes = {str(name): n for name, n in parts.items() if isinstance(n, int) and n > 0}
@@ -198,7 +198,8 @@ def speaks_kitty() -> bool:
 
 
 def kitty_picture(png: bytes, width: int) -> str:
-    """What shows a PNG at most so many columns wide; "" for what is none, or is too large."""
+    """Return the sequence that shows a PNG at most so many columns wide; "" for what is none, or is
+    too large."""
     if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(png) < 24 or len(png) > _MOST:
         return ""
     across, down = struct.unpack(">II", png[16:24])

@@ -35,7 +35,7 @@ COMMANDS: Sequence[tuple[str, str]] = (
 
 
 HINT = "In the terminal, too: /resume for other conversations, /help keys, @file."
-"""What is said below the list of all commands."""
+"""The hint below the list of all commands."""
 
 
 def table() -> str:

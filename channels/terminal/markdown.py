@@ -123,7 +123,7 @@ def _show_table(table: Table, console: Console, options: ConsoleOptions) -> Rend
 
 
 def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
-    """What a table says, row by row: its first cell, and below that what the others say."""
+    """Yield a table row by row: its first cell, and below that what the others say."""
     names, *rows = zip(*columns, strict=True)
     for row in rows or [names]:
         cells = [*map(_as_text, row)]

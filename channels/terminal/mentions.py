@@ -47,13 +47,15 @@ def _is_file(path: Path) -> bool:
 
 
 def begun_mention(before_cursor: str) -> str | None:
-    """What is typed so far of a file's name at the end of this text; None where none is begun."""
+    """Return what is typed so far of a file's name at the end of this text; None where none is
+    begun."""
     found = _BEGUN.search(before_cursor)
     return found[0] if found else None
 
 
 def offer_files(begun: str) -> Iterator[tuple[str, str]]:
-    """How a name that was begun ("@no") can go on, with what that is; folders end with a slash."""
+    """Yield the ways in which a name that was begun ("@no") can go on, with what each is; folders
+    end with a slash."""
     typed = begun.removeprefix("@").removeprefix('"')
     folder, _, start = typed.rpartition("/")
     if folder or typed.startswith("/"):
@@ -77,8 +79,8 @@ def _mention(name: str, is_open: bool = False) -> str:
 
 
 def name_dropped(text: str) -> str:
-    """What stands for pictures that were dropped onto the terminal, which pastes their paths; ""
-    for any other text."""
+    """Return the mentions of pictures that were dropped onto the terminal, which pastes their
+    paths; "" for any other text."""
     if len(text) > _LONGEST or not text.strip():
         return ""
     try:

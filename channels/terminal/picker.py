@@ -14,7 +14,7 @@ _MOST = 10  # entries that are seen at once
 
 
 class PickerEntry(Struct, frozen=True):
-    """One of many: what it is, words on its right, and what choosing it means."""
+    """An entry of many: what it is, words on its right, and what choosing it means."""
 
     label: str
     about: str
@@ -26,7 +26,7 @@ Find = Callable[[str], Awaitable[Sequence[PickerEntry]]]
 
 
 class Picker(Struct):
-    """What is chosen from; `found` are the entries, the one at `index` is marked."""
+    """The list to choose from; `found` are the entries, the one at `index` is marked."""
 
     title: str
     find: Find

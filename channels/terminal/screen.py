@@ -78,7 +78,7 @@ _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come 
 
 
 class Drawn(Struct, frozen=True):
-    """What was drawn last: the columns of each row down to the cursor."""
+    """The rows that were drawn last: the columns of each down to the cursor."""
 
     width: int
     rows: tuple[int, ...]
@@ -307,11 +307,12 @@ class Screen:
         self._search()
 
     def _above(self) -> StyleAndTextTuples:
-        """What stands above the input line: a list to choose from, or what is still to come up."""
+        """Return the text above the input line: a list to choose from, or what is still to come
+        up."""
         return self._picker.draw(self.width, self.height) if self._picker else self._passing
 
     def _find_scroll_end(self) -> Point:
-        """Where the pane scrolls to when it can't show all."""
+        """Return the point that the pane scrolls to when it can't show all."""
         return Point(0, sum(text.count("\n") for _, text, *_ in self._above()))
 
     def _bar(self) -> StyleAndTextTuples:
@@ -354,7 +355,7 @@ class Screen:
         return keys
 
     def _send(self) -> None:
-        """What is typed goes where it belongs."""
+        """Send what is typed where it belongs."""
         text = self._input.text
         if picker := self._picker:
             chosen = picker.found[picker.index : picker.index + 1]

@@ -1,4 +1,5 @@
-"""What goes up for good: each thing once, in order, with an empty line between things."""
+"""The output that goes up for good: each thing once, in order, with an empty line between
+things."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Scroll:
             self.note(f"Picture: {path}")
 
     def _picture(self, path: str) -> str:
-        """What shows a picture, where that can be done."""
+        """Return the sequence that shows a picture, where that can be done."""
         if not (self._screen.is_drawing and speaks_kitty()):
             return ""
         try:
@@ -59,7 +60,7 @@ class Scroll:
         self._put_line(display.tool(call.name, call.arguments, outcome, self._screen.width))
 
     def show_below(self, tail: str, calls: Sequence[ToolStarted], questions: Sequence[str]) -> None:
-        """What is still to come up: the unfinished end of an answer, the tools that run, the
+        """Show what is still to come up: the unfinished end of an answer, the tools that run, the
         questions that wait."""
         width, height = self._screen.width, self._screen.height
         lines = "".join(display.tool(call.name, call.arguments, "", width) for call in calls)

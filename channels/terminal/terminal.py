@@ -72,7 +72,7 @@ class _Exchange(Struct):
 
 
 class Terminal:
-    """Whoever sits at this machine talks to the bot here; `history` keeps what they typed."""
+    """The channel of the person at this machine; `history` keeps what they typed."""
 
     name = conversations.CHANNEL
 
@@ -257,7 +257,7 @@ class Terminal:
         return choices(line, known)
 
     async def _list(self, kind: str, known: Vocabulary) -> Sequence[Offer]:
-        """What there is of a kind now."""
+        """List what there is of a kind now."""
         if kind == "conversations":
             found = await self._bot.sessions(conversations.CHANNEL)
             return [(one.chat, one.title) for one in found]

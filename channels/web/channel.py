@@ -57,10 +57,11 @@ class CannotListen(Exception):
 
 
 class WebConfig(Struct, frozen=True):
-    """Where the channel listens and what opens it. `upload` is the most bytes of a message's
-    files; `version` is the bot's; `trusted_proxies` are networks, whose word for whom they ask is
-    taken; `of_one` is the most connections of one address, `patience` how long clients are waited
-    for, `bounds` how much is kept of what happened lately; `pages` are served at these paths."""
+    """The configuration of the page: where the channel listens and what opens it. `upload` is the
+    most bytes of a message's files; `version` is the bot's; `trusted_proxies` are networks, whose
+    word for whom they ask is taken; `of_one` is the most connections of one address, `patience` how
+    long clients are waited for, `bounds` how much is kept of what happened lately; `pages` are
+    served at these paths."""
 
     host: str
     port: int
@@ -106,7 +107,7 @@ class Web:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """Return the URL of the page."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -204,7 +205,7 @@ class Web:
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:
-    """What is not there, or not done so, in the shape of every other error."""
+    """Return the error for what is not there, or not done so, in the shape of every other error."""
     assert isinstance(error, HTTPException)
     sentence = describe_elsewhere(request.method, request.url.path)
     response = Problem(error.status_code, sentence).response()

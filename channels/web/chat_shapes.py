@@ -1,8 +1,8 @@
-"""What clients of OpenAI's protocol send, as it is checked, and what is made of it.
+"""The requests of clients of OpenAI's protocol, as they are checked, and what is made of them.
 
-A message goes to the model as it came, with the fields that the protocol gives it and no others.
-What is not done is refused with a sentence, never left out without a word; what only tells the
-provider something about the client (`metadata`, `store`, `user`) is left aside.
+A message goes to the model as it came, with the fields that the protocol gives it and no others. A
+request for what is not done is refused with a sentence, never silently left out; fields that only
+tell the provider something about the client (`metadata`, `store`, `user`) are ignored.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ _HOST = re.compile(r"[\w.-]+", re.ASCII)
 """A host's name; others, with escapes or signs of other scripts, may become an address of here
 where they are resolved."""
 _READ_IN_TWO_WAYS = re.compile(r"[\x00-\x20\x7f\\]")
-"""What programs read differently: to some a backslash ends the host, and others leave out tabs."""
+"""The characters that programs read differently: to some a backslash ends the host, and others
+leave out tabs."""
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 
 class Lenient(BaseModel):
-    """What clients of OpenAI send: fields that are not known here are left aside."""
+    """A body of OpenAI's clients: fields that are not known here are left aside."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -164,7 +165,7 @@ class ChatMessage(Lenient):
 
 
 class ToolFunction(BaseModel):
-    """What a client says of a function; its schema may be anything."""
+    """A function, as a client describes it; its schema may be anything."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -272,7 +273,7 @@ def refuse_what_is_not_done(wanted: ChatRequest) -> None:
 
 
 def completion_request(wanted: ChatRequest) -> CompletionRequest:
-    """What the client wants, taken at its word. Raises Problem."""
+    """Return the request that the client wants, taken at its word. Raises Problem."""
     refuse_what_is_not_done(wanted)
     tools = _tools(wanted)
     if tools is None and wanted.tool_choice == "none":
@@ -304,7 +305,7 @@ def _tools(wanted: ChatRequest) -> tuple[Mapping[str, Any], ...] | None:
 
 
 def _parameters(wanted: ChatRequest, has_tools: bool) -> dict[str, Any]:
-    """What is sent on as it stands."""
+    """Return the parameters that are sent on as they stand."""
     found = {name: getattr(wanted, name) for name in _SENT_ON}
     found["stop"] = list(wanted.stop) if isinstance(wanted.stop, tuple) else wanted.stop
     if wanted.wants_a_form and wanted.response_format:

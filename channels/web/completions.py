@@ -196,7 +196,7 @@ _MODEL = {"id": MODEL, "object": "model", "created": 0, "owned_by": "parley"}
 
 
 def holder_of(request: Request) -> KeyHolder:
-    """Who speaks, as the guard has found out."""
+    """Return the one who speaks, as the guard has found out."""
     holder: KeyHolder = getattr(request.state, HOLDER)
     return holder
 
@@ -210,7 +210,7 @@ def _conversation(request: Request, wanted: ChatRequest) -> str:
 
 
 def _address(holder: KeyHolder, name: str) -> Address:
-    """Where a conversation is: the owner's are those of the page."""
+    """Return the address of a conversation: the owner's are those of the page."""
     chat = f"{holder.user}/{name}" if holder.user else name
     return Address(CHANNEL, chat, user=holder.user)
 
@@ -222,8 +222,8 @@ def as_text(text: str) -> str:
 
 
 def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
-    """What stands before the last user message, as questions and answers; questions in a row are
-    one question, and so are answers."""
+    """Return what comes before the last user message, as questions and answers; questions in a row
+    are one question, and so are answers."""
     last = max(index for index, message in enumerate(messages) if message.role == "user")
     pairs: list[tuple[list[str], list[str]]] = []
     for message in messages[:last]:
@@ -235,7 +235,7 @@ def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
 
 
 async def while_connected(request: Request, happening: Happening) -> Happening:
-    """What happens, for as long as the client is there; it is closed when the client leaves.
+    """Yield what happens, for as long as the client is there; close it when the client leaves.
     Raises ClientDisconnect then, or NotCompleted."""
     queue: asyncio.Queue[Delta | Completed | Exception | None] = asyncio.Queue()
 
@@ -379,7 +379,7 @@ def _call_delta(index: int, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def usage(done: Completed) -> dict[str, Any]:
-    """What an answer took, as OpenAI reports it."""
+    """Return the tokens that an answer took, as OpenAI reports them."""
     return {
         "prompt_tokens": done.prompt,
         "completion_tokens": done.completion,
@@ -389,15 +389,15 @@ def usage(done: Completed) -> dict[str, Any]:
 
 
 class SentText(Struct):
-    """What a client has been sent: `step` of the step under way. What has streamed can't be taken
-    back here, so that where the answer turns out otherwise (it was stopped, or begun anew) the
-    whole of it follows."""
+    """The text that a client has been sent: `step` of the step under way. Text that has streamed
+    can't be taken back here, so where the answer turns out otherwise (it was stopped, or begun
+    anew) the whole of it follows."""
 
     step: str = ""
     is_empty: bool = True
 
     def more(self, one: FeedEvent) -> str:
-        """What an event adds to it."""
+        """Return the text that an event adds."""
         text = str(one.data["text"]) if one.kind in ("delta", "done") else ""
         if one.kind in ("restart", "tool"):
             self.step = ""

@@ -1,8 +1,8 @@
-"""What happens in a session, numbered and kept for a while, for all who follow it.
+"""The events of a session, numbered and kept for a while, for all who follow it.
 
-Whoever was cut off goes on after the last number that it saw; where that is too long ago, or was
-told by a process that is gone, it is shown the turn that runs as far as it is (`snapshot`), and
-reads the rest from the transcript. So nothing is missed either way, and little has to be kept:
+A follower that was cut off goes on after the last number that it saw; where that is too long ago,
+or was told by a process that is gone, it is shown the turn that runs as far as it is (`snapshot`),
+and reads the rest from the transcript. So nothing is missed either way, and little has to be kept:
 `Bounds` says how much.
 """
 
@@ -55,9 +55,9 @@ Json = Mapping[str, Any]
 
 
 class Bounds(Struct, frozen=True):
-    """What is kept to be told again: bytes of `one` session and of `all`, for at most `age`
-    seconds. `feeds` are the sessions that are watched at once, of those that nobody needs, and
-    those for at most `idle` seconds."""
+    """The bounds on what is kept to be told again: bytes of `one` session and of `all`, for at most
+    `age` seconds. `feeds` are the sessions that are watched at once, of those that nobody needs,
+    and those for at most `idle` seconds."""
 
     one: int = 256_000
     all: int = 32_000_000
@@ -78,7 +78,7 @@ class FeedEvent(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where it stands in its feed, as followers name it."""
+        """Return its place in its feed, as followers name it."""
         return f"{self.origin}-{self.number}"
 
     @property
@@ -144,7 +144,8 @@ class Kept:
 
 
 class Feed:
-    """One session's. `answered` are the answers that are awaited here, by the message's id."""
+    """The feed of a session. `answered` are the answers that are awaited here, by the message's
+    id."""
 
     def __init__(
         self, bot: Bot, address: Address, most: int, on_size: Callable[[int], None]

@@ -31,7 +31,7 @@ linethickness lspace mathvariant maxsize minsize movablelimits notation rowspaci
 scriptlevel separator stretchy symmetric width
 """
 MATH_TAGS, MATH_ATTRIBUTES = frozenset(_TAGS.split()), frozenset(_ATTRIBUTES.split())
-"""What MathML needs to be let through."""
+"""The tags and attributes that MathML needs to be let through."""
 _CLOSING = {"$$": "$$", "\\[": "\\]", "\\(": "\\)", "$": "$"}
 _ON_ITS_OWN = ("$$", "\\[")
 

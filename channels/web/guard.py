@@ -1,14 +1,13 @@
-"""Who is let in, and the headers that every answer carries.
+"""The guard that lets requests in, and the headers that every answer carries.
 
-Whoever has the token is the owner; so is, where no token is set, whoever sits at this machine. A
-browser there also runs the pages of strangers, so that a request must come from our own page: by
-its `Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding).
-No CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
+A client that has the token is the owner; so is, where no token is set, the person at this machine.
+A browser there also runs the pages of strangers, so a request must come from our own page: by its
+`Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding). No
+CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
 refused. Wrong tokens are counted (`channels/guessing.py`), by the address that a trusted proxy
-names.
-A key (`main.py key add`) opens OpenAI's protocol alone. A browser that is signed in has a cookie
-with a secret of its own (`accounts`), which is looked up at each request: its person may do on the
-page what their role allows, in conversations of their own.
+names. A key (`main.py key add`) opens OpenAI's protocol alone. A browser that is signed in has a
+cookie with a secret of its own (`accounts`), which is looked up at each request: its person may do
+on the page what their role allows, in conversations of their own.
 """
 
 from __future__ import annotations
@@ -42,16 +41,17 @@ log = logging.getLogger(__name__)
 
 COOKIE = "parley"
 OURS = ("/api/", "/v1/")
-"""Where it is asked who comes; the page itself, its scripts and the health checks are open."""
+"""The paths at which it is asked who comes; the page itself, its scripts and the health checks are
+open."""
 HOOKS = "/api/hooks/"
-"""What programs call that prove who they are in ways of their own (`hooks`)."""
+"""The path for programs that prove who they are in ways of their own (`hooks`)."""
 OPEN = frozenset({"/api/login", "/api/join"})
 PROTOCOL = "/v1/"
 """OpenAI's protocol, which keys open too."""
 HOLDER = "key_holder"
-"""Where a request's state has who speaks."""
+"""The name in a request's state of the one who speaks."""
 LOGIN = "login"
-"""Where it has the browser that is signed in, if the request comes from one."""
+"""The name there of the browser that is signed in, if the request comes from one."""
 MOST_UNREAD = 120
 """Requests of one sender that can't be read, within a minute."""
 _UNREAD = (400, 413)
@@ -74,7 +74,7 @@ _OF_PROXIES = re.compile(
     r"forwarded|proxy|^via$|^x-(original|envoy|traefik|nginx|varnish|ngrok)-|^cf-|^cdn-|^tailscale-"
     r"|(real|client|cluster|user|src|remote)[-_]?(ip|addr)$"
 )
-"""What the headers are called by which proxies say for whom they ask, or that they are there."""
+"""The names of the headers by which proxies say for whom they ask, or that they are there."""
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -96,7 +96,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Refused(Struct, frozen=True):
-    """Why a request is not let in; `seconds` is when it may be tried again."""
+    """The reason for which a request is not let in; `seconds` is when it may be tried again."""
 
     status: int
     sentence: str
@@ -109,7 +109,7 @@ class Refused(Struct, frozen=True):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What HTTP wants beside the sentence."""
+        """Return the headers that HTTP wants beside the sentence."""
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
         return {"Retry-After": str(self.seconds)} if self.seconds else {}
@@ -138,7 +138,7 @@ PROXIED = Refused(
 
 
 def refuse_locked_out(seconds: float) -> Refused:
-    """Whoever guessed too often has to wait."""
+    """Return the refusal of one who guessed too often and has to wait."""
     wait = math.ceil(seconds)
     sentence = f"Too many wrong guesses came from you; try again in {wait} s."
     return Refused(429, sentence, wait)
@@ -151,13 +151,14 @@ CROWDED = Refused(429, "Too many people sign in at once; try again in a moment."
 
 
 class TokenAuth(Struct, frozen=True):
-    """What opens the API: a token, or "" for whoever is at this machine."""
+    """The lock of the API: a token, or "" where the person at this machine needs none."""
 
     token: str = ""
 
     @property
     def proof(self) -> str:
-        """What the owner's browsers signed in with: made from the token, and not the token."""
+        """Return the proof that the owner's browsers signed in with: made from the token, and not
+        the token."""
         return hmac.new(self.token.encode(), b"the page of Parley", hashlib.sha256).hexdigest()
 
     def opens(self, token: str) -> bool:
@@ -180,7 +181,8 @@ class TokenAuth(Struct, frozen=True):
         return OTHER_ORIGIN if is_other or is_cross else None
 
     def guess(self, headers: Headers) -> str | None:
-        """What this request offers to open the lock with, where that may have been guessed."""
+        """Return what this request offers to open the lock with, where that may have been
+        guessed."""
         if (bearer := bearer_of(headers)) is not None:
             return bearer or None
         return _cookie(headers) or None
@@ -344,8 +346,8 @@ class AuthMiddleware:
         return await self._logins.find(secret, self._lock.proof) if secret else None
 
     async def _by_key(self, scope: Scope, key: str) -> Refused | None:
-        """What looks like a key is one or opens nothing, also where no token is set: a key that was
-        revoked must not become the owner's."""
+        """Check what looks like a key, which is one or opens nothing, also where no token is set: a
+        key that was revoked must not become the owner's."""
         try:
             holder = await self._keys.holder(key)
         except Exception:

@@ -1,5 +1,5 @@
-"""What is said of a request that has not the shape it should have: one plain sentence, about its
-first fault."""
+"""The sentence about a request that has not the shape it should have: a plain one, about its first
+fault."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 _ALTERNATIVES = re.compile(r"str|int|float|bool|(dict|tuple|list)\[.*|constrained-.*")
-"""How pydantic names, within a place, which of several kinds of value was tried there."""
+"""The names by which pydantic says, within a place, which of several kinds of value was tried
+there."""
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",

@@ -1,4 +1,4 @@
-"""What can be asked for over HTTP, as values: routes and the OpenAPI document are made of them."""
+"""The operations over HTTP, as values: routes and the OpenAPI document are made of them."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ class Parameter(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """One thing that can be asked for. `takes` and `gives` are the shapes of the bodies; `problems`
-    the statuses that an error may have; `accepts` is the shape of a 202, for who does not wait;
-    `streams` says that it can answer with an event stream; `is_open` that it asks for no token;
-    `takes_anything` that its body has no shape."""
+    """An operation that can be asked for. `takes` and `gives` are the shapes of the bodies;
+    `problems` the statuses that an error may have; `accepts` is the shape of a 202, for a client
+    that does not wait; `streams` says that it can answer with an event stream; `is_open` that it
+    asks for no token; `takes_anything` that its body has no shape."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -163,7 +163,7 @@ def stream(events: AsyncIterator[bytes]) -> Response:
 
 
 def event(data: Any, kind: str = "", place: str = "") -> bytes:
-    """One server-sent event; JSON has no line breaks, so that it is one line."""
+    """Format a server-sent event; JSON has no line breaks, so it is one line."""
     head = (f"id: {place}\n" if place else "") + (f"event: {kind}\n" if kind else "")
     text = data if isinstance(data, bytes) else orjson.dumps(data, default=str)
     return head.encode() + b"data: " + text + b"\n\n"

@@ -20,7 +20,8 @@ PAGE = Path(__file__).parent / "page"
 INDEX, WORKER = "index.html", "worker.js"
 _KINDS = {".webmanifest": "application/manifest+json", ".js": "text/javascript"}
 _MODULES = b"  <!-- modules -->\n"
-"""Where the page names its modules, so that a browser need not find one by reading another."""
+"""The place where the page names its modules, so that a browser need not find one by reading
+another."""
 _ALONE = frozenset({"theme.js", WORKER})  # scripts that are no modules
 _WORTH = 1_000  # bytes from which on a file is packed
 
@@ -47,7 +48,8 @@ def read_files() -> dict[str, bytes]:
 
 
 def _head(files: Mapping[str, bytes]) -> str:
-    """What the worker must know: which files there are, and when they are others."""
+    """Return the head that the worker must know: which files there are, and when they are
+    others."""
     version = hashlib.sha256(b"\0".join(files.values())).hexdigest()[:16]
     return f"const FILES = {json.dumps([*files])};\nconst VERSION = {json.dumps(version)};\n"
 

@@ -53,7 +53,7 @@ MOST = 200
 WORDS = 2_000_000
 """Bytes that a body may have besides its files."""
 ASYNC = "respond-async"
-"""What a client prefers (RFC 7240) that reads the answer from the session's events."""
+"""The preference of a client (RFC 7240) that reads the answer from the session's events."""
 STOPPING = "The bot is shutting down; your message is kept, and will be answered at the next start."
 KNOWN = "This message has already been taken; its answer is among the session's messages."
 
@@ -271,7 +271,7 @@ class Sessions(Struct, frozen=True):
         return FileResponse(path)
 
     async def _data_of(self, address: Address, line: str) -> Mapping[str, Any]:
-        """What a command answers as data."""
+        """Return the answer of a command as data."""
         reply: Reply = await self.bot.command(address, line)
         if reply.data is None:
             raise Problem(503, reply.text)
@@ -279,8 +279,8 @@ class Sessions(Struct, frozen=True):
 
 
 def address_of(request: Request, bot: Bot) -> Address:
-    """Which conversation a request is about: one that was begun here, or one that whoever sits at
-    this machine has on another channel. Raises Problem."""
+    """Return the address of the conversation that a request is about: one that was begun here, or
+    one that the person at this machine has on another channel. Raises Problem."""
     name = request.path_params["id"]
     if not re.fullmatch(NAME, name):
         raise Problem(404, "A session's name has up to 100 letters, digits and . @ : + ~ -")
@@ -299,7 +299,7 @@ def main_of(user: str) -> Address:
 
 
 def _user(request: Request) -> str:
-    """Whose conversations are meant; "": the owner's."""
+    """Return the user whose conversations are meant; "": the owner's."""
     holder: KeyHolder = getattr(request.state, HOLDER)
     return holder.user
 

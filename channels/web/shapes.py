@@ -1,4 +1,4 @@
-"""What comes in and goes out over HTTP, as JSON."""
+"""The bodies that come in and go out over HTTP, as JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME)]
 
 
 class Incoming(BaseModel):
-    """What a client sends; a field that is not known is a mistake, and said to be one."""
+    """A body that a client sends; a field that is not known is a mistake, and said to be one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -94,7 +94,7 @@ class NewMessage(Incoming):
 
 
 class CommandText(Incoming):
-    """What follows the name of a command."""
+    """The text that follows the name of a command."""
 
     text: str = Field(default="", max_length=200_000)
 
@@ -125,8 +125,8 @@ class Tokens(BaseModel):
 
 
 class CommandReply(BaseModel):
-    """What a command answers: Markdown, the same as cleaned HTML, data, controls, the addresses
-    of pictures, and the text that is asked for. `problem` says in a word why the text is no answer,
+    """The answer of a command: Markdown, the same as cleaned HTML, data, controls, the addresses of
+    pictures, and the text that is asked for. `problem` says in a word why the text is no answer,
     such as "timeout", or "command_refused" ("": it is one)."""
 
     text: str
@@ -139,7 +139,7 @@ class CommandReply(BaseModel):
 
 
 class MessageReply(CommandReply):
-    """What a message is answered: `id` is the message's, `turn` null where no turn was made."""
+    """The answer to a message: `id` is the message's, `turn` null where no turn was made."""
 
     id: str
     turn: str | None
@@ -155,7 +155,8 @@ class MessageAccepted(BaseModel):
 
 
 class SnippetItem(BaseModel):
-    """Where words were found: the turn ("" where it is in another branch), and what is around."""
+    """A place where words were found: the turn ("" where it is in another branch), and the text
+    around."""
 
     turn: str
     text: str
@@ -196,7 +197,8 @@ class FileItem(BaseModel):
 
 
 class FileLimits(BaseModel):
-    """How many files a message may bring now, and of how many bytes: each, and together."""
+    """The limits on the files of a message: how many it may bring now, and of how many bytes, each
+    and together."""
 
     files: int
     file_bytes: int
@@ -237,7 +239,7 @@ class Transcript(BaseModel):
 
 
 class Freed(BaseModel):
-    """What an emergency compaction freed, in tokens."""
+    """The result of an emergency compaction: what it freed, in tokens."""
 
     text: str
     turns: list[str]
@@ -260,9 +262,9 @@ class ContextOverview(BaseModel):
 
 
 class Visitor(BaseModel):
-    """Who is signed in: `user` is "" for an owner by the token, or at this machine; `login` is the
-    number of this browser among the logins, 0 for who needs none; `language` is theirs, by the
-    setting or by what this request asks for."""
+    """The visitor of the page: `user` is "" for an owner by the token, or at this machine; `login`
+    is the number of this browser among the logins, 0 for one that needs none; `language` is theirs,
+    by the setting or by what this request asks for."""
 
     user: str
     is_signed_in: bool
@@ -316,7 +318,7 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
 
 
 def address_of_file(place: Address, path: str) -> str:
-    """Where a session's file can be fetched."""
+    """Return the address at which a session's file can be fetched."""
     is_here = place.channel == "web"
     name = place.chat.removeprefix(f"{place.user}/") if is_here else place.chat
     channel = "" if is_here else f"&channel={quote(place.channel)}"
@@ -368,8 +370,8 @@ def _own_words(said: Said) -> str:
 
 
 def kind_of(status: int) -> str:
-    """What OpenAI's protocol calls an error of this status; a wrong key is an invalid request, told
-    apart by its code."""
+    """Return the kind of an error of this status, as OpenAI's protocol calls it; a wrong key is an
+    invalid request, told apart by its code."""
     if status >= 500:
         return "server_error"
     return {403: "permission_error", 429: "rate_limit_error"}.get(status, "invalid_request_error")

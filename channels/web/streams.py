@@ -15,15 +15,15 @@ from channels.web.operations import event
 PACE = 0.08
 """Seconds between two pictures of an answer that is being written."""
 _REST = 5
-"""How many times as long as a picture took is waited before the next."""
+"""The multiple of the time that a picture took which is waited before the next."""
 STILL_HERE = b": still here\n\n"
 _RETRY = b"retry: 1000\n\n"  # milliseconds that a browser waits before it comes again
 _DRAWN = frozenset({"turn", "delta", "thought", "restart", "tool"})
 
 
 async def follow(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
-    """What happens after this place; where that can't be told any more, a snapshot of the turn that
-    runs comes first, and the transcript has the rest."""
+    """Yield what happens after this place; where that can't be told any more, a snapshot of the
+    running turn comes first, and the transcript has the rest."""
     after = feed.place_after(place)
     yield _RETRY
     pictures = DraftPictures() if is_page else None
@@ -125,8 +125,9 @@ async def render_blocks(markdown: str) -> list[str]:
 async def follow_answer(
     feed: Feed, message: str, waiting: asyncio.Future[FeedEvent], start: int
 ) -> AsyncIterator[FeedEvent]:
-    """What happens while this message is answered, from event number `start` on; its "done" comes
-    last, also where what came before it was forgotten. Ends before that where the bot stops."""
+    """Yield what happens while this message is answered, from event number `start` on; its "done"
+    comes last, also where what came before it was forgotten. Ends before that where the bot stops.
+    """
     if waiting.done() and not waiting.cancelled():
         yield waiting.result()
         return

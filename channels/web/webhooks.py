@@ -1,5 +1,5 @@
-"""Where messengers call: each at /webhooks/NAME. That a call comes from its platform each proves by
-the platform's own signature; neither a token nor a cookie helps."""
+"""The webhooks that messengers call: each at /webhooks/NAME. Each platform proves by its own
+signature that a call comes from it; neither a token nor a cookie helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What WeCom's callbacks say to us, and Markdown as it shows it: pure."""
+"""The callbacks of WeCom, and Markdown as it shows it: pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def size(text: str) -> int:
 
 
 def event_in(frame: Json) -> str:
-    """What kind of event a frame tells of; "" for none."""
+    """Return the kind of event that a frame tells of; "" for none."""
     body = frame.get("body")
     event = body.get("event") if isinstance(body, dict) else None
     return str(event.get("eventtype", "")) if isinstance(event, dict) else ""

@@ -130,7 +130,7 @@ class WeCom(Platform):
         return False
 
     async def _take(self, frame: Json, desk: Desk) -> None:
-        """One message or press. WeCom sends none a second time."""
+        """Take in one message or press. WeCom sends none a second time."""
         try:
             body, call = frame["body"], frame["headers"]["req_id"]
             chat = str(body.get("chatid") or body["from"]["userid"])
@@ -149,7 +149,7 @@ class WeCom(Platform):
         return await self._with_names(read_message(body))
 
     async def _with_names(self, heard: Heard) -> Heard:
-        """What a document is called stands where it can be fetched."""
+        """Fill in the names of documents, which are found where they can be fetched."""
         files = [
             replace(file, name=await self._find_name(file)) if file.name == "document" else file
             for file in heard.files

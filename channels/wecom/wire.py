@@ -41,7 +41,8 @@ class WeComWire:
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def frames(self) -> AsyncIterator[Json]:
-        """What WeCom says by itself, until the connection ends; answers find who waits for them."""
+        """Yield what WeCom sends by itself, until the connection ends; pass answers to the requests
+        that wait for them."""
         try:
             async for message in self._socket:
                 if message.type != aiohttp.WSMsgType.TEXT:

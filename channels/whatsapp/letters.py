@@ -1,4 +1,5 @@
-"""What the bot sends over WhatsApp, as values that can wait on disk, and the choices below it."""
+"""The messages that the bot sends over WhatsApp, as values that can wait on disk, and the choices
+below them."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def load(text: str) -> list[HeldMessage]:
 
 
 def choices_of(buttons: Sequence[Button]) -> tuple[tuple[str, str], ...]:
-    """One for each command: the same twice is refused."""
+    """Return a choice for each command: the same one twice is refused."""
     return tuple({button.data: (button.label, button.data) for button in buttons}.values())
 
 

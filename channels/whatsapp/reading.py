@@ -1,4 +1,4 @@
-"""What WhatsApp's webhooks say to us: pure, from their JSON to the kit's values.
+"""The webhooks of WhatsApp: pure, from their JSON to the kit's values.
 
 The fields are those of "messages webhook reference" and its pages by type. One call may bring
 several changes, and each several messages."""
@@ -105,8 +105,8 @@ def _arrived(value: Json, number: str, message: Json) -> WhatsAppArrival:
 
 
 def _sender(message: Json, value: Json) -> Author:
-    """Who wrote. Their id within this business stays when they hide their number; a number does
-    not, and may be another person's one day."""
+    """Return the author. Their id within this business stays when they hide their number; a number
+    does not, and may be another person's one day."""
     phone, scoped = message.get("from", ""), message.get("from_user_id", "")
     contacts = list_objects(value, "contacts")
     same = (one for one in contacts if scoped and one.get("user_id") == scoped)

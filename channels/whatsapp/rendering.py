@@ -34,8 +34,8 @@ _READER.validateLink = lambda url: True  # type: ignore[method-assign]
 
 @lru_cache(maxsize=16)
 def rendered(markdown: str) -> str:
-    """One message's text. What would take too long to be read as Markdown, or leave nothing to be
-    seen, goes as it stands."""
+    """Render the text of one message. Text that would take too long to be read as Markdown, or
+    leave nothing to be seen, goes as it is."""
     if len(markdown) > _LONGEST_READ or _is_costly(markdown):
         return markdown
     tokens = _READER.parse(markdown)

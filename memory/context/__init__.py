@@ -1,1 +1,1 @@
-"""What the model sees: the view, the meter, the strategies and their carrying out."""
+"""The context: the view that the model sees, the meter, the strategies and their carrying out."""

@@ -91,5 +91,5 @@ _CALL = re.compile(
     r"\s*\"(?:arguments|parameters|input)\"",
     re.IGNORECASE,
 )
-"""What summarising models have written instead of a summary (openclaw#127987, pi#7048,
+"""Texts that summarising models have written instead of a summary (openclaw#127987, pi#7048,
 hermes-agent#96779, open-webui#29308)."""

@@ -43,7 +43,7 @@ Actor = Literal["strategy", "rule", "person", "emergency", "restart"]
 
 
 class Clip(Struct, frozen=True):
-    """How a long text is shown: `chars` of it, which count `tokens`: its beginning and end where it
+    """The form of a long text: `chars` of it, which count `tokens`: its beginning and end where it
     `is_snipped`, else its beginning alone."""
 
     chars: int
@@ -55,10 +55,11 @@ class Clip(Struct, frozen=True):
 
 
 class Folded(Struct, frozen=True):
-    """Where the turns in full begin under `slim`: entries with a lower seq than `cut` stand in the
-    log, except those of the turns in `keep`. `full` is the `full_turns` that it was folded by.
-    `newest` is the newest turn that was over then, where several fold at a time (0: one by one):
-    the log tells the time once an hour, and replies before that turn stand without their lines."""
+    """The place at which the turns in full begin under `slim`: entries with a lower seq than `cut`
+    stand in the log, except those of the turns in `keep`. `full` is the `full_turns` that it was
+    folded by. `newest` is the newest turn that was over then, where several fold at a time (0: one
+    by one): the log tells the time once an hour, and replies before that turn stand without their
+    lines."""
 
     cut: int = 0
     keep: frozenset[int] = frozenset()
@@ -75,8 +76,9 @@ class Folded(Struct, frozen=True):
 
 
 class Rolled(Struct, frozen=True):
-    """Where the log begins under `slim`: at the turn `first`. `lines` is the `max_terse_entries`
-    that it was shortened by; turns below `told` went to the daily memory when they left it."""
+    """The place at which the log begins under `slim`: at the turn `first`. `lines` is the
+    `max_terse_entries` that it was shortened by; turns below `told` went to the daily memory when
+    they were removed from it."""
 
     first: int = 0
     lines: int = 0
@@ -103,19 +105,19 @@ class StandIn(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """What one event does to the view. Every field is optional; the default changes nothing.
+    """The change of the view by one event. Every field is optional; the default changes nothing.
 
-    `cut`: entries with a lower seq leave, except those of the turns in `keep`. `drop`, `squeeze`,
-    `pin`, `unpin`: turn numbers. `roll`: turns with a lower number leave the log. `folded` and
-    `rolled` do the same for `slim`, and replace what it did before, so that its settings can bring
-    turns and lines back; `fold` names the turns that become lines. `clip`: by seq. `stub`: the tool
-    results, by seq, of which a line is left, with the raw tokens of that line. `preface`: the
-    id of the summary that stands in front from now on (0: it stays; -1: none does), and
-    `reference` where what left is kept, which stands beside it. `stand_in`: turns leave, and their
-    summary stands in their place; one without turns says what the summary of its event is from now
-    on. `back`: turns that come back into play in spite of a cut or of such a summary. `target`: the
-    event that an undo, a redo, an injection or the edit of a summary speaks of; of an expansion,
-    the one whose summary the next one continues.
+    `cut`: entries with a lower seq are removed, except those of the turns in `keep`. `drop`,
+    `squeeze`, `pin`, `unpin`: turn numbers. `roll`: turns with a lower number are removed from the
+    log. `folded` and `rolled` do the same for `slim`, and replace what it did before, so that its
+    settings can bring turns and lines back; `fold` names the turns that become lines. `clip`: by
+    seq. `stub`: the tool results, by seq, of which a line is left, with the raw tokens of that
+    line. `preface`: the id of the summary in front of the turns from now on (0: it stays; -1:
+    none), and `reference` the place that keeps the removed turns, which is named beside it.
+    `stand_in`: turns are removed, and their summary takes their place; one without turns says what
+    the summary of its event is from now on. `back`: turns that come back into the context in spite
+    of a cut or of such a summary. `target`: the event that an undo, a redo, an injection or the
+    edit of a summary speaks of; of an expansion, the one whose summary the next one continues.
     """
 
     cut: int = 0
@@ -306,8 +308,8 @@ class Boundaries(Struct, frozen=True, dict=True):
         )
 
     def _slim_after(self, change: Change) -> tuple[Folded, Rolled, int]:
-        """Where turns and lines begin under `slim`, and where lines do in any case. Turns whose
-        summary was opened may stand in the log again."""
+        """Return the places at which turns and lines begin under `slim`, and at which lines begin
+        in any case. Turns whose summary was opened may stand in the log again."""
         folded, rolled = change.folded or self.folded, change.rolled or self.rolled
         roll = max(self.roll, change.roll)
         if change.back:

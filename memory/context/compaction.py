@@ -1,4 +1,5 @@
-"""When a plan is due and what is planned on demand, which event it becomes, and its summary."""
+"""The planning of compactions: when one is due, what is planned on demand, which event a plan
+becomes, and its summary."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ HELD_GROWTH = 1.2
 
 
 def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = False) -> Plan | None:
-    """What the strategy in force wants done now, unless an undo holds it off: before a step, or as
-    a turn begins by a rule. `move` is `ReplayedState.move`."""
+    """Return the plan that the strategy in force asks for now, unless an undo holds it off: before
+    a step, or as a turn begins by a rule. `move` is `ReplayedState.move`."""
     if STRATEGIES[limits.strategy].by_rule != by_rule or is_held(view, limits, move):
         return None
     return next_plan(view, limits)
@@ -81,7 +82,7 @@ def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
 
 
 def _kind_of(plan: Plan) -> Kind:
-    """What a plan is called once it is carried out: no compaction, where no turn leaves by it."""
+    """Return the kind of event that a plan becomes: no compaction, where it removes no turn."""
     if plan.kind != "compact" or plan.leaving or not (plan.change.squeeze or plan.change.clip):
         return plan.kind
     return "squeeze" if plan.change.squeeze else "clip"
@@ -108,8 +109,8 @@ async def measure(change: Change, view: View, meter: Meter) -> Change:
 
 
 async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:
-    """What this step of the emergency ladder does, with its clips counted, and made smaller where
-    the estimate by which they were chosen was too low."""
+    """Return the plan of this step of the emergency ladder, with its clips counted, and made
+    smaller where the estimate by which they were chosen was too low."""
     plan = emergency.plan(view, limits, step)
     for _ in range(_ESTIMATES if plan.change.clip else 0):
         change = await measure(plan.change, view, meter)
@@ -121,8 +122,8 @@ async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) ->
 
 
 def restart(view: View, limits: Limits) -> Plan | None:
-    """What a restart restores under `trim` (CowAgent): the last `max(3, turns // 6)` turns, of
-    each the user's text and the final reply; a turn that was cut short goes on as it was."""
+    """Plan the restart under `trim` (CowAgent): the last `max(3, turns // 6)` turns stay, of each
+    the user's text and the final reply; a turn that was cut short goes on as it was."""
     complete = view.movable
     stay = max(3, limits.max_turns // 6)
     leaving = complete[:-stay] if len(complete) > stay else ()
@@ -144,7 +145,8 @@ def restart(view: View, limits: Limits) -> Plan | None:
 
 
 def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
-    """What a restart has set aside, for a person, as the turn of this number is answered."""
+    """Describe for a person what a restart removed from the context, as the turn of this number is
+    answered."""
     stayed = format_turns([one.number for one in view.turns if one.number < turn])
     gone, text = format_turns(event.leaving), format_turns(sorted(event.change.squeeze))
     parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
@@ -156,8 +158,8 @@ def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
 
 
 def make_manual_planner(focus: str) -> Planner:
-    """What `/context compact` does: all complete turns but the newest leave, with what stands in
-    the activity log."""
+    """Make the planner of `/context compact`: it removes all complete turns but the newest, and the
+    activity log's lines."""
 
     def plan(view: View, limits: Limits) -> Plan | None:
         del limits
@@ -194,7 +196,8 @@ class Split(Struct, frozen=True):
 
 
 def make_one_off_planner(config: Mapping[str, Any]) -> Planner:
-    """What AgentScope's compress_context() does with these limits for one call."""
+    """Make a planner that does what AgentScope's compress_context() does with these limits for one
+    call."""
 
     def plan(view: View, limits: Limits) -> Plan | None:
         made = plan_structured(view, limits.but(**config))
@@ -205,13 +208,14 @@ def make_one_off_planner(config: Mapping[str, Any]) -> Planner:
 
 
 class SummarySpec(Struct, frozen=True):
-    """What a summary must be made for; a prepared one serves for exactly this and nothing else.
+    """The request that a summary must be made for; a prepared one serves for exactly this and
+    nothing else.
 
     `after` is the event whose summary it continues (0: none), and `edited` the summary that a
     person has put in that one's place (0: none); `once` are limits, as (name, value), that hold for
-    it alone; `stand_ins` are the summaries that stand for some of the turns until then, each by the
-    event by which those left, and by its id (0: it is still to be written). `until` is the last
-    entry of the newest of the turns that it reads (0: that turn is not in play), since a summary
+    it alone; `stand_ins` are the summaries of some of the turns until then, each by the event by
+    which those were removed, and by its id (0: it is still to be written). `until` is the last
+    entry of the newest of the turns that it reads (0: that turn is out of context), since a summary
     of half a turn must not stand for all of it.
     """
 
@@ -227,8 +231,9 @@ class SummarySpec(Struct, frozen=True):
 
 
 def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:
-    """How what leaves by this plan is summarised. In an emergency `truncate` and `summarize` ask
-    no model, since it has just refused (Digitorn); a person who asks for a summary gets one."""
+    """Return the style of the summary of the turns that this plan removes. In an emergency
+    `truncate` and `summarize` ask no model, since it has just refused (Digitorn); a person who asks
+    for a summary gets one."""
     if plan.style:
         return plan.style
     strategy = STRATEGIES[limits.strategy]

@@ -22,14 +22,14 @@ from memory.messages import Beside
 from memory.turns import Turn
 
 KEPT_FOR = timedelta(minutes=5)
-"""How long what was read stays cached, at least (OpenAI: 5 to 10 minutes without a request)."""
+"""The least time for which a prompt stays cached (OpenAI: 5 to 10 minutes without a request)."""
 LEAST = 1_024
 """Tokens that a request must have before OpenAI keeps any of it; others keep less."""
 _HALF = 0.5  # of what it costs apart, which is the surer way
 
 
 class AsSent(Struct, frozen=True):
-    """What a conversation's model was last sent: the view, what was sent besides, and the mark by
+    """The last request to a conversation's model: the view, what was sent besides, and the mark by
     which its provider recognises the conversation's requests."""
 
     view: View

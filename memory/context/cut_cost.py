@@ -1,4 +1,4 @@
-"""What a change of the context costs where the provider caches the beginning of requests.
+"""The cost of a change of the context where the provider caches the beginning of requests.
 
 Pure: from two views, or from the sizes that an event has kept.
 """
@@ -62,8 +62,8 @@ def cut_cost(broken: int, anew: int, price: InputPrice | None, besides: int = 0)
 
 
 def count_broken(before: View, after: View, cached: int) -> tuple[int, int]:
-    """What a change from `before` to `after` breaks of the `cached` tokens that the last request
-    had, and how many stand in their place. What was said since is read anew either way."""
+    """Count how many of the `cached` tokens of the last request a change from `before` to `after`
+    breaks, and how many take their place. What was said since is read anew either way."""
     kept, fresh = count_kept(before, after), max(0, before.tokens - cached)
     return max(0, before.tokens - fresh - kept), max(0, after.tokens - fresh - kept)
 

@@ -40,7 +40,7 @@ LEAST_SHOWN = 200
 """Characters that are left of any text of the running turn."""
 _NOTICE = 90  # characters that may stand around what is left of a text
 REASON = "context_overflow"
-"""Why the events of the ladder came (Digitorn)."""
+"""The reason that the events of the ladder name (Digitorn)."""
 OF_STAND_IN = "context_overflow_of_a_stand_in"
 """The same for the window of a model that stood in: what it did is taken back once the first
 model is asked again."""
@@ -52,7 +52,7 @@ class NoRoom(Exception):
 
 
 def plan(view: View, limits: Limits, step: int) -> Plan:
-    """What this step of the ladder does; it may do nothing."""
+    """Plan this step of the ladder; the plan may do nothing."""
     change = _STEPS[step](view, limits)
     after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
@@ -99,9 +99,10 @@ def no_room(view: View, limits: Limits) -> NoRoom:
 def describe(
     events: Sequence[ViewEvent], view: View, limits: Limits, turn: int, refused: int = 0
 ) -> str:
-    """What the ladder did in the turn of this number, by the events of that turn, in a sentence for
-    the person; "" where nothing of it holds. `refused` is the window that a refusal named (0: none
-    did): without one, the model's is known to be the cause only where the meter says so."""
+    """Describe for the person, in a sentence, what the ladder did in the turn of this number, by
+    the events of that turn; "" where nothing of it holds. `refused` is the window that a refusal
+    named (0: none did): without one, the model's is known to be the cause only where the meter says
+    so."""
     standing = undoable(events)
     steps = [event for event in standing if event.reason in REASONS]
     if not steps:
@@ -205,7 +206,7 @@ def _find_even_clips(view: View, limits: Limits, others: Change, *, has_calls: b
 
 
 def clip_further(view: View, limits: Limits, step: int) -> Change:
-    """What must be clipped besides, once the clips of a step are counted."""
+    """Return the further clips that are needed once the clips of a step are counted."""
     return _clip_current(view, limits) if step in (0, 3) else Change()
 
 

@@ -1,5 +1,5 @@
-"""When the next cut comes, and what leaves by it: the strategy asked about turns yet to come; and
-what the next request will hold. Pure."""
+"""The forecast of the next compaction, when it comes and what it removes: the strategy is asked
+about turns yet to come; and the preview of the next request. Pure."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class Preview(Struct, frozen=True):
     is_ready: bool = False
 
     def after(self, plan: Plan, ready: Preface | None = None) -> Preview:
-        """One plan more, with the summary of what leaves by it where that is ready."""
+        """Add one more plan, with the summary of what it removes where that is ready."""
         then = self.then.apply(plan.change)
         if ready is None:
             return replace(self, then=then, plans=(*self.plans, plan))

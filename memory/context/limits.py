@@ -46,7 +46,7 @@ class Limits(Struct, frozen=True):
 
     @property
     def budget(self) -> int:
-        """What the meter is compared with and shown against."""
+        """Return the number of tokens that the meter is compared with and shown against."""
         return min(self.max_tokens, self.ceiling) if self.strategy == "trim" else self.ceiling
 
     @property

@@ -21,7 +21,7 @@ _WHOLE = 160  # characters of such a line
 
 
 class Line(Struct, frozen=True):
-    """What one of the two did in a turn, in one line; `at` is when, in UTC."""
+    """A line about what the assistant or a sub-agent did in a turn; `at` is when, in UTC."""
 
     turn: int
     at: datetime

@@ -53,8 +53,8 @@ class VocabularyMissing(Exception):
 
 
 class PromptPrefix(Struct, frozen=True):
-    """What is sent besides the conversation: the system prompt, and the tools as they are sent.
-    `memory` is the end of the system prompt that says what is remembered for good."""
+    """The part of a request besides the conversation: the system prompt, and the tools as they are
+    sent. `memory` is the end of the system prompt that says what is remembered for good."""
 
     system: str
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -263,7 +263,7 @@ def _digest(text: str) -> str:
 
 
 def describe_change(before: PromptFingerprint, now: PromptFingerprint) -> str:
-    """What has changed, in a sentence; "" where nothing has, or nothing was before."""
+    """Describe what has changed, in a sentence; "" where nothing has, or nothing was before."""
     parts = dict.fromkeys((*now, *before)) if before else ()
     names = [f"the {name}" for name in parts if before.get(name) != now.get(name)]
     if not names:

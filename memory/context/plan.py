@@ -1,4 +1,4 @@
-"""What a strategy wants done: a value that `compaction` carries out, or that is only shown."""
+"""A strategy's plan: a value that `compaction` carries out, or that is only shown."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a summary kept: names, numbers, dates, paths, addresses and identifiers of what left that
-are still in it. Made without a model; it looks for what can be looked for, and understands nothing.
+"""The receipt of a summary: the names, numbers, dates, paths, addresses and identifiers of the
+removed turns that are still in it. Made without a model; it looks for what can be looked for, and
+understands nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _LINE = 20_000  # characters of one message
 
 
 class Receipt(Struct, frozen=True):
-    """How many facts of what left a summary kept, and those that it did not, the most telling
-    first."""
+    """The number of facts of the removed turns that a summary kept, and the facts that it did not,
+    the most telling first."""
 
     kept: int = 0
     missing: tuple[str, ...] = ()
@@ -40,8 +41,8 @@ class Receipt(Struct, frozen=True):
 def make_receipt(
     asked: Sequence[str], answered: Sequence[str], touched: Sequence[str], summary: str
 ) -> Receipt:
-    """What of these is in a summary: what a person said, what was replied, and the arguments of
-    tool calls, of which only paths and addresses count."""
+    """Return the facts of these texts that are in a summary: what a person said, what was replied,
+    and the arguments of tool calls, of which only paths and addresses count."""
     facts = _Facts()
     room = SCANNED
     for texts, weight, is_prose in ((asked, 3, True), (answered, 1, True), (touched, 1, False)):

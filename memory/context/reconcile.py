@@ -1,4 +1,4 @@
-"""What is believed of a prompt's size: what a provider reports, held against what was counted.
+"""The size of a prompt that is believed: a provider's report, compared with what was counted.
 
 What is paid is not decided here: that is what the provider reports. Here it is decided what the
 limits are compared with, and what a person is shown as measured.
@@ -47,9 +47,10 @@ _DENSEST = 8  # characters of text that no vocabulary makes one token of, on the
 _CHARACTERS = 4  # of a token, roughly
 
 Why = Literal["reported", "with cached", "extra", "odd", "too much", "part", "cut"]
-"""Why a size is believed: it is what was reported, by itself or with what is cached, or with what
-the endpoint adds; or why none is: it is not what the reports before it let expect, above what any
-vocabulary makes of the text, or below it, of which "cut" is what the model has not read."""
+"""The reason for which a size is believed: it is what was reported, by itself or with what is
+cached, or with what the endpoint adds; or the reason for which none is: it is not what the reports
+before it let expect, above what any vocabulary makes of the text, or below it, of which "cut" is
+what the model has not read."""
 
 
 class Counted(Struct, frozen=True):
@@ -88,8 +89,8 @@ class Counted(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What a provider reports of a prompt: its tokens, and those of them, or besides them, that it
-    had cached."""
+    """A provider's report of a prompt: its tokens, and those of them, or besides them, that it had
+    cached."""
 
     prompt: int
     cached: int = 0
@@ -107,11 +108,12 @@ class Doubt(Struct, frozen=True):
 
 
 class KnownSizes(Struct, frozen=True):
-    """What is known of the model, in this conversation: the size that was believed last, of `raw`
+    """The facts known of the model in this conversation: the size that was believed last, of `raw`
     tokens (0: none was), at so many tokens for each (`slope`) beyond what the endpoint adds, and
-    whether the conversation has only grown since (`is_same`); what was doubted after that.
-    `ratio` is what is taken for its ratio where nothing else is known. `proved` is a ratio that a
-    refusal has confirmed, `is_partial` that the model has reported less than any window holds."""
+    whether the conversation has only grown since (`is_same`); the report that was doubted after
+    that. `ratio` is what is taken for its ratio where nothing else is known. `proved` is a ratio
+    that a refusal has confirmed, `is_partial` that the model has reported less than any window
+    holds."""
 
     ratio: float = 1.0
     size: int = 0
@@ -125,8 +127,9 @@ class KnownSizes(Struct, frozen=True):
 
 
 class Belief(Struct, frozen=True):
-    """What is believed: the size of the prompt (0: what was counted), and what that teaches, as the
-    model's ratio (0: nothing), its growth for each raw token, and what its endpoint adds."""
+    """The belief about a report: the size of the prompt (0: what was counted), and what that
+    teaches, as the model's ratio (0: nothing), its growth for each raw token, and what its endpoint
+    adds."""
 
     size: int
     why: Why

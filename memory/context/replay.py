@@ -1,4 +1,4 @@
-"""What the events of a conversation come to: which of them hold, and what they add up to."""
+"""The sum of a conversation's events: which of them hold, and what they add up to."""
 
 from __future__ import annotations
 
@@ -48,15 +48,16 @@ def newest_move(events: Sequence[ViewEvent], *, are_all: bool) -> ViewEvent | No
 
 
 def newest_undoable(events: Iterable[ViewEvent]) -> ViewEvent | None:
-    """What `/context undo` takes back where no event is named. A fold of `slim` goes with its
-    settings, so that it comes last; or every turn would stand in the way of the one before."""
+    """Return the event that `/context undo` takes back where none is named. A fold of `slim`
+    belongs to its settings, so it comes last; otherwise every turn would hide the event before it.
+    """
     found = undoable(events)
     return next((e for e in reversed(found) if e.kind != "fold"), found[-1] if found else None)
 
 
 def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
-    """What `/context redo` would bring back: the last event undone, as long as nothing else has
-    changed the view since."""
+    """Return the event that `/context redo` would bring back: the last event undone, as long as
+    nothing else has changed the view since."""
     stack: list[int] = []
     for event in events:
         if event.kind == "undo":
@@ -69,7 +70,7 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
 
 
 class TakenAway(Struct, frozen=True):
-    """What a person took away: what stands before the seq `cleared`, and the turns `dropped` (by
+    """The turns that a person removed: those before the seq `cleared`, and the turns `dropped` (by
     `/undo`, `/retry` and `/context drop`). It is out of the model's reach everywhere, and in no
     summary, until the person brings it back, who goes on finding it."""
 
@@ -84,16 +85,16 @@ NOTHING_AWAY = TakenAway()
 
 
 class ReplayedState(Struct, frozen=True):
-    """What all events of a conversation come to while one strategy is in force: all that a request
+    """The sum of all events of a conversation while one strategy is in force: all that a request
     needs to know of them, so that it costs the same however many there are.
 
-    `cut` is the newest event that holds and by which turns left for a summary (None: a clear came
+    `cut` is the newest event that holds and by which a summary replaced turns (None: a clear came
     after it), `is_injected` says whether that summary came late and was put in front. `move` is the
-    newest event by which turns left, or an undo or redo of one, and `compaction` the id of the
-    newest compaction (0: none), whether they hold or not. `cleared`: nothing from this seq on was
-    cleared by a person; what stands before it was in play at a clear that holds, or had left before
-    that. `reached` is the farthest that any strategy has cut. `edited` is the id of the summary
-    that a person has put in the place of that of `cut`, by an edit or an expansion (0: none).
+    newest event by which turns were removed, or an undo or redo of one, and `compaction` the id of
+    the newest compaction (0: none), whether they hold or not. `cleared`: nothing from this seq on
+    was cleared by a person; what comes before it was in context at a clear that holds, or was
+    removed before that. `reached` is the farthest that any strategy has cut. `edited` is the id of
+    the summary by which a person has replaced that of `cut`, by an edit or an expansion (0: none).
     """
 
     boundaries: Boundaries = field(default_factory=Boundaries)
@@ -110,7 +111,7 @@ class ReplayedState(Struct, frozen=True):
         return TakenAway(self.cleared, self.boundaries.dropped)
 
     def after(self, event: ViewEvent, strategy: str) -> ReplayedState:
-        """What they come to after one more, which holds and takes none back.
+        """Return the state after one more event, which holds and takes none back.
 
         What a person, a rule of theirs or an emergency did always holds; what the strategy in
         force did by itself holds only while it is in force.
@@ -170,7 +171,8 @@ def is_move(event: ViewEvent, events: Iterable[ViewEvent]) -> bool:
 
 
 def replay(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
-    """What these events, all of a conversation and oldest first, come to under a strategy."""
+    """Return the state that these events, all of a conversation and oldest first, add up to under a
+    strategy."""
     result = ReplayedState()
     for event in list_effective(events):
         result = result.after(event, strategy)

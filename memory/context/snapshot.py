@@ -1,4 +1,5 @@
-"""What the model had at hand when turns left its context: kept with the event, and told again.
+"""The tools and memory that the model had when turns were removed from its context: kept with the
+event, and told again.
 
 Digitorn: a resumed session goes on with the tools, the memory and realistic examples of tool calls
 that it had before the compaction.
@@ -66,7 +67,7 @@ def take_snapshot(
 
 
 def note(snapshot: Snapshot) -> str:
-    """What the model is told besides the summary; "" where there is nothing to tell."""
+    """Return the note for the model besides the summary; "" where there is nothing to tell."""
     if not snapshot.tools:
         return ""
     lines = [f"Tools at hand ({snapshot.injection} tool calls): {', '.join(snapshot.tools)}."]

@@ -1,4 +1,5 @@
-"""What people did to the context after a turn, as far as it concerns the turns up to that one.
+"""The changes by people to the context after a turn, as far as they concern the turns up to that
+one.
 
 A question that is asked again goes on in a branch that begins before it. What a person has pinned,
 dropped, cut or taken back since holds there, too; what a strategy did by itself is planned anew.

@@ -1,4 +1,5 @@
-"""What is asked of the summarising model, how its answer is checked, and what serves without it."""
+"""The task for the summarising model, the check of its answer, and the text that serves without
+it."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from memory.record.ledger import Spent
 from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]
-"""How turns are summarised: notes (`trim`), lines of the activity log as one block or as they are
+"""The style of a summary: notes (`trim`), lines of the activity log as one block or as they are
 (`slim`), a recap without a model (`truncate`), one by a model (`summarize`), in five fields
 (`structured`), or as the beginnings of question and reply, for the daily memory alone."""
 
 OUT_OF_CONTEXT: frozenset[Style] = frozenset({"lines", "excerpt"})
-"""What is written for the daily memory alone, and may be as long as it is."""
+"""The styles that are written for the daily memory alone, and may be as long as they are."""
 
 _COMMON = (
     "Leave out courtesies. Write in the language of the conversation. The text is material to "
@@ -54,7 +55,7 @@ TASKS: Mapping[Style, str] = {
         f"else must be kept, such as preferences and promises. {_COMMON}"
     ),
 }
-"""What the model is asked; a style that is not here asks no model."""
+"""The task for the model, by style; a style that is not here asks no model."""
 
 _DIARY = "=== Diary ==="
 _CONTINUED = (
@@ -79,10 +80,10 @@ _RECENT = 8  # turns that a reminder tells of
 
 
 class SummaryRequest(Struct, frozen=True):
-    """What the summariser is handed: the task, what is summarised, and the most tokens to answer
+    """The request to the summariser: the task, what is summarised, and the most tokens to answer
     with. `parts` are turns, the oldest first, and `prior` is the summary of what came before them;
-    `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` hears of every
-    call that it took, also where nothing came of it.
+    `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` is called with
+    every call that it took, also where nothing came of it.
 
     `told` are the turns of which the daily memory tells already. With those or with a `prior` the
     answer has two parts, which `split_answer` parts: the summary, and what of it is new, for the
@@ -132,7 +133,7 @@ class Summarizer(Protocol):
 
 
 class SourcePart(Struct, frozen=True):
-    """What is summarised of these turns: what was said in one, or what stood for several."""
+    """The source text of these turns: what was said in one, or the summary of several."""
 
     turns: tuple[int, ...]
     text: str
@@ -145,8 +146,8 @@ def task(
     is_continued: bool = False,
     told: Sequence[int] = (),
 ) -> str:
-    """What to ask a model for a summary in this style, which may continue another, or tell of turns
-    that the daily memory tells of already; "" where none is asked."""
+    """Return the task that asks a model for a summary in this style, which may continue another, or
+    tell of turns that the daily memory tells of already; "" where none is asked."""
     words = (style == "structured" and limits.context.compression_prompt) or TASKS.get(style, "")
     wish = f"Above all keep what concerns: {focus}" if focus else ""
     if style == "structured":  # which has a field for what is new
@@ -162,11 +163,11 @@ LEFT_OUT = (
     "At the end stands a list of what an earlier summary of this has left out: keep what of it "
     "matters, in its own words."
 )
-"""What the model is told where it is asked once more."""
+"""The instruction for the model where it is asked once more."""
 
 
 def list_left_out(facts: Sequence[str]) -> SourcePart:
-    """What an earlier summary has left out, behind what is summarised."""
+    """List the facts that an earlier summary has left out, to follow what is summarised."""
     return SourcePart(
         (), "\n".join(("Left out by an earlier summary:", *map("- {}".format, facts)))
     )
@@ -206,8 +207,8 @@ def split_answer(answer: str) -> tuple[str, str]:
 def parts(
     style: Style, turns: Sequence[Turn], instead: Mapping[tuple[int, ...], str]
 ) -> tuple[SourcePart, ...]:
-    """What is summarised of each turn: what was said, or its lines of the log; `instead` has what
-    stands for several of them."""
+    """Return the source text of each turn: what was said, or its lines of the log; `instead` has
+    the summaries of several of them."""
     found = []
     covered = {number: numbers for numbers in instead for number in numbers}
     rest = (turn for turn in turns if turn.number not in covered)
@@ -234,7 +235,8 @@ def check_answer(style: Style, answer: str, limits: Limits) -> str:
 
 
 def material(parts: Sequence[str], prior: str) -> str:
-    """What is summarised: the summary so far, and the parts that it is to be continued with."""
+    """Return the text that is summarised: the summary so far, and the parts that it is to be
+    continued with."""
     followed = "\n\n".join(parts)
     if not prior:
         return followed
@@ -258,7 +260,7 @@ def _line(message: Message) -> str:
 
 
 def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
-    """What serves where no model is asked, or its answer is empty or too long."""
+    """Return the summary where no model is asked, or its answer is empty or too long."""
     if style == "excerpt":
         return "\n".join(_excerpt(turn) for turn in turns)
     if style == "lines":

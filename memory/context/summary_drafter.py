@@ -92,8 +92,8 @@ class SummaryDrafter:
         replaced: int,
         beginning: Beginning | None = None,
     ) -> SummaryDraft | None:
-        """What a model writes; None where it is asked for nothing, or says nothing shorter than the
-        tokens that it replaces."""
+        """Ask a model for a summary; None where it is asked for nothing, or says nothing shorter
+        than the tokens that it replaces."""
         meter = self._services.meter
         result = await self._ask_model(spec, parts, source, limits, beginning)
         said = words.check_answer(spec.style, result.text, limits)
@@ -131,9 +131,9 @@ class SummaryDrafter:
     def _measure(
         self, source: SummarySource, style: words.Style, limits: Limits
     ) -> tuple[tuple[words.SourcePart, ...], int]:
-        """What is summarised, and how many tokens it replaces. Turns for which a summary stood are
-        told anew, unless it was to keep something above all, a person has edited it, or they would
-        not fit into one call.
+        """Return the parts that are summarised, and how many tokens they replace. Turns that a
+        summary covered are told anew, unless it was to keep something above all, a person has
+        edited it, or they would not fit into one call.
         """
         brief = source.parts(style, source.stood)
         replaced = self._services.meter.count(source.material(brief))

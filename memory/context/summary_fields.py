@@ -24,7 +24,7 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 TEMPLATE = "\n\n".join(f"# {name.replace('_', ' ').capitalize()}\n{{{name}}}" for name in FIELDS)
-"""How the fields are shown to the model; `summary_template` may say otherwise."""
+"""The template by which the model is shown the fields; `summary_template` may say otherwise."""
 
 _DIARY = "diary_of_what_followed"
 _NEW = (
@@ -68,7 +68,7 @@ def split_answer(answer: str) -> tuple[str, str] | None:
 
 
 def template_error(template: str, schema_text: str) -> str:
-    """What is wrong with a template for summaries of this schema, as a sentence; "" for nothing."""
+    """Return the fault of a template for summaries of this schema, as a sentence; "" for none."""
     if not template:
         return ""
     fields = list(schema(schema_text)["properties"])

@@ -1,4 +1,4 @@
-"""What a summary is made of."""
+"""The source of a summary."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class SummarySource(Struct, frozen=True):
         return is_doubted or any(turn.has_outside for turn in self.turns)
 
     def parts(self, style: words.Style, briefly: Sequence[Summary]) -> tuple[words.SourcePart, ...]:
-        """What is summarised, with these summaries in place of the turns that they stood for."""
+        """Return the parts that are summarised, with these summaries in place of the turns that
+        they covered."""
         return words.parts(style, self.turns, {one.turns: one.text for one in briefly})
 
     def material(self, parts: Sequence[words.SourcePart]) -> str:
@@ -58,7 +59,8 @@ class SummarySource(Struct, frozen=True):
         return words.material([part.text for part in parts], before)
 
     def receipt(self, text: str) -> Receipt:
-        """What a text keeps of it; many words take a while."""
+        """Return the receipt for a text, which says what it keeps of the source; many words take a
+        while."""
         messages = [entry.message for turn in self.turns for entry in turn.entries]
         replies = [m.text for m in messages if m.role == "assistant"]
         return make_receipt(
@@ -69,7 +71,7 @@ class SummarySource(Struct, frozen=True):
         )
 
     def pick_new(self, said: str, diary: str) -> str:
-        """What of a model's answer is new to the daily memory."""
+        """Return the part of a model's answer that is new to the daily memory."""
         if {turn.number for turn in self.turns} <= set(self.told):
             return ""
         return diary if self.prior or self.told else said

@@ -326,7 +326,8 @@ class SummaryWriter:
         return daily.quarantine(data) if is_untrusted else data
 
     async def _drop_excerpts(self, is_untrusted: bool) -> None:
-        """What was written down of turns in an emergency goes once a summary tells of them all."""
+        """Drop the excerpts of turns that were written in an emergency, once a summary tells of all
+        these turns."""
         row, store = self._row, self._services.store
         jobs = await store.read(lambda db: summaries.list_superseded(db, row, is_untrusted))
         if not jobs:
@@ -356,8 +357,8 @@ class SummaryWriter:
         return summary, turns
 
     async def _offload(self, job: Job, offloader: Offloader, entries: Sequence[Entry]) -> None:
-        """What left is kept where the model's file tools find it, those of other branches too: what
-        was taken away there is left out."""
+        """Offload the removed entries to a place where the model's file tools find them, those of
+        other branches too: what a person removed there is left out."""
         reference = await run_shielded(
             offload.attempt(lambda: offloader.offload_context(self._key.id, entries))
         )
@@ -402,8 +403,8 @@ class SummaryWriter:
         )
 
     def _find_beginning(self, spec: SummarySpec, source: SummarySource) -> Beginning | None:
-        """Where the summary may be asked for in the conversation itself: of what came from outside
-        it is not, since the system prompt and the tools stand there, too."""
+        """Find the beginning with which the summary may be asked for in the conversation itself:
+        not for content from outside, since the system prompt and the tools stand there, too."""
         if source.is_untrusted or source.stood or (sent := self._as_sent()) is None:
             return None
         prior = source.prior.id if source.prior else 0
@@ -411,13 +412,13 @@ class SummaryWriter:
         return find_beginning(sent, source.turns, prior, datetime.now(UTC), of_log=is_of_log)
 
     async def receipt_of(self, summary: Summary, text: str) -> Receipt:
-        """What a text keeps of what a summary stands for."""
+        """Return the receipt for a text that replaces the text of a summary."""
         turns = await self._turns(summary.turns)
         prior = await self.read(summary.prior) if summary.prior else None
         return await asyncio.to_thread(SummarySource(turns, prior).receipt, text)
 
     async def _source(self, spec: SummarySpec) -> SummarySource:
-        """What a summary is made of. What stood for turns of which one was taken away since serves
+        """Return the source of a summary. A summary of turns of which one was removed since serves
         no more."""
         after, row = await self.summary_of(spec.after) if spec.after else 0, self._row
 

@@ -13,7 +13,7 @@ REQUEST = (
     "End every reply with one short line like this: <terse>what was done, key decisions</terse>. "
     "Only you see it: in the activity log, once the reply has left your view."
 )
-"""What the system prompt asks for while the strategy `slim` is in force."""
+"""The request in the system prompt while the strategy `slim` is in force."""
 
 _TAG = r"<\s{0,9}+/?\s{0,9}+terse(?:[\s/][^<>]{0,200}+)?>"
 _TOKEN = re.compile(rf"{_TAG}|`+|\n|[^`\n<]+|<", re.IGNORECASE)
@@ -53,7 +53,7 @@ class TerseFilter:
         self._has_shown = False
 
     def feed(self, piece: str) -> str:
-        """What can be shown once this piece has come."""
+        """Return the text that can be shown once this piece has come."""
         text = self._rest + piece
         if "<" not in text and "`" not in text and not (self._in_tag or self._may_be_code):
             return self._plain(text)
@@ -72,7 +72,8 @@ class TerseFilter:
         return self._show(text) if text else ""
 
     def finish(self) -> str:
-        """What is left to be shown at the end. A reply that was only a tag shows the tag's text."""
+        """Return the text that is left to be shown at the end. A reply that was only a tag shows
+        the tag's text."""
         rest, self._rest = self._rest, ""
         is_tag = self._in_tag or (_CUT_OFF.fullmatch(rest) and not self._is_block())
         shown = self._see([] if is_tag or not rest else [rest])
@@ -86,7 +87,7 @@ class TerseFilter:
         return shown + "".join(self._space)
 
     def _end_unclosed(self) -> str:
-        """What follows a tag that was never closed."""
+        """Return the text that follows a tag that was never closed."""
         self._in_tag = False
         text = "".join(self._held)
         line = text.strip()

@@ -1,4 +1,5 @@
-"""What the model sees of a conversation: a pure value, made from the transcript and boundaries."""
+"""The view of a conversation that the model sees: a pure value, made from the transcript and
+boundaries."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class Scale(Struct, frozen=True):
         return max(0, round(offset + self.ratio * raw))
 
     def part(self, raw: int) -> int:
-        """What a part of the whole weighs: the ratio alone."""
+        """Return the weight of a part of the whole: the ratio alone."""
         return round(self.ratio * raw)
 
 
@@ -54,8 +55,8 @@ UNSCALED = Scale()
 
 
 class Preface(Struct, frozen=True):
-    """What stands for the turns that left: a summary, with its raw tokens as it is rendered, and
-    whether it was made of what came from outside."""
+    """The summary of the removed turns, with its raw tokens as it is rendered, and whether it was
+    made of what came from outside."""
 
     text: str
     tokens: int
@@ -77,8 +78,8 @@ class LogLine(Struct, frozen=True):
 
 
 Rendering = Literal["block", "exchange", "system"]
-"""How what stands for the turns that left is sent: in front of the first user message, as a user
-message with an acknowledgement, or as a system message."""
+"""The form in which the summary of the removed turns is sent: in front of the first user message,
+as a user message with an acknowledgement, or as a system message."""
 
 LOG = "[Context -- Activity Log]"
 ACKNOWLEDGED = "Understood. I go on from there."
@@ -87,12 +88,12 @@ _AROUND_LOG = 24  # raw tokens of the exchange besides its lines
 
 
 class View(Struct, frozen=True, dict=True):
-    """What the next request holds, besides the prompt prefix.
+    """The content of the next request, besides the prompt prefix.
 
-    `whole` are the turns in play, oldest first, as they are in the transcript; `turns` are the
+    `whole` are the turns in context, oldest first, as they are in the transcript; `turns` are the
     same as the boundaries show them; `lines` are those of all turns that may stand in the activity
     log, oldest first; `current` is the running turn's number or 0, `newest` that of the last turn
-    there was, in play or not; `summaries` are those of stand-ins, by id.
+    there was, in context or not; `summaries` are those that replace ranges of turns, by id.
     """
 
     whole: tuple[Turn, ...]
@@ -142,7 +143,7 @@ class View(Struct, frozen=True, dict=True):
 
     @property
     def _written(self) -> list[StandIn]:
-        """Those of the stand-ins that are sent: the others are still to be written."""
+        """Return the range summaries that are sent: the others are still to be written."""
         return [s for s in self.stand_ins if s.summary in self.summaries]
 
     @cached_property
@@ -202,7 +203,7 @@ class View(Struct, frozen=True, dict=True):
 
     @property
     def beside(self) -> Beside:
-        """What the messages hold that their wire form has no place for."""
+        """Return the parts of the messages that their wire form has no place for."""
         messages = [entry.message for entry in self._sent]
         calling = [message for message in messages if message.tool_calls]
         thoughts = {m.tool_calls[0].id: m.thoughts for m in calling if m.thoughts}
@@ -228,7 +229,8 @@ class View(Struct, frozen=True, dict=True):
 
     @property
     def front(self) -> str:
-        """What stands for the turns that left: their summary, and the activity log."""
+        """Return the text in front of the messages for the removed turns: their summary, and the
+        activity log."""
         log = self.log
         summary = [wrap_summary(self.preface.text)] if self.preface else []
         lines = ["\n".join((LOG, *(line.text for line in log)))] if log else []
@@ -441,8 +443,8 @@ def _clip_call(call: ToolCall, clip: Clip) -> ToolCall:
 
 
 def _clip_text(text: str, clip: Clip) -> str:
-    """What is left of a text, and how much is gone: between its beginning and end (CowAgent), or
-    behind its beginning."""
+    """Return a text clipped, with a note on how much is left out: between its beginning and end
+    (CowAgent), or behind its beginning."""
     if len(text) <= clip.chars:
         return text
     tail = clip.chars // 2 if clip.is_snipped else 0

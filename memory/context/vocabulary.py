@@ -149,7 +149,7 @@ def _splitter() -> re.Pattern[str]:
 
 
 def _class(characters: Iterable[str]) -> str:
-    """What stands in brackets for these characters: as ranges, since there are thousands."""
+    """Return the bracket expression for these characters: as ranges, since there are thousands."""
     spans: list[list[int]] = []
     for code in sorted(map(ord, characters)):
         if spans and spans[-1][1] == code - 1:

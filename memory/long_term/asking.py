@@ -21,9 +21,9 @@ class NotAskedError(Exception):
 
 
 class DistillRequest(Struct, frozen=True):
-    """One call: the task, the material, and the model that is to be asked ("": the one that writes
-    summaries), for a `person` with limits of their own ("": for nobody in particular). `on_spent`
-    hears of what it cost, also where nothing came of it."""
+    """A call to a model: the task, the material, and the model that is to be asked ("": the one
+    that writes summaries), for a `person` with limits of their own ("": for nobody in particular).
+    `on_spent` is called with what it cost, also where nothing came of it."""
 
     task: str
     text: str

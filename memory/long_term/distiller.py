@@ -33,10 +33,10 @@ _LEAST = 200  # tokens that a section may have in any window
 
 
 class Order(Struct, frozen=True):
-    """What is to be distilled: all that was not yet, or what is of these days (again, if it was
-    already); by this model, for at most so many US dollars (0: no limit). `is_auto` says whether
-    what comes of it is in force without a person's yes, `person` whose spending limits hold besides
-    the chat's ("": nobody's)."""
+    """The order of a distillation: all that was not distilled yet, or what is of these days (again,
+    if it was already); by this model, for at most so many US dollars (0: no limit). `is_auto` says
+    whether what comes of it is in force without a person's yes, `person` is the one whose spending
+    limits hold besides the chat's ("": nobody's)."""
 
     days: Collection[date] = ()
     model: str = ""
@@ -46,17 +46,17 @@ class Order(Struct, frozen=True):
 
 
 class DistillProgress(Struct, frozen=True):
-    """How far it is: sections done, and of how many."""
+    """The progress of a distillation: sections done, and of how many."""
 
     done: int
     total: int
 
 
 class Distilled(Struct, frozen=True):
-    """What was done: how many sections of how many were distilled, how many operations came of
-    them, what the calls cost (None: the price of one is unknown), and why it ended early ("": it
-    did not). `away` counts the sections that were left out because a person took some of their
-    turns away."""
+    """The result of a distillation: how many sections of how many were distilled, how many
+    operations came of them, what the calls cost (None: the price of one is unknown), and why it
+    ended early ("": it did not). `away` counts the sections that were left out because a person
+    removed some of their turns."""
 
     done: int = 0
     total: int = 0
@@ -81,7 +81,7 @@ _SPENT = "The budget is used up."
 
 
 class Distillation:
-    """One run. `book` puts a call on the bill."""
+    """A run of the distillation. `book` puts a call on the bill."""
 
     def __init__(
         self, services: MemoryServices, memory: LongTermMemory, order: Order, book: Book
@@ -170,7 +170,8 @@ class Distillation:
         return len(piece)
 
     async def _still_there(self, found: Sequence[LineOperation]) -> list[LineOperation]:
-        """What was not made from turns that a person took away while the model thought."""
+        """Return the operations that were not made from turns that a person removed while the model
+        answered."""
         audience = self._memory.audience
         away = await self._services.store.read(
             lambda db: memory_versions.jobs_taken_away(db, audience)

@@ -1,4 +1,4 @@
-"""What a model is asked that distils the daily files, and how its answer is checked: nothing of it
+"""The task for the model that distils the daily files, and the check of its answer: nothing of it
 is believed. Pure.
 
 The answer is a list of operations on the lines of `MEMORY.md`. One that names a source that it was
@@ -107,7 +107,7 @@ def source_of(note: Note) -> Source:
 
 
 def format_material(lines: Sequence[MemoryLine], notes: Sequence[Note]) -> str:
-    """What the model is shown. No text in it can begin a line of ours."""
+    """Return the material that the model is shown. No text in it can begin a line of ours."""
     known = "\n".join(f"L{n}: {_one_line(line.raw)}" for n, line in enumerate(lines, 1))
     sections = "\n\n".join(format_section(n, note) for n, note in enumerate(notes, 1))
     return "\n\n".join((mark_text(known or "(none yet)", "lines"), mark_text(sections, "diary")))
@@ -139,8 +139,8 @@ def choose_related(
 def read_operations(
     answer: str, lines: Sequence[MemoryLine], notes: Sequence[Note], count: int
 ) -> list[LineOperation]:
-    """What an answer wants done, where these lines and sections were shown; `count` is how many
-    facts there are in all. Raises BadAnswerError."""
+    """Read the operations that an answer asks for, where these lines and sections were shown;
+    `count` is how many facts there are in all. Raises BadAnswerError."""
     wanted = _read(answer).operations
     made = [_check_operation(one, lines, notes) for one in wanted]
     named = [one.old for one in made if one.old]

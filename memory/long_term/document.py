@@ -32,7 +32,7 @@ _ALIKE = 0.5  # of the words of a line: one that a person wrote in its place is 
 
 
 class Source(Struct, frozen=True):
-    """Where a line comes from: a section of a daily file (with its `job`, and the turns in words),
+    """The origin of a line: a section of a daily file (with its `job`, and the turns in words),
     what a person wrote into a daily file (`note`), a person, or the file itself, edited by hand.
     `day` and `at` are a date and a time of day in the bot's time zone; `digest` names the section.
     """
@@ -64,7 +64,7 @@ class Source(Struct, frozen=True):
 
 
 class Forgotten(Struct, frozen=True):
-    """What is deleted: these turns of a conversation (None: all of it), with the jobs by which they
+    """The turns that are deleted, of a conversation (None: all of it), with the jobs by which they
     came into the daily files."""
 
     conversation: str
@@ -88,7 +88,7 @@ class MemoryLine(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What it says, without its date."""
+        """Return the text of the line, without its date."""
         found = _FACT.match(self.raw)
         return (found["text"] if found else self.raw).strip()
 
@@ -170,8 +170,8 @@ def _is_alike(old: MemoryLine, new: MemoryLine) -> bool:
 
 
 class LineOperation(Struct, frozen=True):
-    """One change: a line is added, takes the place of the line `old`, or `old` is removed. `line`
-    is the new one; `sources` say where the reason `why` comes from."""
+    """A change of one line: it is added, takes the place of the line `old`, or `old` is removed.
+    `line` is the new one; `sources` say where the reason `why` comes from."""
 
     do: Literal["add", "replace", "remove"]
     line: MemoryLine | None = None
@@ -246,7 +246,8 @@ def is_important(lines: Lines, line: MemoryLine) -> bool:
 
 
 def _with_heading(lines: Lines, heading: str, line: MemoryLine) -> Lines:
-    """What is important stands before all other headings but the title, notes at the end."""
+    """Add a line under a new heading: important lines stand before all other headings but the
+    title, notes at the end."""
     new = (MemoryLine(heading), MemoryLine(""), line)
     if heading == NOTES:
         gap = () if not lines or not lines[-1].raw.strip() else (MemoryLine(""),)
@@ -283,7 +284,8 @@ def drop_forgotten(lines: Lines, forgotten: Forgotten) -> Lines:
 
 
 def diff_lines(old: Lines, new: Lines) -> list[tuple[str, str]]:
-    """What was taken out ("-") and put in ("+"), facts alone, in the order of the file."""
+    """List the lines that were taken out ("-") and put in ("+"), facts alone, in the order of the
+    file."""
     before, after = ([line.raw for line in facts(lines)] for lines in (old, new))
     found: list[tuple[str, str]] = []
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():

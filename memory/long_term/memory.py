@@ -1,9 +1,9 @@
-"""What an audience remembers for good: its `MEMORY.md`, with every version that it had.
+"""The long-term memory of an audience: its `MEMORY.md`, with every version that it had.
 
-What is in force stands in the file, which a person may edit by hand at any time: what they wrote
-is taken up as a version of its own before anything else is written. A change is on disk as a
-draft, then in the database, then in the file's place, so that a full disk or a crash leaves the old
-text or the new one, and never half.
+What is in force stands in the file, which a person may edit by hand at any time: what they wrote is
+loaded as a version of its own before anything else is written. A change is on disk as a draft, then
+in the database, then in the file's place, so that a full disk or a crash leaves the old text or the
+new one, and never half.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ UNDONE: tuple[State, ...] = ("undone",)
 
 
 class AudienceState(Struct):
-    """What is known of an audience's file while the bot runs. Whoever changes the file or its
+    """The state of an audience's file while the bot runs. The code that changes the file or its
     versions holds `changing`; `forgotten` counts how often something was deleted, and
     `is_distilling` says whether a distillation is under way."""
 
@@ -62,7 +62,8 @@ class AudienceState(Struct):
 
 
 class MemoryState(Struct, frozen=True):
-    """What is in force (`version` is None where nothing ever was), and the proposal that waits."""
+    """The text in force (`version` is None where there never was one), and the proposal that
+    waits."""
 
     lines: Lines
     version: Version | None
@@ -80,7 +81,7 @@ def _and(before: str, new: str) -> str:
 
 
 def _by(person: str) -> str:
-    """Who it was, where people have names: at the terminal there is only the channel's."""
+    """Return who it was, where people have names: at the terminal there is only the channel's."""
     return f" by {person}" if "/" in person else ""
 
 
@@ -98,7 +99,7 @@ class LongTermMemory:
     # --- what is there ---------------------------------------------------------------------
 
     async def read(self) -> MemoryState:
-        """What is in force, with what a person has edited in the file."""
+        """Read the text in force, with what a person has edited in the file."""
         async with self.state.changing:
             return await self.read_held()
 
@@ -144,7 +145,7 @@ class LongTermMemory:
         return MemoryState(current.lines if current else (), current, proposal)
 
     def _find(self, db: Any) -> tuple[Version | None, Version | None, Version | None]:
-        """What is in force, what is proposed, and what is in the file."""
+        """Find the versions that are in force, proposed, and in the file."""
         held = memory_versions.versions(db, self.audience, HELD, 1)
         proposed = memory_versions.versions(db, self.audience, PROPOSED, 1)
         written = memory_versions.find_written(db, self.audience)

@@ -1,4 +1,4 @@
-"""What of `MEMORY.md` stands in the system prompt: its first lines, as many as there is room for.
+"""The part of `MEMORY.md` in the system prompt: its first lines, as many as fit.
 
 It is read from the file, which is looked at each time: a line that a person changes there holds
 from the next request on. The same file gives the same text, so that the prompt's beginning stays as
@@ -30,8 +30,8 @@ MORE = " memory_search finds more."
 
 
 class PromptMemory(Struct, frozen=True):
-    """What is said of the file in the prompt ("": nothing), how many of its lines stand there, and
-    why it can't be read ("": it can)."""
+    """The text on the file in the prompt ("": none), how many of its lines stand there, and why it
+    can't be read ("": it can)."""
 
     text: str = ""
     shown: int = 0
@@ -51,7 +51,8 @@ class MemoryPrompts:
         self._paths: dict[str, str] = {}
 
     def of(self, audience: str, most: int) -> PromptMemory:
-        """What stands in the prompt of an audience, of at most so many tokens, raw."""
+        """Return the part of the prompt that an audience's file gives, of at most so many tokens,
+        raw."""
         path = self._paths.get(audience) or self._path_of(audience)
         if not os.access(path, os.F_OK):  # nearly always, and asked several times a message
             return NOTHING

@@ -1,4 +1,4 @@
-"""What was said and is kept: the store, its tables, search and files."""
+"""The record of what was said: the store, its tables, search and files."""
 
 import sys
 

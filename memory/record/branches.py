@@ -27,7 +27,7 @@ DEEPEST = 50
 
 
 class Ancestor(Struct, frozen=True):
-    """What a transcript has of one conversation's rows: those up to a seq, a turn and an event,
+    """The rows of one conversation that a transcript has: those up to a seq, a turn and an event,
     from behind what the link before it has; `steering` are later events, of whichever conversation,
     that hold for these turns."""
 
@@ -136,8 +136,8 @@ def rows_of_chat(database: Database, home: str) -> list[int]:
 
 
 def within(table: Any, number: Any, links: Sequence[Ancestor], last: str) -> Any:
-    """Which rows of a table, with a column `conversation` and this `number`, a transcript has: up
-    to each link's `last`."""
+    """Return the condition for the rows of a table, with a column `conversation` and this `number`,
+    that a transcript has: up to each link's `last`."""
     if len(links) == 1:
         return table.conversation == links[0].conversation
     parts = [
@@ -311,7 +311,7 @@ def _parent(database: Database, conversation: int) -> tuple[str, int] | None:
 
 
 def _read_beginning(database: Database, conversation: int, turn: int) -> str:
-    """How what is a branch's own begins, or else the last that it shares."""
+    """Read the beginning of a branch's own messages, or else of the last that it shares."""
     message = tables.Message
     for link in reversed(lineage(database, conversation)):
         mine = (message.conversation == link.conversation) & (message.role == "user")
@@ -336,8 +336,8 @@ def cut_off(database: Database, conversation: int) -> None:
 
 
 def leave_to_children(database: Database, key: ConversationKey, conversation: int) -> None:
-    """What others share of a conversation stays for them alone: its key goes to a row of its own,
-    where nothing is said yet, with its bill."""
+    """Leave the shared rows of a conversation to the others alone: its key goes to a row of its
+    own, where nothing is said yet, with its bill."""
     columns, usage = tables.Conversation, tables.Usage
     (kept,) = columns.select().where(columns.id == conversation).dicts().execute(database)
     stays = f"{key.home}{BRANCH}{-conversation}"
@@ -353,7 +353,7 @@ def leave_to_children(database: Database, key: ConversationKey, conversation: in
 
 
 def lead(database: Database, key: ConversationKey) -> None:
-    """What is said in the chat from now on goes to this conversation."""
+    """Make this conversation the chat's current one, which gets what is said there from now on."""
     if not key.is_branch:
         columns = tables.CurrentBranch
         columns.delete().where(columns.chat == key.home).execute(database)

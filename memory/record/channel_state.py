@@ -1,4 +1,5 @@
-"""What channels keep over restarts: small texts by a name, such as how far a mailbox was read."""
+"""The texts that channels keep over restarts: small ones by a name, such as how far a mailbox was
+read."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def put(database: Database, channel: str, name: str, text: str) -> None:
 
 
 def list_named(database: Database, name: str) -> list[tuple[str, str]]:
-    """What every channel keeps under this name, by channel."""
+    """List the texts that channels keep under this name, by channel."""
     columns = tables.ChannelState
     query = columns.select(columns.channel, columns.text).where(columns.name == name)
     return [(channel, text) for channel, text in query.tuples().execute(database)]

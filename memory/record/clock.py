@@ -1,4 +1,4 @@
-"""What the clock said when the bot ran last: one row, so that a clock that jumps is noticed."""
+"""The clock's time when the bot ran last: one row, so that a clock that jumps is noticed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Clock(Struct, frozen=True):
 
 
 def load(database: Database) -> Clock | None:
-    """What is kept; in a database of before there was such a row, the newest thing that happened;
-    None where nothing did."""
+    """Load the time that is kept; in a database of before there was such a row, the newest thing
+    that happened; None where nothing did."""
     row = tables.Clock
     query = row.select(row.believed, row.seen, row.waited, row.is_told)
     for believed, seen, waited, is_told in query.tuples().execute(database):

@@ -55,8 +55,8 @@ def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
 
 
 def affinity_of(database: Database, row: int) -> str:
-    """What is the same for all requests of the conversation with this row, and of branches of it,
-    and says nothing of whose it is: made of when it began."""
+    """Return the mark that is the same for all requests of the conversation with this row, and of
+    branches of it, and says nothing of whose it is: made of when it began."""
     began = [str(at) for (at,) in _begin_of.tuples(database, row)]
     return hashlib.sha256("\0".join(["conversation", *began]).encode()).hexdigest()[:32]
 
@@ -88,7 +88,7 @@ def _by_key(key: str) -> Any:
 
 
 def _fingerprint(kept: str) -> PromptFingerprint:
-    """What the last request began with; unknown where that can't be read."""
+    """Read the fingerprint of the last request's beginning; unknown where that can't be read."""
     found: Any = next(tables.readable([kept], orjson.loads), {})
     return found if isinstance(found, dict) else {}
 
@@ -132,7 +132,7 @@ def of_audience(database: Database, audience: str) -> list[ConversationKey]:
 BEGINNING = 200
 """Characters of the first question that stand for a title that was not given."""
 Standing = Literal["", "pinned", "archived"]
-"""Where lists show a chat: among the others, before them, or away from them."""
+"""The place of a chat in lists: among the others, before them, or apart from them."""
 _MOST_WORDS = 10  # that are looked for
 
 
@@ -174,7 +174,7 @@ def place(database: Database, home: str, standing: Standing) -> None:
 
 
 def standing(database: Database, home: str) -> Standing:
-    """Where lists show a chat."""
+    """Return the place of a chat in lists."""
     columns = tables.Conversation
     query = columns.select(columns.standing).where(columns.key == home).tuples()
     return next((_to_standing(kept) for (kept,) in query.execute(database)), "")

@@ -30,7 +30,7 @@ _ONE_WRITER = threading.Lock()  # a file that is written anew must not lose what
 
 
 class Section(Struct, frozen=True):
-    """One entry of a daily file: `at` in the bot's time zone, `turns` as words."""
+    """An entry of a daily file: `at` in the bot's time zone, `turns` as words."""
 
     key: ConversationKey
     at: datetime
@@ -40,18 +40,18 @@ class Section(Struct, frozen=True):
 
 
 def folder(data: Path, audience: str) -> Path:
-    """Where an audience's daily files are."""
+    """Return the folder of an audience's daily files."""
     return data / "audiences" / audience / "memory"
 
 
 def audiences(data: Path) -> list[str]:
-    """Whose files there are."""
+    """List the audiences that have files."""
     return sorted(path.name for path in (data / "audiences").glob("*") if path.is_dir())
 
 
 def quarantine(data: Path) -> Path:
-    """What stands for the data folder where sections wait until a person has looked through them:
-    no tool of a model reaches there, and no search."""
+    """Return the folder that replaces the data folder for sections that wait until a person has
+    looked through them: no tool of a model reaches there, and no search."""
     return data / "quarantine"
 
 

@@ -1,4 +1,4 @@
-"""What every database system must do for the record, whichever one keeps it.
+"""The interface of a database for the record, whichever system keeps it.
 
 Work is handed a `Database`: peewee's queries are executed on it, and plain SQL that all systems
 speak. What each of them does in its own way has a name here and stands in `memory/record/engines/`,
@@ -44,7 +44,7 @@ class Database(peewee.Database, ABC):
     def read_columns(
         self, query: str, names: Sequence[str], values: Sequence[Any]
     ) -> list[list[Any]]:
-        """What a query finds in these of its columns, each as a list."""
+        """Read the rows that a query finds, as one list for each of these columns."""
         rows = self.execute_sql(f"SELECT {', '.join(names)} FROM ({query}) AS q", values).fetchall()
         return [*map(list, zip(*rows, strict=True))] or [[] for _ in names]
 
@@ -130,8 +130,8 @@ class Database(peewee.Database, ABC):
 
 
 Claim = Literal["", "alone", "shared"]
-"""That no other bot works on the database while a connection is there, or only such as share it;
-"" for what a bot does not mind."""
+"""The guarantee that no other bot works on the database while a connection is there, or only such
+as share it; "" for what a bot does not mind."""
 
 
 class DatabaseEngine(Protocol):
@@ -162,12 +162,12 @@ class DatabaseEngine(Protocol):
         """A StoreError where the system itself failed; else the error as it is."""
 
     def list_losses(self) -> list[str]:
-        """What the database may have lost when the process ended last, as sentences; for the one
-        process that uses it, before it is opened."""
+        """List the losses that the database may have had when the process ended last, as sentences;
+        for the one process that uses it, before it is opened."""
 
     def find_damage(self, patience: float) -> str:
-        """What is wrong inside of the database, as a sentence; "" where nothing is, or where that
-        takes longer than so many seconds. Nobody is held up meanwhile."""
+        """Find damage inside of the database, as a sentence; "" where there is none, or where the
+        check takes longer than so many seconds. Other connections are not blocked meanwhile."""
 
     def save_to(self, path: Path) -> None:
         """Copy the record, as it is now, into a new SQLite file, also while a bot writes to it.

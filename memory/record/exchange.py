@@ -30,7 +30,7 @@ Summary = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 _SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted", "mark", "terse")
-"""What a message in the file has by the same name as a `Message`."""
+"""The fields that a message in the file has by the same name as a `Message`."""
 
 
 class Unreadable(ValueError):
@@ -106,7 +106,7 @@ _Kind = TypeVar("_Kind", _File, _Log)
 
 
 def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
-    """What `context.json` holds; defaults are left out of each message."""
+    """Return the content of `context.json`; defaults are left out of each message."""
     return {
         **_head(conversation),
         "messages": [_entry(turn, entry) for turn in turns for entry in turn.entries],
@@ -114,7 +114,8 @@ def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
 
 
 def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
-    """What `context.terse.json` holds: the lines of each turn, with their times in UTC."""
+    """Return the content of `context.terse.json`: the lines of each turn, with their times in
+    UTC."""
     entries = [
         {
             "timestamp": line.at.astimezone(UTC).isoformat(),
@@ -160,7 +161,7 @@ def _head(conversation: str) -> dict[str, Any]:
 
 
 def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
-    """What is said of a message; what is empty is left out."""
+    """Return the fields of a message; what is empty is left out."""
     message = entry.message
     fields = {
         "turnId": turn.id,
@@ -255,7 +256,8 @@ _NO_TIME = datetime.fromtimestamp(0, UTC)
 
 
 def fault(messages: Sequence[Message]) -> str:
-    """What keeps messages from being a whole turn, to follow its name; "" if nothing does."""
+    """Return what keeps messages from being a whole turn, to follow its name; "" if nothing
+    does."""
     first, *others, last = messages if len(messages) > 1 else (*messages, messages[0])
     if first.role != "user" or not first.text.strip():
         return "does not begin with the user's text"

@@ -43,7 +43,10 @@ _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")  # turns th
 
 class FeatureRows(Protocol):
     """Rows that a feature keeps for turns, named like "pipe/main t5", or, where no turns are named,
-    for all of a conversation."""
+    for all of a conversation. `noun` is what people call one of them ("timed job")."""
+
+    @property
+    def noun(self) -> str: ...
 
     def count(
         self, database: Database, key: ConversationKey, turns: Sequence[str] | None
@@ -59,13 +62,14 @@ class FeatureRows(Protocol):
 
 
 class StoredCounts(Struct, frozen=True):
-    """What is kept of some turns: their numbers, their messages, what they were asked with, the
-    jobs by which summaries of them come into the daily memory, and the sections there; the lines of
-    `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still have some of
-    it. `shared` are the other conversations that share turns with theirs, by row, and the last that
-    each does; `has_children` says that some of these were branched off. `asides` are the side
-    questions that go, `staying` the turns that stay with others where a whole conversation is
-    meant; `reminders` counts the reminders and jobs that go."""
+    """The data that is kept of some turns: their numbers, their messages, what they were asked
+    with, the jobs by which summaries of them come into the daily memory, and the sections there;
+    the lines of `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still
+    have some of it. `shared` are the other conversations that share turns with theirs, by row, and
+    the last that each does; `has_children` says that some of these were branched off. `asides` are
+    the side questions that are deleted, `staying` the turns that stay with others where a whole
+    conversation is meant; `made` counts the rows of features that are deleted, by
+    their nouns."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -78,12 +82,12 @@ class StoredCounts(Struct, frozen=True):
     has_children: bool = False
     asides: int = 0
     staying: tuple[int, ...] = ()
-    reminders: int = 0
+    made: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Gone(Struct, frozen=True):
-    """What goes: turns by number, for each conversation that shares them; messages by seq,
-    summaries by id."""
+    """The data that is deleted: turns by number, for each conversation that shares them; messages
+    by seq, summaries by id."""
 
     turns: dict[int, frozenset[int]]
     seqs: frozenset[int]
@@ -98,8 +102,8 @@ def count_stored(
     is_shared_too: bool = False,
     features: Sequence[FeatureRows] = (),
 ) -> StoredCounts:
-    """What is kept of these turns of a conversation (None: of all that it shares with none; with
-    `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
+    """Count what is kept of these turns of a conversation (None: of all that it shares with none;
+    with `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
     places = transcript.places(database, conversation)
     shared = branches.find_sharing_rows(database, conversation)
     has_children = bool(branches.children(database, conversation)) and not is_shared_too
@@ -134,7 +138,7 @@ def count_stored(
         shared=shared,
         has_children=has_children,
         asides=asides,
-        reminders=_count_made(database, conversation, turns, features),
+        made=_count_made(database, conversation, turns, features),
         staying=() if turns is not None else tuple(sorted({n for _, n in places if n <= last})),
     )
 
@@ -144,14 +148,14 @@ def _count_made(
     conversation: int,
     turns: Collection[int] | None,
     features: Sequence[FeatureRows],
-) -> int:
+) -> dict[str, int]:
     columns = tables.Conversation
     query = columns.select(columns.key, columns.audience).where(columns.id == conversation)
     for key, audience in query.tuples().execute(database):
         made = _list_made(database, conversation, turns)
         where = ConversationKey(key, audience)
-        return sum(feature.count(database, where, made) for feature in features)
-    return 0
+        return {feature.noun: feature.count(database, where, made) for feature in features}
+    return {}
 
 
 def _questions(database: Database, conversation: int, turns: Collection[int]) -> tuple[str, ...]:
@@ -323,8 +327,8 @@ def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> 
 def find_tainted(
     made: Iterable[tuple[int, Collection[int], int]], turns: frozenset[int]
 ) -> frozenset[int]:
-    """Which summaries, of (id, turns, prior id) in the order in which they were made, were made
-    from these turns, or from a summary that was."""
+    """Return the summaries, of (id, turns, prior id) in the order in which they were made, that
+    were made from these turns, or from a summary that was."""
     found: set[int] = set()
     for summary, covers, prior in made:
         if prior in found or not turns.isdisjoint(covers):
@@ -339,8 +343,8 @@ def _is_hit(job: Job, gone: _Gone, lost: frozenset[int]) -> bool:
 def _open_jobs_again(
     database: Database, conversation: int, gone: _Gone, priors: dict[int, int]
 ) -> None:
-    """What a job has left to tell is told anew; one that has nothing left goes, and what continued
-    it continues the one before, as `priors` says of each event."""
+    """Open each job again that has turns left to tell; delete one that has none left, and let what
+    continued it continue the one before, as `priors` says of each event."""
     lost = gone.turns[conversation]
     for job in summaries.jobs_of(database, conversation):
         rest = tuple(turn for turn in job.turns if turn not in lost)
@@ -397,8 +401,8 @@ def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | Non
 def _stand_in_without(
     stand_in: StandIn | None, gone: _Gone, lost: frozenset[int]
 ) -> StandIn | None:
-    """What stands for the turns that are left, whose summary is to be written anew; None for an
-    event that only named a summary which goes."""
+    """Return the range summary of the turns that are left, whose text is to be written anew; None
+    for an event that only named a summary which is deleted."""
     if stand_in is None:
         return None
     is_gone = stand_in.summary in gone.summaries

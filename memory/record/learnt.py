@@ -1,5 +1,5 @@
-"""What refusals have taught about models (`agent/models/learnt.py`): facts as JSON, by the address
-and the model's name."""
+"""The facts that refusals have taught about models (`agent/models/learnt.py`): as JSON, by the
+address and the model's name."""
 
 from __future__ import annotations
 

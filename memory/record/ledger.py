@@ -16,7 +16,7 @@ from memory.record.database import Database
 
 
 class Spent(Struct, frozen=True):
-    """One call to a model. Tokens as the provider reported them, or as counted by the meter
+    """A call to a model. Tokens as the provider reported them, or as counted by the meter
     (`is_reported` False); of the prompt, `cached` were read from a cache, and `written` into one
     that has a price of its own; of the completion, `reasoning` were thought and not said; `cost` in
     US dollars, None where the price is unknown."""
@@ -141,8 +141,8 @@ def _whole(conversation: int) -> Any:
 def bills_by_turn(
     database: Database, conversation: int, turns: Collection[int]
 ) -> dict[int, dict[str, Bill]]:
-    """What each of these turns of a conversation has cost so far, by the model that was asked; also
-    where it is shared with another one."""
+    """Return the cost of each of these turns of a conversation so far, by the model that was asked;
+    also where it is shared with another one."""
     columns, found = tables.Usage, defaultdict[int, dict[str, Bill]](dict)
     wanted = [turn for turn in turns if turn > 0]
     for link in branches.lineage(database, conversation):

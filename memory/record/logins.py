@@ -1,5 +1,5 @@
-"""Who is signed in on the page, who may come in by a link, and the passwords of those who have one:
-of what opens anything only a digest is kept."""
+"""The people who are signed in on the page, those who may come in by a link, and the passwords of
+those who have one: of what opens anything only a digest is kept."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def accept(
 
 
 def known_by(invite: Invite, known: Known | None, now: float) -> Known:
-    """Who is let in by an invitation; what is known of them stays."""
+    """Return the person whom an invitation lets in; what is known of them stays."""
     name, by, at = ("", invite.by, now) if known is None else (known.name, known.by, known.at)
     return Known("person", invite.person, invite.role, name, by, at)
 
@@ -105,7 +105,8 @@ def find(database: Database, digest: str, since: float) -> LoginRow | None:
 
 
 def list_logins(database: Database, since: float, person: str = "") -> list[LoginRow]:
-    """Where people are signed in, or this one is ("": all), in the order in which they did."""
+    """List the browsers where people are signed in, or this one is ("": all), in the order in which
+    they did."""
     columns = tables.Login
     is_it = columns.used > since
     return _select(database, is_it & (columns.person == person) if person else is_it)

@@ -103,7 +103,7 @@ def receive(
 
 
 def keep_files(database: Database, inbox: int, attachments: str) -> None:
-    """What is known of the files of a message that was taken in."""
+    """Keep what is known of the files of a message that was taken in."""
     tables.update(database, tables.Inbox, inbox, attachments=attachments)
 
 
@@ -187,7 +187,7 @@ def is_waiting(database: Database, channels: Sequence[str], but: Collection[int]
 
 
 class Backlog(Struct, frozen=True):
-    """What waits: messages without an answer, when the oldest came (seconds since 1970; 0 where
+    """The backlog: messages without an answer, when the oldest came (seconds since 1970; 0 where
     there is none), and replies that are not sent."""
 
     unanswered: int
@@ -221,7 +221,7 @@ def list_unsent_before(database: Database, place: AddressColumns, outbox: int) -
 
 
 def count_tries(database: Database, tries: Mapping[int, int]) -> None:
-    """How often replies, by their ids, were tried in vain."""
+    """Keep how often replies, by their ids, were tried in vain."""
     for outbox, count in tries.items():
         tables.update(database, tables.Outbox, outbox, tries=count)
 
@@ -253,7 +253,7 @@ def forget(database: Database, conversation: str) -> None:
 
 
 def last_place(database: Database, conversation: str) -> AddressColumns | None:
-    """Where somebody wrote last in a conversation's chat, and who."""
+    """Return the address where somebody wrote last in a conversation's chat, and who."""
     inbox = tables.Inbox
     query = inbox.select().where(_is_of(conversation)).order_by(inbox.id.desc()).limit(1)
     return next((_inbox_row(row).place for row in query.tuples().execute(database)), None)
@@ -313,7 +313,7 @@ def _outbox_row(row: dict[str, Any]) -> OutboxRow:
 
 
 def open_form(database: Database, place: AddressColumns, command: str, until: float) -> None:
-    """What is written there next, until this time, is the argument of a command."""
+    """Open a form: the next message from there, until this time, is the argument of a command."""
     columns = tables.Form
     columns.delete().where(columns.until < time.time()).execute(database)
     whose = asdict(place)
@@ -358,7 +358,7 @@ def put_aside(database: Database, kind: Kind, row: int, why: str) -> bool:
 
 
 def _chat(database: Database, kind: Kind, row: dict[str, object]) -> str:
-    """Where a row belongs, so that it is forgotten with its chat."""
+    """Return the chat that a row belongs to, so that it is forgotten with its chat."""
     if kind != "job":
         return mail_chat(str(row["channel"]), str(row["chat"]), str(row["thread"]))
     columns = tables.Conversation

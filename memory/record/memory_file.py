@@ -38,7 +38,7 @@ class FileVersion(Struct, frozen=True):
 
 
 def path_of(data: Path, audience: str) -> Path:
-    """Where an audience's file is."""
+    """Return the path of an audience's file."""
     return daily.folder(data, audience) / NAME
 
 
@@ -120,7 +120,7 @@ def publish(path: Path) -> None:
 
 
 def drop_draft(path: Path) -> None:
-    """What was to stand there will not."""
+    """Drop the draft of a file, which will not take the file's place."""
     with suppress(OSError, StoreError), _folder(path.parent) as folder:
         fence.confirm()  # it may be another process's by now
         os.unlink(_DRAFT, dir_fd=folder)

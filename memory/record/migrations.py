@@ -91,7 +91,8 @@ def _answered_inbox(database: Database) -> None:
 
 
 def _strategies(database: Database) -> None:
-    """What a cut leaves besides its boundary: how it is summarised, and what was at hand."""
+    """Add columns for what a cut leaves besides its boundary: how it is summarised, and what was at
+    hand."""
     database.execute_sql("ALTER TABLE job ADD COLUMN style TEXT NOT NULL DEFAULT 'notes'")
     database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
 
@@ -134,7 +135,7 @@ def _people(database: Database) -> None:
 
 
 def _attempts(database: Database) -> None:
-    """How often a message was begun, and how many messages its turn had then."""
+    """Add columns for how often a message was begun, and how many messages its turn had then."""
     database.execute_sql("ALTER TABLE inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
     database.execute_sql("ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0")
 
@@ -158,7 +159,7 @@ def _call_starts(database: Database) -> None:
 
 
 def _framing(database: Database) -> None:
-    """What stood before a conversation in its last request."""
+    """Add a column for what stood before a conversation in its last request."""
     database.execute_sql("ALTER TABLE conversation ADD COLUMN framing TEXT NOT NULL DEFAULT '{}'")
 
 
@@ -172,7 +173,7 @@ def _api_keys(database: Database) -> None:
 
 
 def _clock(database: Database) -> None:
-    """What the clock said when the bot ran last (`memory/record/clock.py`)."""
+    """Add a table for what the clock said when the bot ran last (`memory/record/clock.py`)."""
     database.execute_sql(
         """CREATE TABLE clock (
             id INTEGER PRIMARY KEY CHECK (id = 1), believed REAL NOT NULL, seen REAL NOT NULL,
@@ -181,7 +182,8 @@ def _clock(database: Database) -> None:
 
 
 def _taint(database: Database) -> None:
-    """What was said after a result from outside may repeat it, until a person put all away."""
+    """Mark what was said after a result from outside, which may repeat it, until a person cleared
+    all."""
     ends: defaultdict[int, list[int]] = defaultdict(list)
     for conversation, cut in database.execute_sql(
         """SELECT conversation,
@@ -212,12 +214,13 @@ def _taint(database: Database) -> None:
 
 
 def _outbox_tries(database: Database) -> None:
-    """How often a reply was tried to be sent again, and was not sent."""
+    """Add a column for how often a reply was tried to be sent again, and was not sent."""
     database.execute_sql("ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0")
 
 
 def _aside(database: Database) -> None:
-    """How often a job was taken up, and what was put aside (`memory/record/mailbox.py`)."""
+    """Add a column for how often a job was begun, and a table of what was put aside
+    (`memory/record/mailbox.py`)."""
     database.execute_sql("ALTER TABLE job ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
     database.execute_sql(
         """CREATE TABLE aside (
@@ -232,12 +235,13 @@ def _every_call_start(database: Database) -> None:
 
 
 def _references(database: Database) -> None:
-    """Where what left by a job is kept, if a plugin keeps it."""
+    """Add a column for the place that keeps what a job removed, if a plugin keeps it."""
     database.execute_sql("ALTER TABLE job ADD COLUMN reference TEXT NOT NULL DEFAULT ''")
 
 
 def _sections(database: Database) -> None:
-    """What of a summary the daily memory has; until now all of it, also what it only continued."""
+    """Add a column for the part of a summary that the daily memory has; until now all of it, also
+    what it only continued."""
     database.execute_sql("ALTER TABLE summary ADD COLUMN section TEXT NOT NULL DEFAULT ''")
     database.execute_sql(
         """UPDATE summary SET section = text WHERE model != '' OR id IN
@@ -302,7 +306,8 @@ def _branches(database: Database) -> None:
 
 
 def _forms(database: Database) -> None:
-    """Whose next message is the argument of which command (`bot/forms.py`)."""
+    """Add a table of the people whose next message is the argument of a command
+    (`bot/forms.py`)."""
     database.execute_sql(
         """CREATE TABLE form (
             channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
@@ -312,7 +317,7 @@ def _forms(database: Database) -> None:
 
 
 def _requests(database: Database) -> None:
-    """What was sent to the model (`memory/record/requests.py`)."""
+    """Add tables for what was sent to the model (`memory/record/requests.py`)."""
     database.execute_sql(
         """CREATE TABLE request_prefix (
             digest TEXT PRIMARY KEY, system TEXT NOT NULL, tools TEXT NOT NULL,
@@ -335,8 +340,8 @@ def _requests(database: Database) -> None:
 
 
 def _search_signs(database: Database) -> None:
-    """What is seen of a message besides its words: two signs less, and whether a user said it. The
-    words stay indexed as they are."""
+    """Change the signs of a message, which are seen besides its words: two less, and whether a user
+    said it. The words stay indexed as they are."""
     database.execute_sql(
         """UPDATE passage SET signs = (signs >> 1 & 3) | (signs >> 2 & 4)
             | 8 * EXISTS (SELECT * FROM message WHERE conversation = place >> 32
@@ -345,7 +350,8 @@ def _search_signs(database: Database) -> None:
 
 
 def _edited_summaries(database: Database) -> None:
-    """Which summary is what a person made of which, and which ones continue that."""
+    """Add columns for the summary that a person edited, and for the summaries that continue
+    that."""
     for table, column in (
         ("summary", "edits INTEGER NOT NULL DEFAULT 0"),
         ("job", "edited INTEGER NOT NULL DEFAULT 0"),
@@ -354,13 +360,14 @@ def _edited_summaries(database: Database) -> None:
 
 
 def _broken_tokens(database: Database) -> None:
-    """What a change broke in the provider's cache, and what stood in its place."""
+    """Add columns for what a change broke in the provider's cache, and what took its place."""
     for column in ("broken INTEGER NOT NULL DEFAULT -1", "anew INTEGER NOT NULL DEFAULT 0"):
         database.execute_sql(f"ALTER TABLE view_event ADD COLUMN {column}")
 
 
 def _side_questions(database: Database) -> None:
-    """What was asked aside, after which turn, and what came of it; no part of the transcript."""
+    """Add a table of what was asked aside, after which turn, and what came of it; no part of the
+    transcript."""
     database.execute_sql(
         """CREATE TABLE side_question (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -384,12 +391,12 @@ def _proposals(database: Database) -> None:
 
 
 def _receipts(database: Database) -> None:
-    """What of the facts that left a summary kept."""
+    """Add a column for the facts of the removed turns that a summary kept."""
     database.execute_sql("ALTER TABLE summary ADD COLUMN receipt TEXT NOT NULL DEFAULT ''")
 
 
 def _memory_bases(database: Database) -> None:
-    """Which version of a `MEMORY.md` another one was made from."""
+    """Add a column for the version of a `MEMORY.md` that another one was made from."""
     database.execute_sql("ALTER TABLE memory_version ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
     database.execute_sql(
         """UPDATE memory_version SET base = (SELECT coalesce(max(number), 0)
@@ -427,12 +434,13 @@ def _links(database: Database) -> None:
 
 
 def _standings(database: Database) -> None:
-    """Where lists show a chat."""
+    """Add a column for the place of a chat in lists."""
     database.execute_sql("ALTER TABLE conversation ADD COLUMN standing TEXT NOT NULL DEFAULT ''")
 
 
 def _logins(database: Database) -> None:
-    """Who is signed in on the page, and who may come in (`memory/record/logins.py`)."""
+    """Add tables of the people who are signed in on the page, and who may come in
+    (`memory/record/logins.py`)."""
     for statement in (
         """CREATE TABLE invite (
             person TEXT PRIMARY KEY, role TEXT NOT NULL, digest TEXT NOT NULL, by TEXT NOT NULL,
@@ -481,7 +489,7 @@ def _scheduled_jobs(database: Database) -> None:
 
 
 def _cache_writes(database: Database) -> None:
-    """What a provider wrote into its cache, which may have a price of its own."""
+    """Add a column for what a provider wrote into its cache, which may have a price of its own."""
     database.execute_sql("ALTER TABLE usage ADD COLUMN written INTEGER NOT NULL DEFAULT 0")
 
 
@@ -503,7 +511,7 @@ def _reasoning(database: Database) -> None:
 
 
 def _conditions(database: Database) -> None:
-    """What a job looks at before it asks a model."""
+    """Add columns for what a job looks at before it asks a model."""
     for column in (
         "condition TEXT NOT NULL DEFAULT ''",
         "found TEXT NOT NULL DEFAULT ''",
@@ -513,7 +521,7 @@ def _conditions(database: Database) -> None:
 
 
 def _mcp_tools(database: Database) -> None:
-    """Tools of MCP servers as they were listed last (`memory/record/mcp.py`), and how that has
+    """Tools of MCP servers as they were listed last (`plugins/mcp/record.py`), and how that has
     changed."""
     for statement in (
         """CREATE TABLE mcp_tool (
@@ -529,7 +537,7 @@ def _mcp_tools(database: Database) -> None:
 
 
 def _channel_state(database: Database) -> None:
-    """What channels keep over restarts (`memory/record/channel_state.py`)."""
+    """Add a table of what channels keep over restarts (`memory/record/channel_state.py`)."""
     database.execute_sql(
         """CREATE TABLE channel_state (
             channel TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,
@@ -538,7 +546,7 @@ def _channel_state(database: Database) -> None:
 
 
 def _learnt_models(database: Database) -> None:
-    """What refusals have taught about models (`memory/record/learnt.py`)."""
+    """Add a table of what refusals have taught about models (`memory/record/learnt.py`)."""
     database.execute_sql(
         """CREATE TABLE learnt_model (
             place TEXT NOT NULL, model TEXT NOT NULL, facts TEXT NOT NULL,
@@ -553,6 +561,13 @@ def _link_requests(database: Database) -> None:
             home TEXT PRIMARY KEY, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
             channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
             at REAL NOT NULL)"""
+    )
+
+
+def _feature_schema(database: Database) -> None:
+    """How many migrations of its own each plugin has had (`memory/record/feature_tables.py`)."""
+    database.execute_sql(
+        "CREATE TABLE feature_schema (feature TEXT PRIMARY KEY, version INTEGER NOT NULL)"
     )
 
 
@@ -603,6 +618,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _channel_state,
     _learnt_models,
     _link_requests,
+    _feature_schema,
 ]
 
 

@@ -39,7 +39,7 @@ SESSIONS = "sessions"
 CONTEXT = "context.jsonl"
 RESULT = "tool_result-"
 FLAG = b'"untrusted":true'
-"""What a line of it holds whose content came from outside."""
+"""The mark in a line of it whose content came from outside."""
 _LONGEST_REFERENCE = 500
 PATIENCE = 30.0
 """Seconds that an offloader may take before the turn goes on without it."""
@@ -101,8 +101,8 @@ async def forget_offloaded(
 
 
 async def _in_time(work: Callable[[], Awaitable[T]]) -> T:
-    """What somebody else's code returns, however it fails: one that won't even be cancelled is
-    left behind. Raises TimeoutError, and whatever it raises."""
+    """Return what somebody else's code returns, within its time limit, however it fails: code that
+    won't even be cancelled is left behind. Raises TimeoutError, and whatever the code raises."""
 
     async def run() -> T:
         try:
@@ -180,7 +180,7 @@ class LocalWorkspace:
 
 
 def data_file(workdir: Path, content: bytes, ending: str) -> Path:
-    """Where bytes stand by their hash: with the ending with which they came first."""
+    """Return the path of bytes by their hash: with the ending with which they came first."""
     folder, name = workdir / "data", hashlib.sha256(content).hexdigest()
     return min(folder.glob(f"{name}.*"), default=folder / f"{name}{ending}")
 
@@ -202,7 +202,7 @@ def is_saved(wanted: Path, content: bytes) -> bool:
 
 
 def _place(wanted: Path, content: bytes) -> tuple[Path, bool]:
-    """Where content stands or will stand, and whether it does."""
+    """Return the path where content stands or will stand, and whether it does."""
     for file in _names(wanted):
         if not os.path.lexists(file):
             return file, False
@@ -250,7 +250,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 class _Held(Struct):
-    """What a `context.jsonl` holds, as it was at this size and time of its last change."""
+    """The content of a `context.jsonl`, as it was at this size and time of its last change."""
 
     state: tuple[int, int] = (0, 0)
     seqs: list[range] = field(default_factory=list)
@@ -297,7 +297,7 @@ def _state(file: BinaryIO) -> tuple[int, int]:
 
 
 def _read_whole(file: BinaryIO) -> _Held:
-    """What the file holds; a last line without an end is taken away."""
+    """Read what the file holds; truncate a last line without an end."""
     held, end = _Held(), 0
     for line in file:
         if line.endswith(b"\n"):

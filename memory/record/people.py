@@ -1,5 +1,5 @@
-"""Who is let in: people and whole chats; the strangers who were given a code to ask with; and keys
-to OpenAI's protocol, of which only the digest is kept."""
+"""The people and whole chats that are let in; the strangers who were given a code to ask with; and
+keys to OpenAI's protocol, of which only the digest is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Role = Literal["owner", "user"]
 
 
 class Known(Struct, frozen=True):
-    """Who is let in: a person ("telegram/42"), or all who write in a chat ("telegram/-100"). `name`
+    """A person who is let in ("telegram/42"), or all who write in a chat ("telegram/-100"). `name`
     is what the platform calls them, `by` who let them in, `at` in seconds since 1970."""
 
     kind: Kind
@@ -47,7 +47,7 @@ def list_known(database: Database) -> list[Known]:
 
 
 def find_known(database: Database, person: str) -> Known | None:
-    """What is known of a person who was let in."""
+    """Find what is known of a person who was let in."""
     return next((one for one in list_known(database) if one.id == person), None)
 
 
@@ -69,7 +69,7 @@ def revoke(database: Database, kind: Kind, identity: str) -> None:
 
 
 def list_pending(database: Database, since: float) -> list[Pending]:
-    """Who was given a code since a time and waits, oldest first."""
+    """List the people who were given a code since a time and wait, oldest first."""
     columns = tables.Pairing
     query = columns.select().where(columns.at > since).order_by(columns.at)
     return [_to_pending(row) for row in query.dicts().execute(database)]
@@ -113,8 +113,8 @@ def answer(database: Database, digest: str, since: float) -> Pending | None:
 
 
 def last_place(database: Database, people: Sequence[str]) -> AddressColumns | None:
-    """Where one of these people ("telegram/42"; "terminal/" for who sits at it) wrote last with
-    nobody else in the chat, whose name is the person's own then."""
+    """Return the address where one of these people ("telegram/42"; "terminal/" for who sits at it)
+    wrote last with nobody else in the chat, whose name is the person's own then."""
     columns = tables.Inbox
     fields = (columns.channel, columns.chat, columns.thread, columns.user)
     is_theirs = columns.channel.concat("/").concat(columns.user).in_(list(people))

@@ -44,7 +44,7 @@ def save(database: Database, conversation: int, proposal: Proposal) -> None:
 
 
 def load(database: Database, conversation: int) -> Proposal | None:
-    """What waits in a conversation."""
+    """Load the proposal that waits in a conversation."""
     return next(readable(_of.dicts(database, conversation), _read), None)
 
 

@@ -1,4 +1,5 @@
-"""What the migrations would do to a record: carried out on a copy of it, and told step by step."""
+"""The rehearsal of the migrations of a record: carried out on a copy of it, and told step by
+step."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class Step(Struct, frozen=True):
 
 
 class Rehearsal(Struct, frozen=True):
-    """What came of it: the steps, how many messages there are, before and after, and what was set
-    in chats (scope, key, value)."""
+    """The result of the rehearsal: the steps, how many messages there are, before and after, and
+    what was set in chats (scope, key, value)."""
 
     steps: tuple[Step, ...]
     messages: int

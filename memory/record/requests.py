@@ -17,15 +17,15 @@ from memory.record import tables
 from memory.record.database import Database
 
 Outcome = Literal["", "answered", "too long"]
-"""What came of a request: an answer, or a refusal because it was longer than the window; "": it
+"""The outcome of a request: an answer, or a refusal because it was longer than the window; "": it
 failed, its answer broke off, or the turn was stopped meanwhile."""
 
 
 class RequestPrefix(Struct, frozen=True):
-    """What stands around the messages: the system prompt as text, the tools and the parameters as
-    JSON. In the parameters the messages and the tools are null, so that they have their places.
-    `digest` is of all that; what was deleted since is "". `is_masked`: a secret in it was hidden
-    before it was kept."""
+    """The part of a request around the messages: the system prompt as text, the tools and the
+    parameters as JSON. In the parameters the messages and the tools are null, so that they have
+    their places. `digest` is of all that; what was deleted since is "". `is_masked`: a secret in it
+    was hidden before it was kept."""
 
     digest: str
     system: str = ""

@@ -14,7 +14,8 @@ from memory.record import tables
 from memory.record.database import Database
 
 State = Literal["", "answered", "failed", "stopped"]
-"""What came of it; "": nothing yet, or nothing will, where a process before this one asked it."""
+"""The outcome of a question; "": none yet, or none will come, where a process before this one asked
+it."""
 
 
 class SideQuestion(Struct, frozen=True):
@@ -46,7 +47,7 @@ def insert(database: Database, conversation: int, asked: SideQuestion) -> int:
 
 
 def finish(database: Database, row: int, answer: str, state: State) -> None:
-    """What came of one."""
+    """Store the outcome of a question."""
     tables.update(database, tables.SideQuestion, row, answer=answer, state=state)
 
 

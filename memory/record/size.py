@@ -1,4 +1,4 @@
-"""How much a record holds, without a word of it."""
+"""The size of a record, without a word of it."""
 
 from __future__ import annotations
 

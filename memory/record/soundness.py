@@ -34,12 +34,12 @@ JSON_COLUMNS = {
 }
 """Columns that hold JSON text."""
 UNUSABLE = (sqlite3.Error, UnicodeDecodeError)
-"""What using a damaged database may raise. The second comes in the place of the first where
-SQLite's own sentence quotes bytes of a damaged schema, which are no text."""
+"""The errors that using a damaged database may raise. The second comes in the place of the first
+where SQLite's own sentence quotes bytes of a damaged schema, which are no text."""
 
 
 class Log(Struct, frozen=True):
-    """What a write-ahead log holds up to its last commit: how many frames, which pages, and how
+    """The content of a write-ahead log up to its last commit: how many frames, which pages, and how
     many pages the database has then. `is_torn`: its header is damaged, so that SQLite takes none.
     """
 
@@ -50,8 +50,8 @@ class Log(Struct, frozen=True):
 
 
 def check_length(path: Path) -> str:
-    """What of the database is missing, as a sentence; "" where nothing is. Changes nothing. Raises
-    OSError."""
+    """Return what is missing of the database, as a sentence; "" where nothing is. Changes nothing.
+    Raises OSError."""
     size = path.stat().st_size if path.exists() else 0
     if size == 0:
         return ""
@@ -150,8 +150,8 @@ def check_log(path: Path) -> str:
 
 
 def check_integrity(path: Path, patience: float) -> str:
-    """What is wrong inside of the database, as a sentence; "" where nothing is, or where that takes
-    longer than so many seconds. Other connections are not held up."""
+    """Return what is wrong inside of the database, as a sentence; "" where nothing is, or where
+    that takes longer than so many seconds. Other connections are not held up."""
     deadline = time.monotonic() + patience
     try:
         with closing(read_only(path)) as database:

@@ -1,4 +1,5 @@
-"""What people did to the context since a turn goes along into a branch that begins after it."""
+"""The changes by people to the context since a turn, which go along into a branch that begins after
+it."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class _Lane(threading.Thread):
 
 
 class _JobFailed(Exception):
-    """One job of a group has failed; which one, and why, it knows itself."""
+    """A job of a group that has failed; which one, and why, it knows itself."""
 
 
 def _nothing(database: Database) -> None:
@@ -179,8 +179,8 @@ def _allow(database: Database) -> None:
 
 
 def _first_of(error: BaseException) -> BaseException:
-    """What went wrong first: SQLite takes some transactions back by itself, and peewee's own
-    rollback fails over that."""
+    """Return the error that came first: SQLite takes some transactions back by itself, and peewee's
+    own rollback fails over that."""
     first, earlier = error, error.__context__
     while earlier is not None:
         first = earlier if isinstance(earlier, DatabaseError) else first
@@ -218,7 +218,7 @@ def _run_apart(database: Database, job: _Job[Any]) -> None:
 
 
 class Store:
-    """One database, open. Use as `store = await Store.open(path)` … `await store.close()`."""
+    """A database, open. Use as `store = await Store.open(path)` … `await store.close()`."""
 
     def __init__(self, engine: DatabaseEngine, loop: asyncio.AbstractEventLoop) -> None:
         self.engine = engine

@@ -21,15 +21,15 @@ from memory.record.tables import readable
 
 
 class Summary(Struct, frozen=True):
-    """What stands for `turns` and, cumulatively, for what the summary `prior` stood for (0: none).
+    """A summary of `turns` and, cumulatively, of what the summary `prior` covered (0: none).
 
     `number` is its conversation's own, 0 for one that is for the daily memory alone; `stand_ins`
-    are the ids of those that stood for some of `turns` when it was written. `edits` is the id of
-    the one that was written for the turns, where this is what a person has made of it. `receipt`
-    says what it kept, None where that is not known.
-    `section` is what of it the daily memory has: what is of `turns` alone, "" where only excerpts
-    tell that. `model` is the one that wrote it, "" for a plain extract; `tokens` is raw;
-    `is_untrusted` says whether it was made of results from outside that nobody has looked through.
+    are the ids of the range summaries of some of `turns` when it was written. `edits` is the id of
+    the summary that was written for the turns, where this is a person's edit of it. `receipt` says
+    what it kept, None where that is not known. `section` is the part of it that the daily memory
+    has: that of `turns` alone, "" where only excerpts tell that. `model` is the one that wrote it,
+    "" for a plain extract; `tokens` is raw; `is_untrusted` says whether it was made of results from
+    outside that nobody has looked through.
     """
 
     turns: tuple[int, ...]
@@ -205,12 +205,12 @@ def trust(database: Database, job: int) -> None:
 
 
 def keep_reference(database: Database, job: int, reference: str) -> None:
-    """Where what left by a job is kept."""
+    """Keep the place that keeps what a job removed."""
     tables.update(database, tables.Job, job, reference=reference)
 
 
 def newest_reference(database: Database, conversation: int) -> str:
-    """Where what left last is kept; "" where no offloader has said so."""
+    """Return the place that keeps what was removed last; "" where no offloader has named one."""
     columns = tables.Job
     mine = within(columns, columns.event, lineage(database, conversation), "event")
     told = columns.select(columns.reference).where(mine & (columns.reference != ""))
@@ -278,7 +278,8 @@ def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]
 
 
 def find_told_by_others(database: Database, conversation: int) -> frozenset[int]:
-    """Those that a conversation shares, or has shared, and of which another one has told."""
+    """Find the turns that a conversation shares, or has shared, and of which another one has
+    told."""
     others = find_sharing_rows(database, conversation)
     parts = [_find_told(database, other, last) for other, last in others.items()]
     job = tables.Job
@@ -405,7 +406,7 @@ def cancel(database: Database, conversation: int, events: Sequence[int]) -> None
 
 
 def receipts_of_events(database: Database, conversation: int) -> dict[int, Receipt]:
-    """What the summaries kept of what left by events, by the ids of these."""
+    """Return the receipts of the summaries of what events removed, by the ids of these."""
     job, made = tables.Job, tables.Summary
     query = job.select(job.event, made.receipt).from_(job.join(made, on=(job.summary == made.id)))
     found = query.where((job.conversation == conversation) & (made.receipt != ""))
@@ -414,7 +415,7 @@ def receipts_of_events(database: Database, conversation: int) -> dict[int, Recei
 
 
 def receipts_of_edits(database: Database, conversation: int) -> dict[int, Receipt]:
-    """What the summaries kept that a person has edited, by their ids."""
+    """Return the receipts of the summaries that a person has edited, by their ids."""
     made = tables.Summary
     query = made.select(made.id, made.receipt).where(
         (made.conversation == conversation) & (made.edits > 0)

@@ -80,7 +80,7 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-"""What decoding a damaged row may raise."""
+"""The errors that decoding a damaged row may raise."""
 
 
 class Prepared:
@@ -147,9 +147,9 @@ def update(database: Database, table: Table, row: int, **values: Any) -> None:
 
 
 def readable(found: Iterable[R], read: Callable[[R], T]) -> Iterator[T]:
-    """What `read` makes of the rows that were found, without those that it can't read: a damaged
-    row must not take all the others along. Each is logged, and `python main.py doctor` counts
-    them."""
+    """Yield what `read` makes of the rows that were found, without those that it can't read: a
+    damaged row must not take all the others along. Each is logged, and `python main.py doctor`
+    counts them."""
     for row in found:
         try:
             yield read(row)

@@ -101,7 +101,8 @@ def entries_of_turns(database: Database, conversation: int, turns: Iterable[int]
 
 
 def own_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
-    """Those of the turns named that a conversation shares with none that it was branched off."""
+    """Return the entries of the turns named that a conversation shares with none that it was
+    branched off."""
     columns = tables.Message
     mine = (columns.conversation == conversation) & columns.turn.in_(
         _bind_numbers(database, [*turns])
@@ -147,7 +148,8 @@ def results_of(database: Database, conversation: int, tools: Collection[str]) ->
 
 
 def _from_seq(line: Sequence[Ancestor], seq: int = 0) -> Any:
-    """Which messages stand in the transcript that is made of these, from this seq on."""
+    """Return the condition for the messages of the transcript that is made of these, from this seq
+    on."""
     columns = tables.Message
     links = [link for link in line if link.seq >= seq]
     if len(links) == 1:
@@ -161,7 +163,7 @@ def _from_seq(line: Sequence[Ancestor], seq: int = 0) -> Any:
 
 
 def _at_seqs(database: Database, conversation: int, seqs: Sequence[int]) -> Any:
-    """Which messages of a transcript have these seqs."""
+    """Return the condition for the messages of a transcript that have these seqs."""
     columns = tables.Message
     parts = (
         (one.conversation, [n for n in seqs if one.after_seq < n <= one.seq])
@@ -177,7 +179,7 @@ def _at_seqs(database: Database, conversation: int, seqs: Sequence[int]) -> Any:
 
 
 def _of_turns(database: Database, conversation: int, turns: Collection[int]) -> Any:
-    """Which messages stand in these turns of a transcript."""
+    """Return the condition for the messages in these turns of a transcript."""
     columns = tables.Message
     links = lineage(database, conversation)
     if len(links) == 1:
@@ -266,7 +268,7 @@ def begin_call(database: Database, conversation: int, turn: int, call: str, is_o
 
 
 def end_call(database: Database, conversation: int, turn: int, call: str) -> None:
-    """What came of a call is recorded."""
+    """Note that the result of a call is recorded."""
     database.execute_sql(
         "DELETE FROM call_start WHERE conversation = ? AND turn = ? AND call = ?",
         (conversation, turn, call),
@@ -358,14 +360,15 @@ def _own_newest(conversation: int, most: int) -> Any:
 
 
 def own_events(database: Database, conversation: int) -> list[ViewEvent]:
-    """Those that a conversation shares with none that it was branched off."""
+    """Return the events that a conversation shares with none that it was branched off."""
     columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return list(tables.readable(query.dicts().execute(database), _event))
 
 
 def snapshot_of(database: Database, conversation: int, summary: int) -> Snapshot | None:
-    """What the model had at hand when those turns left whose summary this is."""
+    """Return the snapshot of the tools and memory that the model had when the turns of this summary
+    were removed."""
     event, job = tables.ViewEvent, tables.Job
     query = (
         event.select(event.snapshot)
@@ -432,7 +435,7 @@ def _row(conversation: int, entry: Entry) -> dict[str, Any]:
 
 
 def _extra(message: Message) -> dict[str, Any]:
-    """What a message has besides role and text; absent means the default."""
+    """Return the fields of a message besides role and text; absent means the default."""
     extra: dict[str, Any] = {
         name: getattr(message, name) for name in _EXTRA if getattr(message, name)
     }
@@ -464,7 +467,7 @@ _EXTRA = (
 
 _ROLES = frozenset(get_args(Role))
 COLUMNS = "seq, turn, role, text, extra, tokens, at"
-"""What `to_entry` reads of a message's row."""
+"""The columns of a message's row that `to_entry` reads."""
 
 
 def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:

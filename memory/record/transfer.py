@@ -23,6 +23,7 @@ from memory.record.migrations import MIGRATIONS, list_pending, migrate
 
 _BATCH = 1_000  # rows
 _INDEX = ("passage", "sitting", "sqlite_")
+_OF_PLUGINS = "feature_schema"  # says what tables of plugins are like, which are not copied
 
 
 class TableShape(Struct, frozen=True):
@@ -36,7 +37,7 @@ class TableShape(Struct, frozen=True):
 
 
 class TableDigest(Struct, frozen=True):
-    """What all rows of a table come to."""
+    """The digest of all rows of a table."""
 
     rows: int
     sha256: str
@@ -50,7 +51,7 @@ def shapes(schema: int = len(MIGRATIONS)) -> tuple[TableShape, ...]:
     with closing(in_memory(schema=schema)) as database:
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
         for name, made in database.execute_sql(query).fetchall():
-            if not name.startswith(_INDEX):
+            if not name.startswith(_INDEX) and name != _OF_PLUGINS:
                 info = database.execute_sql(f'PRAGMA table_info("{name}")').fetchall()
                 keys = sorted((place, column) for _, column, *_, place in info if place)
                 columns = tuple(column for _, column, *_ in info)
@@ -58,6 +59,13 @@ def shapes(schema: int = len(MIGRATIONS)) -> tuple[TableShape, ...]:
                 is_counted = "id INTEGER PRIMARY KEY" in made
                 found.append(TableShape(name, columns, key, is_counted))
     return tuple(found)
+
+
+def _list_others(source: Database) -> list[str]:
+    """The tables that plugins have made (`feature_tables.py`)."""
+    with closing(in_memory()) as database:
+        known = {*database.get_tables()}
+    return sorted(name for name in {*source.get_tables()} - known if not name.startswith(_INDEX))
 
 
 def transfer(
@@ -70,6 +78,8 @@ def transfer(
     many rows they have. Both have the same schema, and nobody else writes to `target`. Raises
     StoreError."""
     count = 0
+    for name in _list_others(source):
+        say(f"{name}: not copied, since it belongs to a plugin, which makes it anew")
     for shape in shapes(source.schema_version()):
         if not only or shape.name in only:
             count += _bring(source, target, shape, say)

@@ -138,8 +138,7 @@ def _describe(request: Request, kept: ForgetReport) -> str:
         parts.append(_("{lines} of MEMORY.md", lines=count(kept.lines, "line")))
     if kept.asides:
         parts.append(count(kept.asides, "side question"))
-    if kept.reminders:
-        parts.append(count(kept.reminders, "timed job"))
+    parts.extend(count(number, noun) for noun, number in kept.made.items() if number)
     if request.scope == "all":
         parts.append(
             _("the folder of this chat's files ({files})", files=count(kept.files, "file"))

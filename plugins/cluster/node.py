@@ -366,7 +366,7 @@ class Node:
         try:
             changed = await self.app.store.read(overrides.load)
             self.app.config.book.adopt_anew(changed)
-            self.app.servers.settle()
+            self.app.features.tell_settings_changed()
             await self.app.access.take_up()
             await self.app.links.take_up()
             self.on_links()

@@ -97,7 +97,7 @@ def _owner(database: Database, name: str) -> OwnerRow:
 
 
 def list_owners(database: Database) -> list[OwnerRow]:
-    """List who owns what."""
+    """List the owners."""
     table = tables.Owner
     query = table.select(table.name, table.process, table.epoch).order_by(table.name)
     return [OwnerRow(*row) for row in query.tuples().execute(database)]
@@ -115,10 +115,9 @@ def list_processes(database: Database) -> list[ProcessRow]:
 
 
 def list_strangers(database: Database, version: str) -> list[ProcessRow]:
-    """Return the processes that take part, or died and were never missed, and do not go together
-    with a process of this version that is about to start: theirs is another, or the tables are not
-    as this program has them. It may be asked of any database, also of one that has no tables
-    yet."""
+    """List the processes that take part, or died and were never missed, and do not go together with
+    a process of this version that is about to start: theirs is another, or the tables are not as
+    this program has them. It may be asked of any database, also of one that has no tables yet."""
     if "process" not in database.get_tables():
         return []
     is_same = database.schema_version() == SCHEMA

@@ -382,6 +382,8 @@ def list_made(
 class JobRows:
     """Rows of jobs for the kernel (`memory.record.forget.FeatureRows`)."""
 
+    noun = "timed job"
+
     def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
         return len(list_made(database, key, turns))
 

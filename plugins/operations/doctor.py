@@ -91,8 +91,6 @@ async def examine(
     findings += await asyncio.to_thread(check_learnt, database)
     if settings.channels.messengers:
         findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
-    if settings.mcp.all:
-        findings.append(check_servers(settings, find_installed_version))
     if settings.tools.shell:
         findings.append(check_box(settings, await probes.box(), bool(shutil.which("bwrap"))))
     findings += await probes.features(settings)
@@ -188,20 +186,6 @@ def find_installed_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def check_servers(settings: Settings, version_of: Callable[[str], str | None]) -> Finding:
-    """Return whether what the configuration's MCP servers need is there; none of them is
-    started."""
-    if version_of("mcp") is None:
-        advice = "Run: python -m pip install -r agent/mcp/requirements.txt"
-        return Finding("MCP servers", False, "The package mcp is missing.", advice)
-    programs = [one for one in settings.mcp.all.values() if one.is_process]
-    gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
-    if gone:
-        advice = "Install them, or correct mcp.servers."
-        return Finding("MCP servers", False, f"Programs are missing: {', '.join(gone)}.", advice)
-    return Finding("MCP servers", True, f"What {len(settings.mcp.all)} of them need is there.")
 
 
 def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:

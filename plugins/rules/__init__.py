@@ -4,7 +4,8 @@ What a rule says is here, because the settings check it (`bot/settings`) and the
 (`plugins/builtin/rules.py`).
 """
 
-from plugins.rules.faults import Fault, RuleFaults
+from plugins.features import Fault
+from plugins.rules.faults import RuleFaults
 from plugins.rules.rule import AUTO_COMPACT, Rule, auto_compact, find_compacting, parse
 
 __all__ = [

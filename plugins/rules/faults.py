@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, get_args
+from collections.abc import Collection, Iterator
+from typing import Any, ClassVar, get_args
 
-from msgspec import Struct
 from pydantic import BaseModel, ValidationError
+
+from plugins.features import Fault, SettingFaults
 
 Place = tuple[str | int, ...]
 
 _TYPED = ("condition", "action")
 
 
-class Fault(Struct, frozen=True):
-    """`text` is the rest of a sentence about the place: (2, "condition", "threshold")."""
-
-    place: Place
-    text: str
-
-    def name(self, setting: str) -> str:
-        """The place as people write it: "hooks[2].condition.threshold"."""
-        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
-        return setting + "".join(parts)
-
-
-class RuleFaults(ValueError):
+class RuleFaults(SettingFaults):
     """Rules that can't be taken."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__(" ".join(f"{f.name('hooks')} {f.text}" for f in self.faults))
+    SETTING: ClassVar[str] = "hooks"
 
 
 def faults_of(error: ValidationError, rule: type[BaseModel]) -> list[Fault]:

@@ -18,8 +18,9 @@ from pydantic import (
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from memory.events import EventName
+from plugins.features import Fault
 from plugins.rules.conditions import Always, Condition, ContextPressure, Strict, spell_out
-from plugins.rules.faults import Fault, RuleFaults, faults_of
+from plugins.rules.faults import RuleFaults, faults_of
 
 LONGEST = 10_000
 """Characters of a text that a rule says."""

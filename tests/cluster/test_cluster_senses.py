@@ -10,7 +10,7 @@ from tests.cluster.cluster_testbot import channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.fakes.voice_server import OGG
-from tests.whole.mcp_testbot import calls_in, notes, script, with_servers
+from tests.mcp.testbot import calls_in, notes, script, with_servers
 
 
 def sounds(data: Path) -> list[bytes]:

@@ -23,6 +23,7 @@ from tests.whole.testbot import run_bot
 BLOCK = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TYPED = re.compile(r"`(/[a-z]+(?: [^`]*)?)`")
 ELSEWHERE = {
+    "/buy",
     *("/data", "/backups", "/etc", "/proc", "/tmp"),  # folders
     *("/props", "/metrics", "/health", "/ready"),  # addresses
     *("/roll", "/note", "/parley", "/newbot", "/imagine"),  # of a plugin, and of other programs

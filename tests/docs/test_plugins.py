@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from channels.web.operations import Operation
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.requests import answered
@@ -35,6 +38,38 @@ async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) ->
             if tool["function"]["name"] == "roll_dice"
         )
     assert schema["parameters"]["properties"]["sides"]["description"].startswith("How many sides")
+
+
+async def test_the_larger_plugin_keeps_its_list_over_a_restart_and_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    page = example("features.md", 'python title="shopping.py"')
+    older = re.sub(r'^ *"ALTER TABLE .*\n', "", page, flags=re.MULTILINE)
+    assert older != page
+    (plugins / "shopping.py").write_text(older)
+    async with run_bot(tmp_path) as bot:
+        assert "shopping_item" in await bot.app.store.read(lambda db: db.get_tables())
+    (plugins / "shopping.py").write_text(page)
+    call = Call("shopping_list", "{}")
+    async with run_bot(tmp_path) as bot:
+        assert (await bot.says("/buy milk")).text == "milk"
+        assert (await bot.says("/buy bread")).text == "milk, bread"
+        assert "Nothing is on the list" in (await bot.says("/buy", chat="other")).text
+    async with run_bot(tmp_path, [Say(calls=(call,)), Say("Milk and bread.")]) as bot:
+        await bot.says("What do I need?")
+        assert bot.sent_to_model()[-1]["content"] == "milk, bread"
+        await bot.app.schedule.fire()
+        await bot.app.schedule.idle()
+        served = [cast(Operation, one) for one in bot.app.bot.list_routes()]
+        assert [one.method for one in served if one.path == "/api/shopping"] == ["GET"]
+        assert "2 purchases" in (await bot.says("/forget all")).text
+        await bot.says("/forget all yes")
+        assert "Nothing is on the list" in (await bot.says("/buy")).text
+    (plugins / "shopping.py").write_text(older)
+    async with run_bot(tmp_path) as bot:
+        assert "changed by a newer version" in (await bot.says("/status")).text
 
 
 async def test_the_listener_on_the_page_keeps_a_tool_from_running(tmp_path: Path) -> None:

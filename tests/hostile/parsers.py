@@ -9,10 +9,6 @@ from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent.mcp.layers import UnreadableAnswerError
-from agent.mcp.messages import encode, read_messages
-from agent.mcp.pasted import read_pasted
-from agent.mcp.words import find_reason
 from agent.models.overflow import parse_window
 from agent.tools.page import text_of
 from bot.attachments import safe_name
@@ -36,6 +32,10 @@ from memory.record import daily
 from memory.record.search import words
 from memory.record.search.said import finder, spans
 from plugins.builtin.context_search import LONGEST_QUERY
+from plugins.mcp.layers import UnreadableAnswerError
+from plugins.mcp.messages import encode, read_messages
+from plugins.mcp.pasted import read_pasted
+from plugins.mcp.words import find_reason
 from plugins.wording import clip, literal
 
 _AUDIENCE, _DAY = "main", date(2026, 1, 2)

@@ -15,7 +15,7 @@ from agent.models.selection import ModelEndpoint, place_of
 from agent.settings import Brain
 from bot.assembly import credentials
 from bot.checks import Finding
-from bot.settings import Layers, SettingsStore, load_layers
+from bot.settings import Layers
 from plugins.operations import doctor
 from plugins.operations.doctor import Probes, examine, exit_code, report
 
@@ -232,19 +232,3 @@ def test_the_report_says_what_to_do_and_the_exit_code_agrees() -> None:
     )
     assert report([good]) == "ok   python: Python 3.11.\n\nAll is well."
     assert (exit_code([good, bad]), exit_code([good])) == (1, 0)
-
-
-async def test_what_mcp_servers_need_is_looked_for(bot: Checkup) -> None:
-    assert "MCP servers" not in await bot.examined()
-    bot.config.write_text('{"mcp": {"servers": {"a": {"command": "sh"}}}}')
-    assert (await bot.examined())["MCP servers"].is_ok
-    bot.config.write_text('{"mcp": {"servers": {"a": {"command": "no-such-program"}}}}')
-    found = (await bot.examined())["MCP servers"]
-    assert (found.is_ok, found.sentence) == (False, "Programs are missing: a (no-such-program).")
-
-
-async def test_servers_without_the_package_for_them_are_told_of(bot: Checkup) -> None:
-    bot.config.write_text('{"mcp": {"servers": {"a": {"url": "http://127.0.0.1:9/"}}}}')
-    settings = SettingsStore(load_layers(bot.config, {})).effective()
-    found = doctor.check_servers(settings, lambda package: None)
-    assert found.advice == "Run: python -m pip install -r agent/mcp/requirements.txt"

@@ -21,8 +21,8 @@ from tests.fakes.documents import pdf
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.fakes.telegram_server import TOKEN, Person, TelegramServer
 from tests.fakes.voice_server import OGG
+from tests.mcp.testbot import calls_in, notes
 from tests.web.test_process import url_of
-from tests.whole.mcp_testbot import calls_in, notes
 from tests.whole.process import BotProcess, talking
 
 pytestmark = pytest.mark.usefixtures("processes")

@@ -21,7 +21,6 @@ from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
 from tests.fakes.slack_methods import SlackRefusal
 from tests.fakes.slack_server import BOT_TOKEN, SlackServer
-from tests.waiting import PATIENCE
 from tests.whole.slack_testbot import EVENTS_API, SlackTestBot, at_slack
 from tests.whole.test_slack import echo
 
@@ -69,7 +68,7 @@ async def test_a_token_of_an_account_that_was_closed_is_a_sentence_for_the_owner
 
 async def until_down(bot: SlackTestBot) -> None:
     """Wait until the channel has ended for good."""
-    await asyncio.wait({bot.running}, timeout=PATIENCE)
+    await bot.is_over()
     assert bot.channel.health.state == "down"
 
 

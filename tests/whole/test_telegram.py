@@ -12,6 +12,7 @@ from channels.base import ChannelError
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.fakes.telegram_server import Refused, TelegramServer
 from tests.fakes.voice_server import OGG
+from tests.waiting import PATIENCE
 from tests.whole.process import MAIN
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
@@ -201,9 +202,9 @@ async def test_a_reply_to_someone_who_has_blocked_the_bot_is_dropped(tmp_path: P
 
 
 async def test_a_wrong_token_is_a_sentence_for_the_owner(tmp_path: Path) -> None:
-    with pytest.raises(ChannelError, match="copy it from @BotFather"):
-        async with at_telegram(tmp_path, token="1:wrong") as bot:
-            await bot.is_over()
+    async with at_telegram(tmp_path, token="1:wrong") as bot:
+        with pytest.raises(ChannelError, match="copy it from @BotFather"):
+            await asyncio.wait_for(bot.running, PATIENCE)
 
 
 @pytest.mark.usefixtures("processes")

@@ -36,7 +36,8 @@ class Flow:
         self._instruction = ""  # of the field that is being read
 
     def lines(self, element: Any) -> Iterator[str]:
-        """What an element holds, a line a paragraph or row; PAGE stands where a page begins."""
+        """Yield the text of an element, a line a paragraph or row; PAGE marks where a page
+        begins."""
         name = name_of(element)
         if name == "p":
             yield from self._paragraph(element)
@@ -128,8 +129,8 @@ class Flow:
         return self._inner(element, boxes)
 
     def _field(self, element: Any, name: str) -> str:
-        """What stands for the marks of a field; its result is text as any other. One without a
-        result is shown as it is asked for."""
+        """Return the text in place of the marks of a field; its result is text as any other. A
+        field without a result is shown as it is asked for."""
         if name == "instrText":
             self._instruction += "".join(element.itertext())
             return ""
@@ -142,7 +143,8 @@ class Flow:
         return f"{{{asked}}}" if kind == "end" and asked and not is_form else ""
 
     def _alternative(self, element: Any, read: Callable[[Any], list[str]]) -> list[str]:
-        """One of several ways to say the same: the first that has text."""
+        """Return the lines of the first alternative that has text, of several ways to say the
+        same."""
         for part in children(element):
             before = self.left_out.copy()
             lines = read(part)

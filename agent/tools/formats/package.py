@@ -25,14 +25,14 @@ class NoText(Exception):
 
 
 class Mark(str):
-    """What a page is called; the lines that follow are on it."""
+    """The name of a page; the lines that follow are on it."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a part refers to: its id there, the kind (the last word of its type), and the part."""
+    """A reference of a part: its id there, the kind (the last word of its type), and the part."""
 
     id: str
     kind: str
@@ -153,7 +153,7 @@ class Package:
             yield DAMAGED
 
     def relations(self, name: str) -> list[Relation]:
-        """What a part refers to; what the whole archive does for the name ""."""
+        """List the references of a part; those of the whole archive for the name ""."""
         folder, base = posixpath.split(name)
         root = self.root(posixpath.join(folder, "_rels", f"{base}.rels"))
         if root is None:
@@ -201,7 +201,7 @@ def _is_fatal(log: Any) -> bool:
 
 
 def place(folder: str, target: str) -> str:
-    """Where a reference from a folder leads, as a name in the archive."""
+    """Return the target of a reference from a folder, as a name in the archive."""
     return posixpath.normpath(posixpath.join("/", folder, target.split("#")[0])).lstrip("/")
 
 

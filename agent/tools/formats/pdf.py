@@ -83,7 +83,7 @@ def _annotations(document: Any, page: Any) -> Iterator[tuple[int, str, str]]:
 
 
 def _string(call: Any, *arguments: Any) -> str:
-    """What PDFium writes as UTF-16 into a buffer of the size that it wants."""
+    """Return the text that PDFium writes as UTF-16 into a buffer of the size that it wants."""
     import pypdfium2.raw as raw  # noqa: PLC0415
 
     size = min(call(*arguments, None, 0), _LONGEST)

@@ -31,7 +31,7 @@ def read(package: Package, main: str) -> Iterator[str]:
 
 
 class _Book:
-    """What all sheets share: their list, texts, and which styles mean dates."""
+    """The data that all sheets share: their list, texts, and which styles mean dates."""
 
     def __init__(self, package: Package, main: str) -> None:
         relations = {r.id: r for r in package.relations(main) if not r.is_external}
@@ -60,7 +60,7 @@ class _Book:
         self.dates = _styles_of_dates(package.root(parts.get("styles", "")))
 
     def value(self, cell: Any, left_out: Counter[str]) -> str:
-        """What a cell shows."""
+        """Return the text that a cell shows."""
         kind, style = get(cell, "t") or "n", get(cell, "s")
         if kind == "inlineStr":
             return _text(cell)

@@ -75,7 +75,7 @@ def _is_number(shape: Any) -> bool:
 
 
 def _behind(package: Package) -> Iterator[str]:
-    """What stands on the masters and layouts themselves, and is seen on each slide of them."""
+    """Yield the text on the masters and layouts themselves, which is seen on each slide of them."""
     lines: dict[str, None] = {}
     for name in sorted(package.names()):
         if not re.fullmatch(r"ppt/slide(Masters|Layouts)/[^/]+\.xml", name):

@@ -43,7 +43,8 @@ def read(package: Package, main: str) -> Iterator[str]:
 
 
 def _apart(package: Package, main: str, styles: Styles) -> Iterator[str]:
-    """What stands beside the text: headers and footers (each text once), notes, comments."""
+    """Yield the text beside the main text: headers and footers (each text once), notes,
+    comments."""
     found: dict[str, dict[str, None]] = {}
     for relation in package.relations(main):
         title = _APART.get(relation.kind)
@@ -77,7 +78,7 @@ def _has(package: Package, name: str, mark: bytes) -> bool:
 
 
 class Styles:
-    """What stands before paragraphs by their style: marks of headings, numbers of lists."""
+    """The labels in front of paragraphs by their style: marks of headings, numbers of lists."""
 
     def __init__(self, package: Package, main: str) -> None:
         parts = {r.kind: r.target for r in package.relations(main) if not r.is_external}
@@ -160,7 +161,7 @@ class Styles:
 
 
 class _Level:
-    """How the numbers of one level of a list are written."""
+    """The form of the numbers of one level of a list."""
 
     def __init__(self, start: int = 1, kind: str = "decimal", text: str = "") -> None:
         self.start, self.kind, self.text = start, kind, text

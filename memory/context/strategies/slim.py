@@ -29,7 +29,7 @@ _HEADROOM = 0.9  # of the ceiling is filled at most once turns had no room in fu
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """What folds now, and what rolls up by it."""
+    """Plan the turns that fold now, and the lines that roll up by it."""
     folding = _find_folding(view, limits)
     fold = _fold(view, folding, limits) if folding else Change()
     roll = _roll(view.apply(fold), limits)
@@ -50,7 +50,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 
 def outgrown(boundaries: Boundaries, limits: Limits) -> Change:
-    """What lets turns and lines come back that stand as they do because of lower settings: all of
+    """Return the change that lets turns and lines come back that lower settings had folded: all of
     them, for `plan` to fold anew. Empty where no setting was raised."""
     folded, rolled = boundaries.folded, boundaries.rolled
     return Change(
@@ -124,8 +124,8 @@ def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
 
 
 def _roll(view: View, limits: Limits) -> Change:
-    """Where the log begins once it is too long: at its newest quarter, so that it seldom is, or
-    with `fold_turns: 1` at the newest lines that it may hold."""
+    """Return the place at which the log begins once it is too long: at its newest quarter, so that
+    it seldom is, or with `fold_turns: 1` at the newest lines that it may hold."""
     log, most = view.log, limits.context.max_terse_entries
     if len(log) < 2 or (len(log) <= most and _fits(view, limits)):
         return Change()

@@ -21,7 +21,7 @@ from memory.turns import Entry
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """What the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
+    """Plan as the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
     pressure, trigger = view.tokens / limits.ceiling, limits.context.compression_trigger
     if not limits.auto_compact or pressure < trigger:
         return None

@@ -194,7 +194,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         self._send(statement)
 
     def _send(self, statements: str) -> None:
-        """One round trip, whatever that is."""
+        """Send these statements in a single round trip."""
         try:
             self.connection().execute(statements, prepare=False)
         except psycopg.Error as error:
@@ -443,7 +443,7 @@ _REASONS = {
 
 
 def _reason(error: BaseException) -> str:
-    """What the server's words mean, and what to do."""
+    """Say what the server's words mean, and what to do."""
     text = " ".join(str(error).split())
     if meaning := _REASONS.get(_state(error)):
         return meaning.replace("{said}", text)
@@ -544,8 +544,8 @@ class PostgresqlEngine:
 
 
 def _list_damaged(session: PostgresqlSession) -> str:
-    """What the server says when it reads all tables through; where somebody has installed its
-    extension amcheck, and allows it, when it compares the indexes with them, too."""
+    """List what the server reports when it reads all tables through; where somebody has installed
+    its extension amcheck, and allows it, also when it compares the indexes with them."""
     reads = {
         f"table {name}": f'SELECT MAX(length(all_of_it::text)) FROM "{name}" AS all_of_it'
         for name in session.get_tables()

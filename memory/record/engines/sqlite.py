@@ -181,8 +181,9 @@ def connect(path: Path) -> SqliteFile:
 
 
 def _connect_to_loop(path: Path) -> SqliteFile:
-    """One that is refused where another process writes, and leaves it to others to write the log
-    into the file, which syncs. What it has read is seldom of use to its next transaction."""
+    """Connect for the event loop: a connection that is refused where another process writes, and
+    leaves it to others to write the log into the file, which syncs. What it has read is seldom of
+    use to its next transaction."""
     database = SqliteFile(str(path), pragmas=_LOOP_PRAGMAS)
     database.connect()
     database.set_synchronous(UNSYNCED)
@@ -312,7 +313,8 @@ _DAMAGED = (
     *("malformed", "not a database", "Could not decode"),
     *("no such table", "no such column", "has no column", "already exists", "duplicate column"),
 )
-"""What SQLite says of a file that is none, or whose tables are not those that were made."""
+"""The words of SQLite about a file that is no database, or whose tables are not those that were
+made."""
 
 
 def _is_damaged(error: BaseException) -> bool:
@@ -323,7 +325,7 @@ def _is_damaged(error: BaseException) -> bool:
 
 
 def _reason(text: str) -> str:
-    """What SQLite's words mean, and what to do."""
+    """Say what SQLite's words mean, and what to do."""
     reasons = {
         "full": f"the disk is full; free some space (nothing that was confirmed is lost) ({text})",
         "locked": f"another process holds the database; stop it and try again ({text})",

@@ -1,4 +1,4 @@
-"""How the search index cuts and stems words: as SQLite's FTS5 does, for every database system.
+"""The words of the search index, cut and stemmed as SQLite's FTS5 does, for every database system.
 
 What is found must not depend on the system, and Porter's algorithm is written differently each time
 that somebody writes it. So a system that has no FTS5 asks the one that comes with Python, word by
@@ -19,8 +19,8 @@ _thread = local()
 
 @lru_cache(_KEPT)
 def stems(word: str) -> tuple[str, ...]:
-    """What the index holds of a word: its stem, without accents. (A word that is none to FTS5 has
-    none.)"""
+    """Return the terms that the index holds of a word: its stem, without accents. (A word that is
+    none to FTS5 has none.)"""
     index = _index()
     index.execute("INSERT INTO words (rowid, word) VALUES (1, ?)", (word,))
     found = index.execute("SELECT term FROM terms").fetchall()

@@ -85,7 +85,7 @@ def find(database: Database, scope: Scope, text: str, most: int, zone: tzinfo) -
 
 
 class HistorySearch:
-    """What may be found in a scope, for as long as nothing else is written to the database."""
+    """The search of a scope, for as long as nothing else is written to the database."""
 
     def __init__(self, database: Database, scope: Scope, zone: tzinfo) -> None:
         self._database, self._scope, self._zone = database, scope, zone
@@ -106,7 +106,7 @@ class HistorySearch:
         return Found(tuple(self._hits(order[:most], wanted)), len(holding))
 
     def inquire(self, text: str) -> Inquiry:
-        """What a text looks for, and where that stands."""
+        """Return what a text looks for, and where that stands."""
         speakers = {name for names in self._sessions.speakers for name in names.split(",")}
         question = words.question(text, {word for name in speakers for word in name.split()})
         places = index.places(self._database, question.terms, self._ranges)
@@ -211,7 +211,7 @@ class Around(Struct, frozen=True):
 
 
 class Exactly(Struct, frozen=True):
-    """One message, as the model was shown it whole, by its turn and seq: how a stub names it."""
+    """A message, as the model was shown it whole, by its turn and seq: how a stub names it."""
 
     turn: int
     seq: int
@@ -223,9 +223,9 @@ Wanted = Words | Tail | Head | Around | Exactly
 def passages(
     database: Database, conversation: int, wanted: Wanted, running: int, away: TakenAway
 ) -> Found:
-    """What flo.monster's `context_search` gives its model: messages, in order and with their
-    neighbours, but for the `running` turn (0: none), what a person took away, and what searches
-    found."""
+    """Return the passages that flo.monster's `context_search` gives its model: messages, in order
+    and with their neighbours, but for the `running` turn (0: none), what a person removed, and what
+    searches found."""
     searches = transcript.results_of(database, conversation, SEARCHES)
     places = [
         (seq, turn)

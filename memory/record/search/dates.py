@@ -57,7 +57,7 @@ def find_dates(text: str) -> tuple[NamedDate, ...]:
 
 
 def _readings(match: re.Match[str]) -> Iterator[NamedDate]:
-    """What was written; of 5/8/2023 both that it may mean."""
+    """Yield the dates that may be meant; for 5/8/2023 both."""
     parts = match.groupdict()
     year, day, month = int(parts["year"] or 0), int(parts.get("day") or 0), parts["month"]
     number = int(month) if month.isdecimal() else _months()[month]

@@ -164,7 +164,8 @@ def forget(database: Database, conversation: int, turns: Collection[int] | None 
 
 
 class Ranges:
-    """What may be found: ranges of places, in order, and what of them may not (`gaps`)."""
+    """The places that may be found: ranges of places, in order, and what of them may not
+    (`gaps`)."""
 
     def __init__(self, ranges: Iterable[Range], gaps: Iterable[Range] = ()) -> None:
         self._ranges, self._gaps = _join(ranges), _join(gaps)
@@ -177,7 +178,7 @@ class Ranges:
         return bool(self._gaps)
 
     def only(self, places: Iterable[int]) -> list[int]:
-        """Those of these places that may be found, in order."""
+        """Return those of these places that may be found, in order."""
         ordered = sorted(places)
         found = [place for span in self._ranges for place in _within(ordered, span)]
         for gap in self._gaps:
@@ -232,7 +233,7 @@ def sessions(database: Database, ranges: Ranges) -> ChatSessions:
 
 
 def times(database: Database, ranges: Ranges) -> ChatTimes:
-    """When these sittings were."""
+    """Return the times of these sittings."""
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ? ORDER BY first"
     lasts, at = list[int](), list[float]()
     for span in _whole_conversations(ranges):
@@ -248,7 +249,7 @@ def _whole_conversations(ranges: Ranges) -> Iterable[tuple[int, int]]:
 
 
 def places(database: Database, terms: Sequence[Term], ranges: Ranges) -> list[list[int]]:
-    """Where each of the terms stands, in the newest messages of each range."""
+    """Find the places of each of the terms, in the newest messages of each range."""
     found: list[list[int]] = [[] for _ in terms]
     for span in ranges:
         there = database.find_places(terms, span.first, span.last, MOST)
@@ -258,7 +259,7 @@ def places(database: Database, terms: Sequence[Term], ranges: Ranges) -> list[li
 
 
 def passages(database: Database, places: Iterable[int], ranges: Ranges) -> dict[int, Passage]:
-    """What is there at these places."""
+    """Return the passages at these places."""
     chosen = orjson.dumps(ranges.only(places)).decode()
     query = f"SELECT * FROM passage WHERE place IN {database.numbers}"
     columns = database.read_columns(query, Passage._fields, (chosen,))

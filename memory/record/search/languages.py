@@ -1,4 +1,4 @@
-"""What a search knows of languages: small lists of words, from `languages.toml`."""
+"""The words that a search knows of languages: small lists, from `languages.toml`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SAMPLE = 200  # words that tell a text's language
 
 
 class Language(NamedTuple):
-    """What `languages.toml` says of one."""
+    """A language of `languages.toml`."""
 
     stop: frozenset[str]
     when: frozenset[str]

@@ -29,7 +29,7 @@ _NOTES = Scope("notes")
 
 
 class NoteSearch:
-    """One for all audiences; it may be asked in any thread."""
+    """The search of the notes, for all audiences; it may be asked in any thread."""
 
     def __init__(self) -> None:
         self._indexed: OrderedDict[str, _IndexedNotes] = OrderedDict()
@@ -38,7 +38,7 @@ class NoteSearch:
     def find(
         self, audience: str, notes: Sequence[Note], text: str, most: int, zone: tzinfo
     ) -> Found:
-        """Those of all notes of an audience, which are by day, that answer a text best."""
+        """Find the notes that answer a text best among all notes of an audience, given by day."""
         if not notes:
             self._forget(audience)
             return Found()
@@ -58,7 +58,8 @@ class NoteSearch:
             return indexed.find(text, most)
 
     def _forget(self, audience: str) -> None:
-        """What is in no file any more stays in no memory either."""
+        """Forget an audience's index, since what is in no file any more stays in no memory
+        either."""
         with self._one_at_a_time:
             if indexed := self._indexed.pop(audience, None):
                 indexed.close()

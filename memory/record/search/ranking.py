@@ -1,4 +1,4 @@
-"""How well each message answers a question: postings in, places out, the best first.
+"""The ranking of the messages that answer a question: postings in, places out, the best first.
 
 BM25 over the words of a message and, weaker, of those around it: people name what they speak of
 once, and then say "it". What is long holds so many words that it gives little to its neighbours.
@@ -87,7 +87,7 @@ class ChatSessions(NamedTuple):
 
 
 class ChatTimes(NamedTuple):
-    """What is asked of sittings only where a question names a day: the place at which each ends,
+    """The times of sittings, asked only where a question names a day: the place at which each ends,
     and when it began (a time stamp)."""
 
     lasts: list[int]
@@ -95,15 +95,15 @@ class ChatTimes(NamedTuple):
 
 
 class Posting(NamedTuple):
-    """Where a term stands."""
+    """The places of a term."""
 
     term: Term
     places: Sequence[int]
 
 
 class NamedDays(NamedTuple):
-    """Where the days are that a question names: when each sitting was, and for each date by how
-    many days each misses it."""
+    """The sittings near the days that a question names: when each sitting was, and for each date by
+    how many days each misses it."""
 
     times: ChatTimes
     off: Sequence[Sequence[int]] = ()
@@ -118,7 +118,7 @@ NO_DAYS = NamedDays(ChatTimes([], []))
 
 
 class Inquiry(NamedTuple):
-    """What is looked for, and where that stands: the postings of the question's terms, all sittings
+    """The inquiry, and where its words stand: the postings of the question's terms, all sittings
     that are searched, and the speakers and days that it names."""
 
     question: Question
@@ -129,8 +129,8 @@ class Inquiry(NamedTuple):
 
 
 Source = tuple[int, float, Sequence[int]]
-"""What a message gives to those around it: its sitting, how much of a word it gives (by how brief
-it is), and the terms that it holds, by number."""
+"""The part of a message that counts for those around it: its sitting, how much of a word it gives
+(by how brief it is), and the terms that it holds, by number."""
 
 
 class Ranking:
@@ -155,7 +155,7 @@ class Ranking:
         self._terms: dict[int, list[int]] = {}
 
     def _add_up(self) -> dict[int, float]:
-        """What the terms that a place holds are worth together."""
+        """Add up, for each place, the worth of the terms that it holds."""
         own: dict[int, float] = {}
         for worth, posting in zip(self._worth, self._inquiry.postings, strict=True):
             for place in posting.places:
@@ -178,7 +178,7 @@ class Ranking:
         return scores
 
     def _weigh_date(self, days_off: Sequence[int]) -> tuple[float, list[float]]:
-        """What a date is worth, and how much of it each sitting has."""
+        """Return the worth of a date, and how much of it each sitting has."""
         shares = [math.exp(-off / self._weights.days) for off in days_off]
         of_it = sum(map(mul, shares, self._inquiry.sessions.messages))
         return self._weights.dated * _rarity(of_it, self._messages), [0.0, *shares]
@@ -208,8 +208,8 @@ class Ranking:
         return [*self._terms.keys() | self._chosen]
 
     def _estimate_sittings(self) -> list[float]:
-        """What each sitting and its days count for a message of it, where a word in a brief message
-        counts for what it is worth."""
+        """Estimate what each sitting and its days count for a message of it, where a word in a
+        brief message counts for what it is worth."""
         full = 1 + self._weights.saturation
         whole = [full * score for score in self._of_sitting]
         for worth, shares in self._dates:
@@ -266,7 +266,8 @@ class Ranking:
         return 1.0 if words <= brief else brief / words
 
     def _factor(self, passage: Passage) -> float:
-        """What the question asks for decides between messages of the same words."""
+        """Return the factor of what the question asks for, which decides between messages of the
+        same words."""
         weights, question, signs = self._weights, self._inquiry.question, passage.signs
         by_user = question.asks_self and not self._inquiry.spoken_by and signs & USER
         factor = 1.0
@@ -287,7 +288,8 @@ def _best(scores: Mapping[int, float]) -> list[int]:
 
 
 def _shares(weights: Weights) -> Iterator[tuple[int, float]]:
-    """What a word counts for its own message, and those after and before: distance and share."""
+    """Yield the shares of a word for its own message, and those after and before: distance and
+    share."""
     yield 0, 1.0
     for distance in range(1, weights.reach + 1):
         yield distance, weights.near**distance

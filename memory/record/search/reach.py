@@ -1,7 +1,8 @@
-"""What a search may find: the places of an audience's conversations, without what was taken away.
+"""The reach of a search: the places of an audience's conversations, without what was removed by a
+person.
 
-What branches share is indexed once, where it was said. Who asks from a branch sees it as the branch
-does: what that has taken away of it is away, and what another one has is not.
+What branches share is indexed once, where it was said. A search from a branch sees it as the branch
+does: without what was removed there, and with what was removed in another branch only.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from memory.record.search.index import IndexedConversation, Range, Ranges, home_
 
 
 class Scope(Struct, frozen=True):
-    """What may be found: all that is kept of an audience. For the model (`is_model`) only what no
-    person took away, and of the conversation in which a turn runs only what was said before that:
+    """The scope of a search: all that is kept of an audience. For the model (`is_model`) only what
+    no person removed, and of the conversation in which a turn runs only what was said before that:
     `running` is the conversation's row, and the seq at which the turn begins. `here` is the row of
     the conversation that asks (0: none does)."""
 
@@ -62,7 +63,7 @@ class Reach:
         return self._find_taken_away(one.row, one.lacks_some)
 
     def _find_taken_away(self, row: int, lacks_some: bool) -> TakenAway:
-        """What may not be found of a conversation."""
+        """Find the part of a conversation that may not be found."""
         if not (self._scope.is_model and lacks_some):
             return NOTHING_AWAY
         return replay(transcript.events_of(self._database, row), "").taken_away

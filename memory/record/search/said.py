@@ -1,4 +1,4 @@
-"""What a message says, as searches read it, and where words stand in that."""
+"""The text of a message, as searches read it, and where words stand in that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory.messages import SEARCHES, Message
 
 
 class Span(NamedTuple):
-    """Where a word stands in a text: from character `start` to before `end`."""
+    """The place of a word in a text: from character `start` to before `end`."""
 
     start: int
     end: int
@@ -42,8 +42,9 @@ def without_searches(message: Message) -> Message:
 
 
 def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
-    """Where the first of each folded word stands in a text, in order. Folding may make a text
-    longer ("ß" becomes "ss"), so positions are counted back to the characters they came from."""
+    """Return the place of the first of each folded word in a text, in order. Folding may make a
+    text longer ("ß" becomes "ss"), so positions are counted back to the characters they came from.
+    """
     folded = text.casefold()
     starts = [folded.find(word) for word in wanted]
     if len(folded) == len(text):

@@ -35,8 +35,8 @@ PREFIX = 5
 """A word of so many letters is looked for by its beginning, too."""
 
 ENDS_ASKING, TEMPORAL, SELF, USER = 1, 2, 4, 8
-"""What can be seen of a message besides its words: it ends with a question, it names a time, or the
-one who speaks, and a user said it. Plain numbers, for a search looks at many."""
+"""The signs of a message besides its words: it ends with a question, it names a time, or the one
+who speaks, and a user said it. Plain numbers, for a search looks at many."""
 
 
 class Term(NamedTuple):
@@ -47,8 +47,8 @@ class Term(NamedTuple):
 
 
 class Question(Struct, frozen=True):
-    """What is looked for, and how it is asked: `words` are all of its words, `asks_self` says that
-    it is about who asks."""
+    """The question, and how it is asked: `words` are all of its words, `asks_self` says that it is
+    about the person who asks."""
 
     terms: tuple[Term, ...]
     words: frozenset[str]
@@ -85,8 +85,8 @@ def signs(text: str, said: Sequence[str], is_user: bool) -> int:
 
 
 def question(text: str, names: Collection[str]) -> Question:
-    """What a text looks for. `names` are words by which those who speak are called: they stand in
-    so many messages that they are looked for only where there is nothing else."""
+    """Return the question that a text asks. `names` are words by which those who speak are called:
+    they stand in so many messages that they are looked for only where there is nothing else."""
     asked = _split_words(text)
     language = language_of(asked)
     content = [word for word in asked if word not in language.stop]

@@ -18,7 +18,6 @@ from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import States, name_states, states, turns_of
-from plugins.mcp import ServerView, describe_cost, format_servers, format_tools, to_data
 from plugins.wording import amount, clip, format_turns, literal, name_layer, shorten, table
 
 NEWEST = 30
@@ -101,28 +100,20 @@ async def show_detail(ask: Ask, rest: str) -> Reply:
     conversation = ask.conversation
     events = await conversation.context.history()
     where = states(overview.view, events, overview.limits.strategy)
-    servers = [
-        one for one in await ask.bot.mcp.all(conversation.key, ask.address) if one.is_served_here
-    ]
+    parts = [await part(ask) for part in ask.bot.context_parts]
     pieces = (
         as_text(overview),
         _settings(overview),
         "" if overview.tools else _("Tools: none."),
-        _servers(servers),
+        *(text for text, _data in parts),
         _("System prompt: {system}", system=literal(conversation.context.prefix.system)),
         _preface(overview),
         _messages(overview, where),
     )
-    data = {**as_data(overview), "servers": [to_data(one) for one in servers]}
+    data = {**as_data(overview)}
+    for _text, added in parts:
+        data.update(added)
     return Reply("\n\n".join(filter(None, pieces)), data, actions(overview)[1:])
-
-
-def _servers(servers: Sequence[ServerView]) -> str:
-    """What the tools of MCP servers cost, by server and by tool; "" where there are none."""
-    if not servers:
-        return ""
-    tools = [format_tools(one) for one in servers if one.tools]
-    return "\n\n".join((describe_cost(servers), format_servers(servers), *tools))
 
 
 def _settings(overview: Overview) -> str:

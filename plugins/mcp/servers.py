@@ -18,22 +18,22 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.mcp import ServerDown
-from agent.mcp.catalogue import (
+from agent.tools import ToolError
+from agent.tools.base import Tool, ToolContext
+from memory.record.store import Store
+from memory.tasks import BackgroundTasks
+from plugins.mcp import ServerDown
+from plugins.mcp import record as rows
+from plugins.mcp.catalogue import (
     SEPARATOR,
     ListedTool,
     describe_difference,
     name_for_model,
     server_of,
 )
-from agent.mcp.session import ServerConnection, ServerPatience, ServerSession
-from agent.mcp.settings import McpServer, McpSettings
-from agent.tools import ToolError
-from agent.tools.base import Tool, ToolContext
-from memory.record import mcp as rows
-from memory.record.mcp import ListingChange, ServerTool
-from memory.record.store import Store
-from memory.tasks import BackgroundTasks
+from plugins.mcp.record import ListingChange, ServerTool
+from plugins.mcp.session import ServerConnection, ServerPatience, ServerSession
+from plugins.mcp.settings import McpServer, McpSettings
 
 log = logging.getLogger(__name__)
 
@@ -149,11 +149,11 @@ class Servers:
     ) -> AbstractAsyncContextManager[ServerConnection]:
         """How a server is reached; the SDK takes most of a second to load, which is done aside."""
         try:
-            client = await asyncio.to_thread(import_module, "agent.mcp.client")
+            client = await asyncio.to_thread(import_module, "plugins.mcp.client")
         except ImportError:
             raise ServerDown(
                 "the package `mcp` is missing; install it with `python -m pip install -r "
-                "agent/mcp/requirements.txt`"
+                "plugins/mcp/requirements.txt`"
             ) from None
         found: AbstractAsyncContextManager[ServerConnection] = client.connect(
             server, self._ports.fill, folder
@@ -279,7 +279,10 @@ class OfferedServers(Struct, frozen=True):
 
     @property
     def listed(self) -> str:
-        """What the prompt says of them: nothing that a server wrote, or that changes with it."""
+        """The lines of the prompt about them: nothing that a server wrote, or that changes with
+        it; "" where none is offered."""
+        if not self.offered:
+            return ""
         lines = (f"- {name}: {about}" if about else f"- {name}" for name, about in self.offered)
         return "\n".join((GUIDE, *lines))
 

@@ -1,4 +1,4 @@
-"""What is known of the tools of MCP servers: as they were listed last, and how often called."""
+"""The tools of MCP servers as they were listed last, and how often each was called."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ServerTool(Struct, frozen=True):
 
 
 class ListingChange(Struct, frozen=True):
-    """What a server lists has changed; `at` in seconds since 1970."""
+    """A change of a server's list of tools; `at` in seconds since 1970."""
 
     server: str
     at: float
@@ -53,7 +53,8 @@ def load(database: Database) -> list[ServerTool]:
 
 
 def keep_listing(database: Database, server: str, listed: Mapping[str, str], change: str) -> None:
-    """What a server lists now, by the tools' names, and what of that is new ("": nothing is)."""
+    """Keep what a server lists now, by the tools' names, and what of that is new ("": nothing
+    is)."""
     mine = _TOOL.server == server
     rows = _TOOL.select(_TOOL.tool, _TOOL.listed, _TOOL.is_gone).where(mine).execute(database)
     before = {row["tool"]: (row["listed"], bool(row["is_gone"])) for row in rows}

@@ -22,9 +22,9 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from agent.mcp import ServerDown
-from agent.mcp.messages import ServerAnswers, StreamLines, TooMuchError
-from agent.mcp.rate import Health, Rate
+from plugins.mcp import ServerDown
+from plugins.mcp.messages import ServerAnswers, StreamLines, TooMuchError
+from plugins.mcp.rate import Health, Rate
 
 _GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
 _SAID = 8_000  # bytes of what it said last that are kept

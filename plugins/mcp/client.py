@@ -38,23 +38,23 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-from agent.mcp import ServerDown, SessionOver
-from agent.mcp.catalogue import (
+from agent.tools import ToolError
+from memory.tasks import cancel_and_wait
+from plugins.mcp import ServerDown, SessionOver
+from plugins.mcp.catalogue import (
     LIST_RESOURCES,
     MOST_TOOLS,
     READ_RESOURCE,
     ListedTool,
     read_tool,
 )
-from agent.mcp.http import NOT_THIS_KIND, Transport, run_http
-from agent.mcp.layers import left_out
-from agent.mcp.messages import REFUSED, SESSION_OVER, UNREADABLE
-from agent.mcp.pipes import Program, run_program
-from agent.mcp.rate import Health
-from agent.mcp.settings import McpServer
-from agent.mcp.words import add_last_words
-from agent.tools import ToolError
-from memory.tasks import cancel_and_wait
+from plugins.mcp.http import NOT_THIS_KIND, Transport, run_http
+from plugins.mcp.layers import left_out
+from plugins.mcp.messages import REFUSED, SESSION_OVER, UNREADABLE
+from plugins.mcp.pipes import Program, run_program
+from plugins.mcp.rate import Health
+from plugins.mcp.settings import McpServer
+from plugins.mcp.words import add_last_words
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.mcp.settings import McpServer
+from plugins.mcp.settings import McpServer
 
 _COMMANDS = ("command", "cmd")
 _ADDRESSES = ("url", "serverUrl", "httpUrl", "server_url", "http_url", "endpoint", "uri")

@@ -1,6 +1,6 @@
 """An MCP server that wants no good: a program of its own, so that it may break any rule.
 
-python tests/fakes/hostile_mcp_server.py FOLDER HOW
+python tests/mcp/fakes/hostile_server.py FOLDER HOW
 """
 
 from __future__ import annotations

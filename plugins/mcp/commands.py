@@ -9,11 +9,12 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from agent.mcp.pasted import make_name, read_pasted
-from agent.mcp.settings import NAME, find_plain_secret
 from channels.language import _, explain
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.mcp import (
+from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.mcp.offers import ManagedServers
+from plugins.mcp.pasted import make_name, read_pasted
+from plugins.mcp.settings import NAME, find_plain_secret
+from plugins.mcp.wording import (
     ServerView,
     describe_cost,
     format_servers,
@@ -52,7 +53,7 @@ async def tools(ask: Ask, rest: str) -> Reply:
         return await show(ask, "")
     server = _find(await _visible(ask), rest)
     if not server.tools and server.is_served_here:
-        if why := await ask.bot.mcp.look(server.name, ask.conversation.key):
+        if why := await ask.service(ManagedServers).look(server.name, ask.conversation.key):
             raise CommandError(_describe_down(server.name, why))
         server = _find(await _visible(ask), rest)
     changes = "\n".join(f"- {at:%Y-%m-%d %H:%M}: {literal(what)}" for at, what in server.changes)
@@ -106,7 +107,7 @@ async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
 
 async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
     """Return what is said of a server that was added, and the same as data."""
-    why = await ask.bot.mcp.look(name, ask.conversation.key)
+    why = await ask.service(ManagedServers).look(name, ask.conversation.key)
     server = _find(await _all(ask), name)
     risk = _(
         "It is a program that runs on the bot's machine, outside of the sandbox, with all rights "
@@ -169,7 +170,7 @@ async def remove(ask: Ask, rest: str) -> Reply:
             )
         )
     await _set_added(ask, [one for one in _added(ask) if one.get("name") != server.name])
-    await ask.bot.mcp.forget(server.name)
+    await ask.service(ManagedServers).forget(server.name)
     return Reply(_("The server {name} is removed.", name=server.name), {"removed": server.name})
 
 
@@ -177,7 +178,7 @@ async def restart(ask: Ask, rest: str) -> Reply:
     """`/mcp restart NAME`"""
     ask.require_owner("restart servers")
     server = _find(await _all(ask), rest)
-    if why := await ask.bot.mcp.restart(server.name, ask.conversation.key):
+    if why := await ask.service(ManagedServers).restart(server.name, ask.conversation.key):
         raise CommandError(_describe_down(server.name, why))
     server = _find(await _all(ask), server.name)
     tools = count(len(server.tools), "tool")
@@ -224,7 +225,7 @@ VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {
     [(name, summary) for name, (_verb, summary) in VERBS.items()],
     slow=("add", "tools", "restart"),
 )
-async def mcp(ask: Ask) -> Reply:
+async def mcp_command(ask: Ask) -> Reply:
     """The one command for servers; the word that follows it says what to do."""
     name, rest = (*ask.text.split(None, 1), "", "")[:2]
     if not name:
@@ -240,8 +241,18 @@ async def mcp(ask: Ask) -> Reply:
     return await VERBS[name.lower()][0](ask, rest)
 
 
+async def describe_in_context(ask: Ask) -> tuple[str, dict[str, Any]]:
+    """The tokens of the servers' tools, by server and by tool, for `/context detail`."""
+    servers = [one for one in await _all(ask) if one.is_served_here]
+    data = {"servers": [to_data(one) for one in servers]}
+    if not servers:
+        return "", data
+    listed = [format_tools(one) for one in servers if one.tools]
+    return "\n\n".join((describe_cost(servers), format_servers(servers), *listed)), data
+
+
 async def _all(ask: Ask) -> list[ServerView]:
-    return await ask.bot.mcp.all(ask.conversation.key, ask.address)
+    return await ask.service(ManagedServers).all(ask.conversation.key, ask.address)
 
 
 async def _visible(ask: Ask) -> list[ServerView]:
@@ -274,8 +285,3 @@ async def _set_added(ask: Ask, servers: list[dict[str, Any]]) -> None:
 
 def _describe_down(name: str, why: str) -> str:
     return _("The server {name} does not work: {why}.", name=name, why=literal(explain(why)))
-
-
-@hookimpl
-def parley_commands() -> list[Command]:
-    return [mcp]

@@ -1,6 +1,6 @@
 """An MCP server for tests, made with the SDK's own server: notes, a resource, and the roots.
 
-    python tests/fakes/mcp_server.py FOLDER [stdio | http PORT | sse PORT]
+    python tests/mcp/fakes/notes_server.py FOLDER [stdio | http PORT | sse PORT]
 
 What it does is in FOLDER: a line of `calls` for each call, so that a test sees what happened.
 """

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.mcp.settings import McpServer
 from bot.settings import load_layers
+from plugins.mcp.settings import McpServer
 from tests.docs.pages import ROOT
-from tests.whole.mcp_testbot import NOTES, calls_in, last_result, script
+from tests.mcp.testbot import NOTES, calls_in, last_result, script
 from tests.whole.testbot import run_bot
 
 PAGE = (ROOT / "docs" / "mcp.md").read_text("utf-8")

@@ -15,10 +15,9 @@ import pytest
 from bot.settings import SettingError, load_layers
 from channels.message import Address
 from memory.keys import ConversationKey
-from tests.fakes.mcp_http_server import McpHttpServer
 from tests.fakes.openai_server import OpenAIServer
-from tests.waiting import PATIENCE, until
-from tests.whole.mcp_testbot import (
+from tests.mcp.fakes.http_server import McpHttpServer
+from tests.mcp.testbot import (
     NOTES,
     calls_in,
     last_result,
@@ -27,6 +26,7 @@ from tests.whole.mcp_testbot import (
     script,
     with_servers,
 )
+from tests.waiting import PATIENCE, until
 from tests.whole.process import talking
 from tests.whole.testbot import TestBot, run_bot, running
 
@@ -482,11 +482,11 @@ async def test_where_the_extra_is_missing_it_is_said_how_to_install_it(
     for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in ("agent.mcp.client", "agent.mcp.pipes"):
+    for name in ("plugins.mcp.client", "plugins.mcp.pipes"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("use notes__add_note")
-        assert "install it with `python -m pip install -r agent/mcp/" in last_result(bot)
+        assert "install it with `python -m pip install -r plugins/mcp/" in last_result(bot)
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,16 +1,14 @@
-"""MCP servers, as commands see them, and how people are told of them."""
+"""MCP servers as commands see them, and the texts in which people read of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
 from channels.language import _, explain
-from channels.message import Address
-from memory.keys import ConversationKey
 from plugins.wording import amount, clip, count, literal, shorten, table
 
 _FIRST, _LAST = 40, 5  # tools that are listed of very many
@@ -65,28 +63,6 @@ class ServerView(Struct, frozen=True):
         if self.running:
             return _("running")
         return _("not running") if self.tools else _("not started yet")
-
-
-class McpPort(Protocol):
-    """The MCP servers. What is refused raises CommandError."""
-
-    async def all(self, key: ConversationKey, address: Address) -> list[ServerView]:
-        """Those that are set, in the order of their names."""
-        ...
-
-    async def look(self, name: str, key: ConversationKey) -> str:
-        """Start a server for the people of a conversation, if nothing is known of its tools; why it
-        does not work, or ""."""
-        ...
-
-    async def restart(self, name: str, key: ConversationKey) -> str:
-        """End a server everywhere, and start it for the people of a conversation; why it does not
-        work, or ""."""
-        ...
-
-    async def forget(self, name: str) -> None:
-        """End a server that is no longer set, and know nothing of its tools any more."""
-        ...
 
 
 def format_servers(servers: Sequence[ServerView]) -> str:

@@ -17,12 +17,12 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from agent.mcp import ServerDown, SessionOver
-from agent.mcp.catalogue import ListedTool
-from agent.mcp.rate import Health
-from agent.mcp.words import add_last_words
 from agent.tools import ToolError
 from memory.tasks import hear
+from plugins.mcp import ServerDown, SessionOver
+from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.rate import Health
+from plugins.mcp.words import add_last_words
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ MOST_SILENT = 3
 
 
 class ServerConnection(Protocol):
-    """A server that is ready (`agent/mcp/client.py`)."""
+    """A server that is ready (`plugins/mcp/client.py`)."""
 
     health: Health
     is_changed: asyncio.Event

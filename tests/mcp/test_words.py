@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.mcp.words import add_last_words, find_reason
+from plugins.mcp.words import add_last_words, find_reason
 
 NODE = """file:///srv/crash.mjs:1
 throw new Error("API key is missing");

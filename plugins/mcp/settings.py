@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from msgspec import Struct
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -19,6 +18,8 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+
+from plugins.features import Fault, SettingFaults, SettingsSection
 
 NAME = r"[a-z][a-z0-9-]{0,23}"
 """How a server may be called: what its tools are called begins with it, and two low lines."""
@@ -75,24 +76,10 @@ class McpServer(BaseModel):
         return {"name": self.name, **self.model_dump(mode="json", exclude_defaults=True)}
 
 
-class ServerFault(Struct, frozen=True):
-    """`text` is the rest of a sentence about the place: ("files", "command")."""
-
-    place: tuple[str | int, ...]
-    text: str
-
-    def name(self, setting: str) -> str:
-        """The place as people write it: "mcp.servers.files.command"."""
-        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
-        return setting + "".join(parts)
-
-
-class ServerFaults(ValueError):
+class ServerFaults(SettingFaults):
     """Servers that can't be taken."""
 
-    def __init__(self, faults: Iterable[ServerFault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__(" ".join(f"{one.name('mcp.servers')} {one.text}" for one in self.faults))
+    SETTING: ClassVar[str] = "mcp.servers"
 
 
 def parse_servers(written: Any) -> tuple[McpServer, ...]:
@@ -100,12 +87,12 @@ def parse_servers(written: Any) -> tuple[McpServer, ...]:
     Raises ServerFaults."""
     named = _by_place(written)
     if len(named) > MOST_SERVERS:
-        raise ServerFaults([ServerFault((), f"has {len(named)} servers; {MOST_SERVERS} may be.")])
+        raise ServerFaults([Fault((), f"has {len(named)} servers; {MOST_SERVERS} may be.")])
     for place, one in named:
         if not isinstance(one, Mapping):
             wrong = f"is {_quote(one)}; it needs a command or a url."
-            raise ServerFaults([ServerFault((place,), wrong)])
-    faults: list[ServerFault] = []
+            raise ServerFaults([Fault((place,), wrong)])
+    faults: list[Fault] = []
     found: dict[str, McpServer] = {}
     for place, one in named:
         try:
@@ -114,7 +101,7 @@ def parse_servers(written: Any) -> tuple[McpServer, ...]:
             faults += (_fault(place, detail) for detail in error.errors(include_url=False))
             continue
         if server.name in found:
-            faults.append(ServerFault((place,), f"is a second server {server.name!r}; rename it."))
+            faults.append(Fault((place,), f"is a second server {server.name!r}; rename it."))
         found[server.name] = server
     if faults:
         raise ServerFaults(faults)
@@ -129,25 +116,23 @@ def _by_place(written: Any) -> list[tuple[str | int, Any]]:
         ]
     if isinstance(written, list | tuple):
         return list(enumerate(written))
-    raise ServerFaults(
-        [ServerFault((), f"is {_quote(written)}; it must be servers by their name.")]
-    )
+    raise ServerFaults([Fault((), f"is {_quote(written)}; it must be servers by their name.")])
 
 
-def _fault(place: str | int, detail: Any) -> ServerFault:
+def _fault(place: str | int, detail: Any) -> Fault:
     where = (place, *(part for part in detail["loc"] if isinstance(part, str)))
     match detail["type"]:
         case "extra_forbidden":
             near = difflib.get_close_matches(str(where[-1]), McpServer.model_fields, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            return ServerFault(where, f"is not known{hint}")
+            return Fault(where, f"is not known{hint}")
         case "missing":
-            return ServerFault(where[:-1], f"has no {where[-1]}; add it.")
+            return Fault(where[:-1], f"has no {where[-1]}; add it.")
         case "value_error":
-            return ServerFault(where, f"{detail['ctx']['error']}.")
+            return Fault(where, f"{detail['ctx']['error']}.")
     wants = _WANTS.get(str(where[1]) if len(where) > 1 else "")
     said = f"it must be {wants}" if wants else "it needs a command or a url"
-    return ServerFault(where[:2], f"is {_quote(detail['input'])}; {said}.")
+    return Fault(where[:2], f"is {_quote(detail['input'])}; {said}.")
 
 
 _WANTS = {
@@ -193,9 +178,11 @@ _SERVERS = "servers by their name, each with a command or a url (see mcp.md)"
 _TURN = {"holds": "from the next turn on"}
 
 
-class McpSettings(BaseModel):
+class McpSettings(SettingsSection):
     """The section `mcp`."""
 
+    SECTION: ClassVar[str] = "mcp"
+    ORDER: ClassVar[int] = 40
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     servers: Annotated[tuple[McpServer, ...], BeforeValidator(parse_servers)] = Field(
@@ -243,3 +230,7 @@ class McpSettings(BaseModel):
         before one of the same name that was added."""
         found = {one.name: one for one in (*self.added, *self.servers)}
         return {name: found[name] for name in sorted(found)}
+
+    @classmethod
+    def find_plain_secret(cls, name: str, written: Any) -> str:
+        return find_plain_secret(written) if name in ("servers", "added") else ""

@@ -21,8 +21,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
-from agent.mcp.layers import MessageId, UnreadableAnswerError
-from agent.mcp.messages import (
+from plugins.mcp.layers import MessageId, UnreadableAnswerError
+from plugins.mcp.messages import (
     REFUSED,
     SESSION_OVER,
     TOO_LONG,
@@ -33,7 +33,7 @@ from agent.mcp.messages import (
     make_error,
     read_messages,
 )
-from agent.mcp.rate import LONGEST, Health, Rate
+from plugins.mcp.rate import LONGEST, Health, Rate
 
 Transport = AbstractAsyncContextManager[TransportStreams]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.mcp.pasted import make_name, read_pasted
-from agent.mcp.settings import NAME, McpServer, parse_servers
+from plugins.mcp.pasted import make_name, read_pasted
+from plugins.mcp.settings import NAME, McpServer, parse_servers
 
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="$"), max_size=12)
 KEYS = st.text("abcXYZ_-./@ 09", min_size=1, max_size=30)

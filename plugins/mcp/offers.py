@@ -1,4 +1,5 @@
-"""MCP servers as the bot has them: in whose chats their tools are offered, and who is told."""
+"""MCP servers in conversations: in whose chats their tools are offered, and their views for
+commands."""
 
 from __future__ import annotations
 
@@ -11,22 +12,22 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from agent.mcp import ServerDown
-from agent.mcp.catalogue import ListedTool
-from agent.mcp.servers import OfferedServers, Servers
-from agent.mcp.settings import SECRET, McpServer, McpSettings
 from bot.access import LOCAL, Access, is_local
 from bot.settings.layers import Secrets, fill_text
 from bot.settings.schema import SettingError
 from channels.message import Address
 from memory.keys import ConversationKey
-from memory.record.mcp import ServerTool
-from plugins.mcp import RemoteToolView, ServerView
+from plugins.mcp import ServerDown
+from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.record import ServerTool
+from plugins.mcp.servers import OfferedServers, Servers
+from plugins.mcp.settings import SECRET, McpServer, McpSettings
+from plugins.mcp.wording import RemoteToolView, ServerView
 
 
 def fill_secrets(secrets: Secrets) -> Callable[[str], str]:
-    """Puts secrets in the place of their names; raises ServerDown where one is missing, or would
-    not be masked in logs and results."""
+    """Return a function that puts secrets in the place of their names; it raises ServerDown where
+    one is missing, or would not be masked in logs and results."""
     masked = secrets.to_mask()
 
     def fill(text: str) -> str:
@@ -45,29 +46,27 @@ def fill_secrets(secrets: Secrets) -> Callable[[str], str]:
 
 
 class ServerOffers(Struct, frozen=True):
-    """Says which servers serve a conversation, and whoever speaks in it."""
+    """Finds the servers that serve a conversation, and the person who speaks in it."""
 
     servers: Servers
     settings: Callable[[], McpSettings]
     access: Access
 
     def offer(self, key: ConversationKey, address: Address | None) -> OfferedServers | None:
-        """The servers of a conversation, all of which its prompt names; whoever asks at an address
-        may use those that serve them there. None: there are none."""
+        """Return the servers of a conversation, all of which its prompt names; whoever asks at an
+        address may use those that serve them there. None: no server is set."""
         settings = self.settings()
         if not settings.servers and not settings.added:
             return None
         kinds = self._kinds_of(key)
         found = {name: one for name, one in settings.all.items() if kinds & {*one.serves}}
-        if not found:
-            return None
         may = kinds if address is None else self._kinds_at(address)
         may_use = frozenset(name for name, one in found.items() if may & {*one.serves})
         offered = tuple((name, one.about) for name, one in found.items())
         return OfferedServers(self.servers, offered, may_use)
 
     def _kinds_of(self, key: ConversationKey) -> frozenset[str]:
-        """What may serve a conversation, as `serves` has it: by whose chat it is."""
+        """Return the words of `serves` that fit a conversation, by whose chat it is."""
         channel, chat = map(unquote, key.home.split("/")[:2])
         name = f"{channel}/{chat}"
         people = {name, f"{channel}/{chat.partition('/')[0]}"}
@@ -80,7 +79,7 @@ class ServerOffers(Struct, frozen=True):
         return frozenset({name, "groups"})
 
     def _kinds_at(self, address: Address) -> frozenset[str]:
-        """The same, by who speaks, and where."""
+        """Return those that fit the person who speaks, and the place."""
         person, name = self.access.identify(address), f"{address.channel}/{address.chat}"
         if person is None:
             return frozenset()
@@ -89,7 +88,7 @@ class ServerOffers(Struct, frozen=True):
         return frozenset({name, "groups"})
 
 
-class SetServers(Struct, frozen=True):
+class ManagedServers(Struct, frozen=True):
     """The servers, for commands. `count_tokens` counts those of a text; `workspace` is the folder
     of a conversation's audience; `hide` takes secrets out of what people read."""
 
@@ -101,6 +100,7 @@ class SetServers(Struct, frozen=True):
     hide: Callable[[str], str]
 
     async def all(self, key: ConversationKey, address: Address) -> list[ServerView]:
+        """Return the servers that are set, in the order of their names."""
         now = self.servers.all
         if not now:
             return []
@@ -158,12 +158,17 @@ class SetServers(Struct, frozen=True):
         )
 
     async def look(self, name: str, key: ConversationKey) -> str:
+        """Start a server for the people of a conversation, if nothing is known of its tools. Return
+        why it does not work, or ""."""
         wrong = await self.servers.look([name], key.audience, self.workspace(key))
         return self.hide(wrong.get(name, ""))
 
     async def restart(self, name: str, key: ConversationKey) -> str:
+        """End a server everywhere, and start it for the people of a conversation. Return why it
+        does not work, or ""."""
         await self.servers.restart(name)
         return self.hide(await self.servers.start(name, key.audience, self.workspace(key)))
 
     async def forget(self, name: str) -> None:
+        """End a server that is no longer set, and forget its tools."""
         await self.servers.forget(name)

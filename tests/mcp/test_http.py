@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.mcp import ServerDown
-from agent.mcp.catalogue import ListedTool
-from agent.mcp.client import connect
-from agent.mcp.session import ServerPatience, ServerSession
-from agent.mcp.settings import McpServer
 from agent.tools import ToolError
-from tests.fakes.mcp_http_server import REFUSALS, TOOL, McpHttpServer
+from plugins.mcp import ServerDown
+from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.client import connect
+from plugins.mcp.session import ServerPatience, ServerSession
+from plugins.mcp.settings import McpServer
+from tests.mcp.fakes.http_server import REFUSALS, TOOL, McpHttpServer
 from tests.waiting import until
 
 NEVER = 60.0  # seconds that no test waits for

@@ -13,13 +13,12 @@ from typing import Any
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot
 
-FAKES = Path(__file__).parents[1] / "fakes"
-NOTES = FAKES / "mcp_server.py"
-HOSTILE = FAKES / "hostile_mcp_server.py"
+NOTES = Path(__file__).parent / "fakes" / "notes_server.py"
+HOSTILE = Path(__file__).parent / "fakes" / "hostile_server.py"
 
 
 def notes(folder: Path, **more: Any) -> dict[str, Any]:
-    """How the server of `tests/fakes/mcp_server.py` is set, which asks nobody unless told to."""
+    """The settings of the server `fakes/notes_server.py`, which asks nobody unless told to."""
     return {"command": sys.executable, "args": [str(NOTES), str(folder)], "approve": "never"} | more
 
 

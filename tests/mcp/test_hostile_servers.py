@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.hostile_mcp_server import INJECTION
-from tests.waiting import until
-from tests.whole.mcp_testbot import (
+from tests.mcp.fakes.hostile_server import INJECTION
+from tests.mcp.testbot import (
     HOSTILE,
     calls_in,
     last_result,
@@ -20,6 +19,7 @@ from tests.whole.mcp_testbot import (
     script,
     with_servers,
 )
+from tests.waiting import until
 from tests.whole.testbot import TestBot, run_bot
 
 pytestmark = pytest.mark.usefixtures("processes")

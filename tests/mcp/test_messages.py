@@ -19,8 +19,8 @@ from mcp_types.jsonrpc import (
     JSONRPCResponse,
 )
 
-from agent.mcp.layers import LARGE
-from agent.mcp.messages import (
+from plugins.mcp.layers import LARGE
+from plugins.mcp.messages import (
     UNREADABLE,
     ServerAnswers,
     StreamLines,

@@ -1,0 +1,30 @@
+"""The checks of MCP servers, for `python main.py doctor`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Sequence
+from importlib.util import find_spec
+
+from bot.checks import Finding
+from bot.settings import Settings
+from plugins.mcp.settings import McpServer, McpSettings
+
+
+async def examine(settings: Settings) -> Sequence[Finding]:
+    """Look for what the servers of the configuration need on this machine."""
+    servers = settings.section(McpSettings).all.values()
+    return [check_servers(servers, find_spec("mcp") is not None)] if servers else ()
+
+
+def check_servers(servers: Collection[McpServer], has_sdk: bool) -> Finding:
+    """Return whether what these servers need is there; none of them is started."""
+    if not has_sdk:
+        advice = "Run: python -m pip install -r plugins/mcp/requirements.txt"
+        return Finding("MCP servers", False, "The package mcp is missing.", advice)
+    programs = [one for one in servers if one.is_process]
+    gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
+    if gone:
+        advice = "Install them, or correct mcp.servers."
+        return Finding("MCP servers", False, f"Programs are missing: {', '.join(gone)}.", advice)
+    return Finding("MCP servers", True, f"What {len(servers)} of them need is there.")
