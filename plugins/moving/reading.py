@@ -88,7 +88,7 @@ class Archive:
         return min(found, key=lambda one: (one.count("/"), one), default="")
 
     def place(self, name: str) -> Path | None:
-        """Where a file is; None for one in a ZIP."""
+        """Return the path of a file; None for one in a ZIP."""
         return self._files.get(name)
 
     @contextmanager
@@ -124,7 +124,7 @@ class Archive:
             return None
 
     def json(self, name: str) -> Any:
-        """What a small JSON file says; None where it is larger, or none."""
+        """Parse a small JSON file; returns None where it is larger, or none."""
         content = self.read(name, MOST_TEXT)
         return None if content is None else load_json(content.removeprefix(b"\xef\xbb\xbf"))
 
@@ -150,7 +150,7 @@ class _Metered:
         self._whole = 0
 
     def chunks(self) -> Iterator[bytes]:
-        """What it holds, in pieces. Raises MovingError."""
+        """Yield its content in pieces. Raises MovingError."""
         while data := self._file.read(_CHUNK):
             if not self._whole:
                 data = data.removeprefix(b"\xef\xbb\xbf").lstrip() or b" "
@@ -239,7 +239,8 @@ class _ListSplitter:
             self._piece += part
 
     def _skip_text(self, chunk: bytes, at: int) -> int:
-        """Where a text ends that goes on at this place, or the chunk does."""
+        """Return the place at which a text ends that goes on at this place, or at which the chunk
+        does."""
         found = _IN_TEXT.match(chunk, at + self._is_escaped)
         end = found.end() if found else len(chunk)
         self._is_escaped = False
@@ -261,8 +262,8 @@ class _ListSplitter:
 
 
 def load_json(data: object) -> Any:
-    """What a piece of JSON says, as bytes or text; None where it is too large or too deep, or none.
-    (A database may hold a number where its program would have put a text.)"""
+    """Parse a piece of JSON, which is bytes or text; returns None where it is too large or too
+    deep, or none. (A database may hold a number where its program would have put a text.)"""
     content = data.encode("utf-8", "replace") if isinstance(data, str) else data
     if not isinstance(content, bytes) or weigh(content) > MOST_PIECE:
         return None

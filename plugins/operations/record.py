@@ -1,4 +1,4 @@
-"""What a database brings along that gives power: for whoever restores one that is not their own."""
+"""The parts of a database that give power: for whoever restores one that is not their own."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Carried(Struct, frozen=True):
 
 
 def read_carried(path: Path) -> Carried:
-    """What this database brings along. Raises StoreError where it can't be read, or where it holds
-    statements that would run by themselves, which no database of ours does."""
+    """Read what this database brings along. Raises StoreError where it can't be read, or where it
+    holds statements that would run by themselves, which no database of ours does."""
     try:
         with closing(read_only(path)) as database:
             tables = _names(database, "table")
@@ -115,7 +115,7 @@ def _names(database: sqlite3.Connection, kind: str) -> frozenset[str]:
 def _rows(
     database: sqlite3.Connection, query: str, tables: Collection[str]
 ) -> list[tuple[object, ...]]:
-    """What a query finds; nothing where its table is not there yet."""
+    """Return what a query finds; nothing where its table is not there yet."""
     words = query.split()
     is_there = words[words.index("FROM") + 1] in tables
     return database.execute(query).fetchall() if is_there else []

@@ -60,7 +60,7 @@ _LARGEST_READ = 64 << 20  # bytes that are held in memory at once
 
 
 class Contents(Struct, frozen=True):
-    """What a backup brings along besides what was said: files that the bot would run or follow,
+    """The content of a backup besides what was said: files that the bot would run or follow,
     with their SHA-256, and what stands in its database."""
 
     code: Mapping[str, str] = field(default_factory=dict)
@@ -77,8 +77,8 @@ class Contents(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    """How many files came back, where the data of before is now (None: there was none), what came
-    along, and whether that was set aside."""
+    """The number of files that came back, where the data of before is now (None: there was none),
+    what came along, and whether that was set aside."""
 
     files: int
     moved_aside: Path | None
