@@ -26,6 +26,7 @@ from msgspec import Struct, field
 
 from bot.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
+from memory.faults import NO_MEMORY
 from memory.record.carried import (
     Carried,
     pause_jobs,
@@ -119,6 +120,8 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
                 unpacked.rename(data)
     except UNREADABLE:
         raise BackupError(f"{source} is damaged, or not a backup; nothing was changed.") from None
+    except MemoryError:
+        raise BackupError(f"{source} was not restored: {NO_MEMORY}; nothing was changed.") from None
     except StoreError as error:
         raise BackupError(f"{source} was not restored: {error}; nothing was changed.") from None
     except OSError as error:
