@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import orjson
 
+from memory.faults import say_fault
 from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat
 
 MOST_JSON = 8_000_000_000
@@ -43,6 +44,7 @@ _BROKEN_ZIP = (
     EOFError,
     ValueError,
     OSError,
+    MemoryError,
 )
 
 
@@ -71,7 +73,7 @@ class Archive:
             else:
                 self._files = {path.name: path.resolve()}
         except _BROKEN_ZIP as error:
-            raise MovingError(f"{path} can't be read: {_reason(error)}.") from None
+            raise MovingError(f"{path} can't be read: {say_fault(error)}.") from None
 
     @property
     def names(self) -> Sequence[str]:
@@ -107,7 +109,7 @@ class Archive:
                         raise MovingError(f"{name} in {self.path} is not a regular file.")
                     yield file
         except _BROKEN_ZIP as error:
-            raise MovingError(f"{name} in {self.path} can't be read: {_reason(error)}.") from None
+            raise MovingError(f"{name} in {self.path} can't be read: {say_fault(error)}.") from None
 
     def read(self, name: str, most: int) -> bytes | None:
         """A small file as a whole; None where it is larger. Raises MovingError."""
@@ -330,9 +332,3 @@ def _check_ratio(info: zipfile.ZipInfo) -> None:
             f"{info.filename} would be {info.file_size / 1e6:,.0f} MB unpacked, out of "
             f"{info.compress_size / 1e6:,.1f} MB: that is no export, so nothing more is read."
         )
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split())[:100] or type(error).__name__

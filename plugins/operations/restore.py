@@ -25,6 +25,7 @@ from typing import IO, Any
 from msgspec import Struct, field
 
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
+from memory.faults import NO_MEMORY
 from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from plugins.operations.record import (
@@ -119,6 +120,8 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
                 unpacked.rename(data)
     except UNREADABLE:
         raise BackupError(f"{source} is damaged, or not a backup; nothing was changed.") from None
+    except MemoryError:
+        raise BackupError(f"{source} was not restored: {NO_MEMORY}; nothing was changed.") from None
     except StoreError as error:
         raise BackupError(f"{source} was not restored: {error}; nothing was changed.") from None
     except OSError as error:
