@@ -23,7 +23,6 @@ from bot.alerts import Alerts
 from bot.answers import Answers
 from bot.app import VERSION, App, SharedChanges
 from bot.approvals import Approvals
-from bot.asides import Asides
 from bot.branching import Branching
 from bot.channel_state import ChannelWatch, StoredState
 from bot.clock import ClockWatch
@@ -282,7 +281,6 @@ async def assemble(
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,
-        asides=Asides(config.agent, lambda key: config.settings(key).turn_timeout, spending),
         branches=Branching(conversations, turns, book, lambda now: _show_branch(bus, now)),
         access=LetIn(access, delivery, links),
         visitors=PageVisitors(logins, lambda: _page_url(config, by_name)),
@@ -294,6 +292,7 @@ async def assemble(
         commands=plugins.commands,
         services=plugins.services,
         context_parts=plugins.context_parts,
+        stops=plugins.stops,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,
