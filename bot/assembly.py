@@ -25,7 +25,6 @@ from bot.alerts import Alerts
 from bot.answers import Answers
 from bot.app import VERSION, App
 from bot.approvals import Approvals
-from bot.asides import Asides
 from bot.branching import Branching
 from bot.channel_state import ChannelWatch, StoredState
 from bot.clock import ClockWatch
@@ -462,7 +461,6 @@ def _offer_ports(
         ledger=StoredLedger(store),
         spending=thinking.spending,
         forgetting=forgetting,
-        asides=Asides(config.agent, config.turn_timeout, thinking.spending),
         branches=Branching(conversations, turns, book, people.feed),
         access=LetIn(people.access, people.delivery, people.links),
         visitors=PageVisitors(people.logins, book, channels),
@@ -474,6 +472,7 @@ def _offer_ports(
         commands=plugins.commands,
         services=plugins.services,
         context_parts=plugins.context_parts,
+        stops=plugins.stops,
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,

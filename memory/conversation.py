@@ -49,7 +49,6 @@ from memory.record import (
     offload,
     proposals,
     search,
-    side_questions,
     summaries,
     transcript,
 )
@@ -58,7 +57,6 @@ from memory.record.forget import StoredCounts
 from memory.record.ledger import Bill, Spent
 from memory.record.search import Found, Wanted
 from memory.record.search.reach import Scope
-from memory.record.side_questions import SideQuestion, State
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
@@ -251,22 +249,6 @@ class Conversation:
         """Return the cost of these turns, each by the model that was asked."""
         row = self.context.row
         return await self._services.store.read(lambda db: ledger.bills_by_turn(db, row, turns))
-
-    async def note_aside(self, asked: SideQuestion) -> int:
-        """Keep a side question that is being asked; returns its id."""
-        row = self.context.row
-        return await self._services.store.write(lambda db: side_questions.insert(db, row, asked))
-
-    async def finish_aside(self, identity: int, answer: str, state: State) -> None:
-        """Keep what came of a side question."""
-        write = self._services.store.write
-        await write(lambda db: side_questions.finish(db, identity, answer, state))
-
-    async def asides(self, most: int, words: Sequence[str] = ()) -> list[SideQuestion]:
-        """The newest side questions of this conversation, oldest first; with `words`, those that
-        hold any of them."""
-        row, read = self.context.row, self._services.store.read
-        return await read(lambda db: side_questions.newest(db, row, most, words))
 
     async def rename(self, title: str) -> None:
         """Give this conversation a title; "" takes it away."""

@@ -477,19 +477,6 @@ class BranchesPort(Protocol):
         ...
 
 
-class AsidesPort(Protocol):
-    """Side questions."""
-
-    async def answer(self, ask: Ask, question: str) -> str:
-        """Ask with all that the model sees of the conversation; returns its answer, or a sentence
-        why there is none. Raises CommandError where no model may be asked."""
-        ...
-
-    def stop(self, key: ConversationKey) -> bool:
-        """End those that are being asked in this conversation; False where none is."""
-        ...
-
-
 class ForgetRequest(Struct, frozen=True):
     """What is to be forgotten: these turns of a conversation; without turns all of it that no other
     branch shares; with `is_branches` its chat with all branches, and with `is_audience` all that is
@@ -536,7 +523,8 @@ class Ports(Struct, frozen=True):
 
     `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
     `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
-    have opened, by their class, `context_parts` make their parts of `/context detail`, and `notify`
+    have opened, by their class, `context_parts` make their parts of `/context detail` and
+    `/context search`, `stops` end what features do in a conversation beside its turns, and `notify`
     says a line to whoever watches a conversation, which is part of no answer.
     """
 
@@ -551,7 +539,6 @@ class Ports(Struct, frozen=True):
     spending: SpendingPort
     forgetting: ForgetPort
     branches: BranchesPort
-    asides: AsidesPort
     access: AccessPort
     links: LinksPort
     visitors: VisitorsPort
@@ -560,7 +547,8 @@ class Ports(Struct, frozen=True):
     forms: FormsPort
     commands: Mapping[str, Command]
     services: Mapping[type, object]
-    context_parts: Sequence[ContextPart]
+    context_parts: Mapping[str, Sequence[ContextPart]]
+    stops: Sequence[Callable[[ConversationKey], bool]]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
     version: str
@@ -602,8 +590,9 @@ class Ask(Struct, frozen=True):
 
 
 Run = Callable[[Ask], Awaitable[Reply]]
-ContextPart = Callable[[Ask], Awaitable[tuple[str, Mapping[str, Any]]]]
-"""A part of `/context detail`: its text, "" for none, and the same as data."""
+ContextPart = Callable[[Ask, str], Awaitable[tuple[str, Mapping[str, Any]]]]
+"""Makes a part of `/context detail` or `/context search WORDS`, with the words that follow: its
+text, "" for none, and the same as data."""
 
 
 class Sub(Struct, frozen=True):

@@ -125,8 +125,15 @@ def parley_remote_tools() -> RemoteToolsFor:
 
 
 @hookspec
-def parley_context_part() -> ContextPart:
-    """A part of what `/context detail` shows."""
+def parley_context_parts() -> Mapping[str, ContextPart]:
+    """Parts of what `/context detail` and `/context search` show, by the names of these."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_stop() -> Callable[[ConversationKey], bool]:
+    """A function that ends what this plugin does in a conversation beside its turns, for `/stop`;
+    it returns whether there was anything."""
     raise NotImplementedError
 
 

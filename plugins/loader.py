@@ -74,7 +74,8 @@ class Loaded(Struct):
     closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     setting_changed: list[Callable[[], None]] = field(default_factory=list)
     remote_tools: list[RemoteToolsFor] = field(default_factory=list)
-    context_parts: list[ContextPart] = field(default_factory=list)
+    context_parts: dict[str, list[ContextPart]] = field(default_factory=dict)
+    stops: list[Callable[[ConversationKey], bool]] = field(default_factory=list)
     runs: list[Any] = field(default_factory=list)
     notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
@@ -221,7 +222,10 @@ def _add(
     loaded.closing += _ask(manager, plugin, "parley_closing")
     loaded.setting_changed += _ask(manager, plugin, "parley_setting_changed")
     loaded.remote_tools += _ask(manager, plugin, "parley_remote_tools")
-    loaded.context_parts += _ask(manager, plugin, "parley_context_part")
+    for parts in _ask(manager, plugin, "parley_context_parts"):
+        for place, part in parts.items():
+            loaded.context_parts.setdefault(place, []).append(part)
+    loaded.stops += _ask(manager, plugin, "parley_stop")
     loaded.runs += _ask(manager, plugin, "parley_runs")
     loaded.notes += _ask(manager, plugin, "parley_notes")
     loaded.rows += _ask(manager, plugin, "parley_rows")

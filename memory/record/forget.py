@@ -28,7 +28,6 @@ from memory.record import (
     mailbox,
     proposals,
     requests,
-    side_questions,
     summaries,
     tables,
     transcript,
@@ -119,7 +118,7 @@ def count_stored(
     numbers = frozenset(mine)
     if turns is None and not has_children:
         jobs = summaries.jobs_of(database, conversation)
-        asides = side_questions.count(database, conversation)
+        asides = _count_asides(database, conversation)
     else:
         gone = _find_gone(database, conversation, numbers)
         jobs = [
@@ -128,7 +127,7 @@ def count_stored(
             for job in summaries.jobs_of(database, row)
             if _is_hit(job, gone, lost)
         ]
-        asides = sum(side_questions.count(database, *lost) for lost in gone.turns.items())
+        asides = sum(_count_asides(database, *lost) for lost in gone.turns.items())
     questions = _questions(database, conversation, numbers)
     return StoredCounts(
         tuple(sorted(numbers)),
@@ -141,6 +140,18 @@ def count_stored(
         made=_count_made(database, conversation, turns, features),
         staying=() if turns is not None else tuple(sorted({n for _, n in places if n <= last})),
     )
+
+
+def _count_asides(
+    database: Database, conversation: int, turns: Collection[int] | None = None
+) -> int:
+    """Return how many side questions were asked after these turns of a conversation (None: in all
+    of it)."""
+    columns = tables.SideQuestion
+    query = columns.select().where(columns.conversation == conversation)
+    if turns is not None:
+        query = query.where(columns.turn.in_(list(turns)))
+    return int(query.count(database))
 
 
 def _count_made(

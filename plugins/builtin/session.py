@@ -135,8 +135,8 @@ async def _place(ask: Ask, name: str) -> Reply:
 async def stop(ask: Ask) -> Reply:
     """Ends the running turn of this conversation."""
     key = ask.conversation.key
-    is_aside = ask.bot.asides.stop(key)
-    if ask.bot.turns.stop(key) or is_aside:
+    stopped = [stop(key) for stop in (*ask.bot.stops, ask.bot.turns.stop)]
+    if any(stopped):
         return Reply(_("Stopping; what was done so far is kept."), {"stopped": True})
     for branch in await ask.bot.branches.all(key):  # what a person sees is one chat
         if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):

@@ -241,8 +241,9 @@ async def mcp_command(ask: Ask) -> Reply:
     return await VERBS[name.lower()][0](ask, rest)
 
 
-async def describe_in_context(ask: Ask) -> tuple[str, dict[str, Any]]:
+async def describe_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, Any]]:
     """The tokens of the servers' tools, by server and by tool, for `/context detail`."""
+    del rest
     servers = [one for one in await _all(ask) if one.is_served_here]
     data = {"servers": [to_data(one) for one in servers]}
     if not servers:

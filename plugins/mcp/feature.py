@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from bot.kernel import Kernel
 from bot.logs import make_hider
@@ -78,5 +78,5 @@ def parley_commands() -> list[Command]:
 
 
 @hookimpl
-def parley_context_part() -> ContextPart:
-    return describe_in_context
+def parley_context_parts() -> Mapping[str, ContextPart]:
+    return {"detail": describe_in_context}

@@ -11,7 +11,6 @@ from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
-from memory.record.side_questions import SideQuestion
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
@@ -117,24 +116,16 @@ async def search(ask: Ask, rest: str) -> Reply:
     where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     hits = found.hits[: found.whole] or found.hits
     lines = [_hit_line(hit, where, moment(hit.entry.at, ask.bot.zone())) for hit in hits]
-    asides = await conversation.asides(SHOWN, words)
-    aside = "\n".join(
-        (_("Asked aside (/btw), which the model does not find:"), *map(_aside, asides))
-    )
-    parts = (_headline(found, rest), "\n".join(lines), aside if asides else "")
-    return Reply(
-        "\n\n".join(filter(None, parts)),
-        {
-            "total": found.whole,
-            "partly": found.total,
-            "hits": [_data(h, where) for h in hits],
-            "asides": [{"question": one.question, "answer": one.answer} for one in asides],
-        },
-    )
-
-
-def _aside(one: SideQuestion) -> str:
-    return f"- {literal(clip(one.question, 120))}: {literal(clip(one.answer, 240))}"
+    more = [await part(ask, rest) for part in ask.bot.context_parts.get("search", ())]
+    parts = (_headline(found, rest), "\n".join(lines), *(text for text, _added in more))
+    data: dict[str, Any] = {
+        "total": found.whole,
+        "partly": found.total,
+        "hits": [_data(h, where) for h in hits],
+    }
+    for _text, added in more:
+        data.update(added)
+    return Reply("\n\n".join(filter(None, parts)), data)
 
 
 def _headline(found: Found, rest: str) -> str:

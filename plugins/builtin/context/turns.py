@@ -95,12 +95,11 @@ def _row(shown: Turn, whole: Turn, where: States) -> Row:
 
 async def show_detail(ask: Ask, rest: str) -> Reply:
     """`/context detail`"""
-    del rest
     overview = await gather(ask)
     conversation = ask.conversation
     events = await conversation.context.history()
     where = states(overview.view, events, overview.limits.strategy)
-    parts = [await part(ask) for part in ask.bot.context_parts]
+    parts = [await part(ask, rest) for part in ask.bot.context_parts.get("detail", ())]
     pieces = (
         as_text(overview),
         _settings(overview),

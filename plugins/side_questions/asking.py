@@ -5,54 +5,48 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from agent.loop import Agent
 from agent.models.base import ModelError
 from bot.access import name_of
 from bot.logs import in_turn
 from bot.problems import BROKEN
+from bot.runtime import RuntimeConfig
 from bot.spending import Spending
 from bot.turn_runner import describe_timeout
 from bot.turn_tasks import STOPPED
 from channels.language import ENGLISH, explain, speaking
-from channels.message import Address
 from memory.context.emergency import NoRoom
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from memory.record.side_questions import SideQuestion, State
-from memory.record.store import StoreError
-from memory.stateless import SideTurn
+from memory.record.store import Store, StoreError
 from memory.tasks import cancel_and_wait
 from plugins.api import Ask, CommandError
+from plugins.side_questions import record as rows
+from plugins.side_questions.record import SideQuestion, State
+from plugins.side_questions.turn import SideTurn
 
 log = logging.getLogger(__name__)
 
 
-class Asides:
-    """Asks side questions. `agent_for` and `timeout_for` say what they are answered with, as for
-    turns."""
+class SideQuestions:
+    """Asks side questions, with the agent and the time limit that turns have, and keeps them."""
 
-    def __init__(
-        self,
-        agent_for: Callable[[Conversation, Address], Agent],
-        timeout_for: Callable[[ConversationKey], float],
-        spending: Spending,
-    ) -> None:
-        self._agent_for, self._timeout_for = agent_for, timeout_for
-        self._spending = spending
+    def __init__(self, config: RuntimeConfig, store: Store, spending: Spending) -> None:
+        self._config, self._store, self._spending = config, store, spending
         self._running: defaultdict[str, set[asyncio.Task[Message]]] = defaultdict(set)
         self._stopped: set[asyncio.Task[Message]] = set()
 
     async def answer(self, ask: Ask, question: str) -> str:
-        """The answer, or a sentence why there is none. Raises CommandError where no model may be
-        asked, and StoreError."""
+        """Ask with all that the model sees of the conversation. Return its answer, or a sentence
+        why there is none. Raises CommandError where no model may be asked, and StoreError."""
         conversation, key = ask.conversation, ask.conversation.key
         if refusal := self._spending.refusal(key, ask.person.limited):
             raise CommandError(refusal)
         asked = SideQuestion(question, conversation.context.last_complete, ask.speaker)
-        row = await conversation.note_aside(asked)
+        place = conversation.context.row
+        row = await self._store.write(lambda db: rows.insert(db, place, asked))
         try:
             state, said = await self._ask(ask, question)
         except asyncio.CancelledError:
@@ -60,7 +54,7 @@ class Asides:
         except Exception:
             log.exception("a side question failed")
             state, said = "failed", BROKEN
-        await conversation.finish_aside(row, said, state)
+        await self._store.write(lambda db: rows.finish(db, row, said, state))
         warnings = await self._spending.warnings(key, ask.person.limited)
         return "\n\n".join((said if state == "answered" else explain(said), *warnings))
 
@@ -68,11 +62,11 @@ class Asides:
         conversation, key = ask.conversation, ask.conversation.key
         said = Message("user", question, speaker=ask.speaker)
         turn = await SideTurn.open_aside(conversation.turns, said, name_of(ask.address))
-        agent = self._agent_for(conversation, ask.address)
+        agent = self._config.agent(conversation, ask.address)
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
             task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))
         self._running[key.id].add(task)
-        seconds = self._timeout_for(key)
+        seconds = self._config.settings(key).turn_timeout
         try:
             done, _pending = await asyncio.wait({task}, timeout=seconds)
             if not done:
@@ -98,12 +92,20 @@ class Asides:
         raise error
 
     def stop(self, key: ConversationKey) -> bool:
-        """End the side questions that are asked in a conversation; False where none is."""
+        """End the side questions that are asked in a conversation. Return whether one was."""
         running = self._running.get(key.id, set())
         for task in running:
             self._stopped.add(task)
             task.cancel()
         return bool(running)
+
+    async def list_newest(
+        self, conversation: Conversation, most: int, words: Sequence[str] = ()
+    ) -> list[SideQuestion]:
+        """Return the newest side questions of a conversation, oldest first; with `words`, those
+        that hold any of them."""
+        place = conversation.context.row
+        return await self._store.read(lambda db: rows.newest(db, place, most, words))
 
 
 class _Unseen:

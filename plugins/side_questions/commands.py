@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from channels.language import _, explain
-from memory.record.side_questions import SideQuestion
-from plugins.api import EVERYTHING, Ask, Command, Reply, command, hookimpl
+from plugins.api import EVERYTHING, Ask, Reply, command
 from plugins.builtin.context.show import moment
+from plugins.side_questions.asking import SideQuestions
+from plugins.side_questions.record import SideQuestion
 from plugins.wording import clip, literal
 
 NEWEST = 10
@@ -26,9 +27,9 @@ async def btw(ask: Ask) -> Reply:
     """`/btw QUESTION`; without one, those that were asked lately."""
     question = ask.text.strip()
     if question:
-        answer = await ask.bot.asides.answer(ask, question)
+        answer = await ask.service(SideQuestions).answer(ask, question)
         return Reply(answer, {"question": question, "answer": answer})
-    asked = await ask.conversation.asides(NEWEST)
+    asked = await ask.service(SideQuestions).list_newest(ask.conversation, NEWEST)
     data = {"asides": [_data(one) for one in asked]}
     if not asked:
         return Reply(
@@ -39,6 +40,18 @@ async def btw(ask: Ask) -> Reply:
             data,
         )
     return Reply("\n\n".join(_show(ask, one) for one in asked), data)
+
+
+async def find_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, object]]:
+    """The side questions with any of these words, for `/context search`."""
+    asked = ask.service(SideQuestions)
+    found = await asked.list_newest(ask.conversation, NEWEST, rest.split())
+    lines = [
+        f"- {literal(clip(one.question, 120))}: {literal(clip(one.answer, 240))}" for one in found
+    ]
+    head = _("Asked aside (/btw), which the model does not find:")
+    asides = [{"question": one.question, "answer": one.answer} for one in found]
+    return "\n".join((head, *lines)) if found else "", {"asides": asides}
 
 
 def _show(ask: Ask, one: SideQuestion) -> str:
@@ -60,8 +73,3 @@ def _data(one: SideQuestion) -> dict[str, object]:
         "turn": f"t{one.turn}" if one.turn else "",
         "at": _time(one).isoformat(),
     }
-
-
-@hookimpl
-def parley_commands() -> list[Command]:
-    return [btw]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, Literal
@@ -67,12 +67,3 @@ def newest(
 def _question(row: dict[str, Any]) -> SideQuestion:
     names = ("question", "turn", "speaker", "answer", "state", "at", "id")
     return SideQuestion(**{name: row[name] for name in names})
-
-
-def count(database: Database, conversation: int, turns: Collection[int] | None = None) -> int:
-    """Return how many were asked after these turns of a conversation (None: in all of it)."""
-    columns = tables.SideQuestion
-    query = columns.select().where(columns.conversation == conversation)
-    if turns is not None:
-        query = query.where(columns.turn.in_(list(turns)))
-    return int(query.count(database))
