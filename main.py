@@ -34,7 +34,7 @@ from agent.models.selection import AUTO, Models
 from bot import ask, event_loop, first_steps, key_commands
 from bot.access import Access, Rules
 from bot.app import VERSION, App
-from bot.assembly import assemble, credentials
+from bot.assembly import assemble
 from bot.checks import NO_CLUSTER
 from bot.command_line import CommandParser, CommandRefused, Commands, say, with_places
 from bot.data_folder import (
@@ -50,6 +50,7 @@ from bot.monitoring import monitor
 from bot.notify import announced
 from bot.ports import choice_of
 from bot.settings import Layers, SettingError, SettingsStore, load_layers
+from bot.stages import credentials
 from bot.start import BotStart
 from channels.base import ChannelError
 from channels.message import clean_text

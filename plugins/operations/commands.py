@@ -17,7 +17,6 @@ from agent.models.embedded import is_installed
 from agent.models.selection import Models, place_of
 from agent.tools import box
 from bot.app import VERSION
-from bot.assembly import credentials
 from bot.checks import examine_features
 from bot.command_line import call_of, say, with_places
 from bot.data_folder import (
@@ -29,6 +28,7 @@ from bot.data_folder import (
     lock_data_folder,
 )
 from bot.settings import SettingError, SettingsStore, load_layers
+from bot.stages import credentials
 from bot.wording import count
 from memory.keys import BRANCH, home_of
 from memory.record.engines import engine_for

@@ -28,11 +28,11 @@ from agent.models.catalogue import window_of
 from agent.models.embedded import is_installed
 from agent.models.selection import AUTO, EMBEDDED, place_of
 from bot.app import VERSION
-from bot.assembly import credentials
 from bot.command_line import say
 from bot.data_folder import find_database
 from bot.logs import make_masker
 from bot.settings import SettingError, load_layers
+from bot.stages import credentials
 from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.size import SQLITE, count_rows

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from agent.models.selection import Credentials, place_of
-from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
 from bot.runtime import limits_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
+from bot.stages import credentials
 
 RUNTIME_CONTEXT_BLOCK = """\
 runtime:

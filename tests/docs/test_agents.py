@@ -8,10 +8,10 @@ from pathlib import Path
 from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.providers import PROVIDERS, find_provider
 from agent.models.selection import Models, place_of, protocol_of
-from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
+from bot.stages import credentials
 from tests.docs.pages import ROOT, example
 
 KEYS = {f"{name}_API_KEY": name.lower() for name in ("DEEPSEEK", "ANTHROPIC", "GROQ")}

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from agent.models.selection import place_of
-from bot.assembly import credentials
 from bot.checks import Finding, examine_features
+from bot.stages import credentials
 from plugins.mcp.checks import check_servers
 from plugins.mcp.settings import parse_servers
 from plugins.operations.doctor import Probes, examine

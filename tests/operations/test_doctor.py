@@ -13,9 +13,9 @@ from agent.models.base import ModelRefused, ModelUnlisted
 from agent.models.listed import ListedModel
 from agent.models.selection import ModelEndpoint, place_of
 from agent.settings import Brain
-from bot.assembly import credentials
 from bot.checks import Finding
 from bot.settings import Layers
+from bot.stages import credentials
 from plugins.operations import doctor
 from plugins.operations.doctor import Probes, examine, exit_code, report
 

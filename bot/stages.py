@@ -1,0 +1,444 @@
+"""The layers of the bot, one function each; `bot/assembly.py` calls them in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import tzinfo
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from agent.distiller import ModelDistiller
+from agent.models.providers import PROVIDERS
+from agent.models.selection import Credentials, ModelChoice, Models
+from agent.prompt import Prompt
+from agent.skills import Library
+from agent.summarizer import ModelSummarizer
+from agent.tools.toolbox import Toolbox
+from bot.access import Access
+from bot.activity import EventBus
+from bot.alerts import Alerts
+from bot.answers import Answers
+from bot.app import VERSION
+from bot.approvals import Approvals
+from bot.branching import Branching
+from bot.channel_state import ChannelWatch, StoredState
+from bot.commands import CommandRunner
+from bot.completions import Completions
+from bot.context_feed import ContextFeed
+from bot.cut_notices import CutNotices
+from bot.delivery import Delivery
+from bot.forgetting import Forgetting
+from bot.forms import Forms
+from bot.hearing import Hearing
+from bot.intake import Intake
+from bot.keys import ApiKeys
+from bot.languages import Languages
+from bot.learnt_models import keep_learnt
+from bot.links import Links
+from bot.listing import Listing
+from bot.logins import Logins
+from bot.logs import make_hider
+from bot.ports import (
+    ChosenModels,
+    ConfiguredAgents,
+    LetIn,
+    LinkedChats,
+    OfferedTools,
+    PageVisitors,
+    Processes,
+    RecentWork,
+    RunningTurns,
+    StoredLedger,
+    StoredSettings,
+    choice_of,
+)
+from bot.recent import RecentActivity
+from bot.running import RunningBot
+from bot.runs import Runs
+from bot.runtime import RuntimeConfig, access_rules, spending_limits
+from bot.saving import Saving
+from bot.sending import Sender
+from bot.settings import Layers, SettingsStore
+from bot.signals import Signal
+from bot.speaking import Speaking
+from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
+from bot.turn_runner import TurnRunner
+from bot.turns import Turns
+from bot.workspaces import Workspaces
+from channels.base import Channel
+from memory.branches import Branches
+from memory.calibration import KnownModels
+from memory.context.meter import Meter
+from memory.conversations import Conversations, LoadedConversations
+from memory.events import Events
+from memory.keys import ConversationKey
+from memory.long_term.asking import DistillRequest
+from memory.long_term.prompt import MemoryPrompts
+from memory.record.ledger import Spent
+from memory.record.store import Store
+from memory.services import MemoryServices
+from plugins.api import Ports
+from plugins.loader import Loaded
+
+
+class Record(Struct, frozen=True):
+    """The store and the settings in it: `left_out` are stored settings that don't fit any more,
+    `losses` what the database may have lost when the process before ended; `changes` is the event
+    that settings, people or limits were changed here, which other processes hold in memory, too."""
+
+    book: SettingsStore
+    store: Store
+    left_out: Sequence[str]
+    losses: tuple[str, ...]
+    changes: Signal[[]]
+
+
+class People(Struct, frozen=True):
+    """Who may talk to the bot, and the ways to them."""
+
+    links: Links
+    bus: EventBus
+    loaded: LoadedConversations
+    access: Access
+    languages: Languages
+    delivery: Delivery
+    alerts: Alerts
+    forms: Forms
+    approvals: Approvals
+    logins: Logins
+    feed: ContextFeed
+    processes: Processes
+
+
+def connect_people(
+    record: Record, channels: Mapping[str, Channel], sender: Sender, recent: RecentActivity
+) -> People:
+    store, book, changes = record.store, record.book, record.changes
+    links = Links(store, on_change=changes)
+    bus, loaded = EventBus(links.followers), LoadedConversations(Branches(store))
+    access = Access(store, partial(access_rules, book), on_change=changes)
+    languages = Languages(book, links)
+    delivery = Delivery(store, channels, sender, links, languages)
+    alerts = Alerts(store, delivery, access)
+    recent.alerts.append(alerts)
+    logins = Logins(store, access)
+    changes.connect(logins.wake)
+    return People(
+        links,
+        bus,
+        loaded,
+        access,
+        languages,
+        delivery,
+        alerts,
+        Forms(store, channels, links),
+        Approvals(delivery, book, links),
+        logins,
+        ContextFeed(bus, loaded),
+        Processes(),
+    )
+
+
+class Thinking(Struct, frozen=True):
+    """The models, and the settings as conversations need them."""
+
+    models: Models
+    meter: Meter
+    config: RuntimeConfig
+    spending: Spending
+    saving: Saving
+    hide: Callable[[str], str]
+
+
+async def choose_models(
+    layers: Layers,
+    data: Path,
+    record: Record,
+    people: People,
+    plugins: Loaded,
+    recent: RecentActivity,
+) -> Thinking:
+    book, store, hide = record.book, record.store, make_hider(layers.secrets.to_mask())
+    models = Models(
+        credentials(layers),
+        partial(_agents_choice, book),
+        recent.model_refused,
+        recent.model_called,
+    )
+    await keep_learnt(models.learnt, store)
+    meter = Meter()
+    spending = Spending(
+        store,
+        partial(spending_limits, book),
+        partial(_zone, book),
+        lambda key: config.at(key).model.is_free,
+        on_lift=record.changes,
+    )
+    saving = Saving(book, models, spending)
+    config = RuntimeConfig(
+        book,
+        models,
+        Prompt(plugins.prompt_hooks),
+        Toolbox(plugins.tools.values(), hide),
+        Library(data),
+        data,
+        people.approvals,
+        plugins.offloader,
+        MemoryPrompts(data, meter),
+        plugins.services,
+        saving,
+        people.access.find_limited_user,
+        plugins.remote_tools,
+    )
+    return Thinking(models, meter, config, spending, saving, hide)
+
+
+def _zone(book: SettingsStore) -> tzinfo:
+    return book.effective().zone
+
+
+def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
+    """The model of an agent; None where there is no such agent."""
+    return choice_of(book.with_agent(name)) if name in book.agents else None
+
+
+class _Allowance(Struct, frozen=True):
+    """Says when no model may be asked for more, since the money is spent."""
+
+    config: RuntimeConfig
+    spending: Spending
+
+    def is_spent(self, key: ConversationKey) -> bool:
+        return self.spending.is_enough(key) and not self.config.summary_model(key).is_free
+
+    def is_spent_for(self, request: DistillRequest) -> bool:
+        model = self.config.model_for_distilling(request.key, request.model)
+        return self.spending.is_enough(request.key, request.person) and not model.is_free
+
+
+def _count_tokens(meter: Meter, known: KnownModels, text: str, model: str) -> int:
+    return round(meter.count(text) * known.ratio(model))
+
+
+def open_memory(
+    store: Store,
+    people: People,
+    thinking: Thinking,
+    plugins: Loaded,
+    recent: RecentActivity,
+) -> Conversations:
+    config, spending = thinking.config, thinking.spending
+    summarizer = ModelSummarizer(
+        config.summary_model,
+        config.summary_window,
+        partial(_count_tokens, thinking.meter, people.loaded.models),
+        recent.model_refused,
+        recent.summary_failed,
+        config.summarizes_itself,
+    )
+    distiller = ModelDistiller(
+        config.model_for_distilling,
+        config.window_for_distilling,
+        summarizer.count,
+        summarizer.on_refused,
+    )
+    allowance, spent = _Allowance(config, spending), Signal[[ConversationKey, str, Spent]]()
+    spent.connect(spending.book)
+    spent.connect(lambda key, person, call: recent.spent(call))
+    services = MemoryServices(
+        store,
+        thinking.meter,
+        ThriftySummarizer(summarizer, allowance.is_spent),
+        config.limits,
+        config.prefix,
+        config.data,
+        config.zone,
+        config.restores_exactly,
+        Events(plugins.listeners),
+        config.keeps_files,
+        config.offloader,
+        config.plugin_offloader,
+        thinking.hide,
+        people.feed.show,
+        recent.view_changed,
+        spent,
+        CutNotices(store, people.delivery).tell,
+        ThriftyDistiller(distiller, allowance.is_spent_for),
+        feature_rows=plugins.rows,
+    )
+    return Conversations(services, people.loaded)
+
+
+def make_turns(
+    people: People,
+    thinking: Thinking,
+    conversations: Conversations,
+    plugins: Loaded,
+    channels: Mapping[str, Channel],
+    recent: RecentActivity,
+) -> Turns:
+    config, spending, access = thinking.config, thinking.spending, people.access
+    runner = TurnRunner(people.bus, config.turn_rules(), recent, conversations.branches.is_current)
+    answers = Answers(
+        conversations,
+        people.delivery,
+        spending,
+        access,
+        runner.tasks,
+        Speaking(conversations, config.mouth, channels, spending),
+        (plugins.tell, thinking.saving.tell),
+    )
+    hearing = Hearing(conversations, config.ears, config.folder, spending, access)
+    turns = Turns(
+        conversations, people.delivery, runner, answers, hearing, people.links, Runs(plugins.runs)
+    )
+    people.links.led.connect(turns.leave)
+    return turns
+
+
+class _SettingChange(Struct, frozen=True):
+    """What follows from a changed setting."""
+
+    record: Record
+    people: People
+    plugins: Loaded
+
+    def __call__(self, key: str) -> None:
+        self.record.changes()
+        self.plugins.tell_settings_changed()
+        if key in ("model", "context.max_tokens"):
+            self.people.loaded.models.forget_windows()
+        self.people.feed.show_all()
+
+
+class _Problems(Struct, frozen=True):
+    """What is wrong with the installation, for the conversation where it is asked."""
+
+    left_out: Sequence[str]
+    plugins: Loaded
+    thinking: Thinking
+
+    def __call__(self, key: ConversationKey) -> list[str]:
+        config = self.thinking.config
+        advice = self.thinking.models.advise(config.choice(key))
+        return [
+            *self.left_out,
+            *self.plugins.problems,
+            *filter(None, [advice, self.thinking.saving.find_problem()]),
+            *config.skills.describe_left_out(config.folder(key)),
+        ]
+
+
+def make_ports(
+    record: Record,
+    people: People,
+    thinking: Thinking,
+    turns: Turns,
+    work: RecentWork,
+    forgetting: Forgetting,
+    plugins: Loaded,
+) -> Ports:
+    config, book, store = thinking.config, record.book, record.store
+    conversations, channels = work.conversations, work.channels
+    return Ports(
+        settings=StoredSettings(book, store, _SettingChange(record, people, plugins)),
+        turns=RunningTurns(
+            turns,
+            tuple(channels),
+            tuple(plugins.names),
+            _Problems(record.left_out, plugins, thinking),
+            config.data,
+            time.monotonic(),
+        ),
+        processes=people.processes,
+        recent=work,
+        models=ChosenModels(book, thinking.models, config.choice, thinking.saving.describe),
+        agents=ConfiguredAgents(book, thinking.models),
+        ledger=StoredLedger(store),
+        spending=thinking.spending,
+        forgetting=forgetting,
+        branches=Branching(conversations, turns, book, people.feed),
+        access=LetIn(people.access, people.delivery, people.links),
+        visitors=PageVisitors(people.logins, book, channels),
+        links=LinkedChats(people.links, conversations, people.delivery, people.bus),
+        tools=OfferedTools(config.agent),
+        approvals=people.approvals,
+        forms=people.forms,
+        channels=ChannelWatch(StoredState(store), channels),
+        commands=plugins.commands,
+        services=plugins.services,
+        context_parts=plugins.context_parts,
+        stops=plugins.stops,
+        workspace=config.workspace,
+        zone=config.zone,
+        version=VERSION,
+        remembered=config.memory_in_prompt,
+        notify=people.bus.notify,
+    )
+
+
+def make_bot(
+    record: Record,
+    people: People,
+    thinking: Thinking,
+    turns: Turns,
+    work: RecentWork,
+    ports: Ports,
+    plugins: Loaded,
+) -> RunningBot:
+    config, access, links = thinking.config, people.access, people.links
+    conversations, recent = work.conversations, work.recent
+    commands = CommandRunner(
+        ports,
+        conversations,
+        people.delivery,
+        access,
+        people.forms,
+        links,
+        Runs(plugins.runs),
+    )
+    work.queues["commands"] = commands.queues
+    recent.work_begun(work)
+    workspaces = Workspaces(config.folder, config.workspace, config.files_quota)
+    intake = Intake(
+        *(access, people.delivery, turns, people.forms, workspaces),
+        commands.takes_files,
+        commands.find_excess,
+    )
+    rules = config.completion_rules()
+    return RunningBot(
+        intake,
+        commands,
+        turns,
+        people.bus,
+        access,
+        conversations,
+        ports.settings,
+        ApiKeys(record.store, access),
+        Completions(conversations, rules, thinking.spending, access, recent),
+        workspaces,
+        links,
+        Listing(conversations, links),
+        people.logins,
+        people.languages,
+        plugins,
+        StoredState(record.store),
+        recent.channel_unreachable,
+    )
+
+
+def credentials(layers: Layers) -> Credentials:
+    """Where models are served, and the key to it."""
+    secrets = layers.secrets
+    return Credentials(
+        secrets.get("OPENAI_API_KEY", ""),
+        secrets.get("OPENAI_BASE_URL", ""),
+        {
+            name: secrets.get(name, "")
+            for provider in PROVIDERS.values()
+            for name in (provider.key_name, *provider.variables)
+        },
+    )
