@@ -37,6 +37,7 @@ from benchmarks import (
     hostile_endpoint,
     hostile_events,
     hostile_files,
+    hostile_mail,
     hostile_parsing,
     hostile_requests,
     hostile_results,
@@ -178,8 +179,15 @@ def _read_costs(family: str, costs: Iterable[hostile_requests.ReadCost]) -> Iter
     logging.getLogger().addHandler(logging.NullHandler())  # what is logged costs as it does
     for cost in costs:
         what = f"{cost.reader}, {cost.size / 1e3:g} KB"
-        said = f"{cost.seconds * 1e3:.0f} ms ({cost.what[:60]})"
+        shown = " ".join(cost.what.split())[:60]
+        said = f"{cost.seconds * 1e3:.0f} ms ({shown})"
         yield Row(family, what, said, f"{cost.most * 1e3:g} ms for each 100 KB", cost.is_well)
+
+
+async def mails(is_short: bool) -> AsyncIterator[Row]:
+    """Measure what reads the bytes of a mail, in a thread of its own."""
+    for row in _read_costs("mails", hostile_mail.measured(is_short=is_short)):
+        yield row
 
 
 async def results(is_short: bool) -> AsyncIterator[Row]:
@@ -316,6 +324,7 @@ FAMILIES: dict[str, Family] = {
     "texts": texts,
     "parsers": parsers,
     "events": events,
+    "mails": mails,
     "results": results,
     "imports": imports,
     "encodings": encodings,

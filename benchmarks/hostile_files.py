@@ -182,7 +182,7 @@ def read_all(kind: str, path: Path) -> list[object]:
             for one, folder in source.conversations()[0]:
                 found += source.entries(one, folder)
         found += source.chats()
-        source.belongings()
+        source.read_profile()
     return found
 
 

@@ -1,11 +1,21 @@
 """Hostile mails, in their bytes: each field and each part that somebody may fill as they like,
-filled with the worst for its parser. `benchmarks.hostile` measures how long they take to be read.
+filled with the worst for its parser, and CPU time of what reads them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from heapq import nlargest
+
+from benchmarks.hostile_requests import SIZES, ReadCost, cpu
+from channels.mail.mail import _open_letter
+
+MOST = 0.25
+"""Seconds of CPU for 100 KB, in a thread that reads mail alone; a megabyte may take ten times as
+long, and what only grows with the square of a length does not."""
+_WORST = 60  # mails of a size that are measured at the next one, too
+_FEW = 23  # of so many mails one is measured in a short run
 
 _FROM = b"From: Ann <ann@example.net>\r\n"
 _FIELDS = (
@@ -128,8 +138,8 @@ def _make() -> Iterator[tuple[str, Callable[[int], bytes]]]:
     for kind in _KINDS:
         for encoding in _ENCODINGS:
             for unit in _LINES:
-                name = f"{kind.decode()} in {encoding.decode()} of {unit[:20]!r}"
-                yield name, partial(_body, kind, encoding, unit)
+                what = f"{kind.decode()} in {encoding.decode()} of {unit[:20]!r}"
+                yield what, partial(_body, kind, encoding, unit)
     for kind in (b"multipart/mixed", b"multipart/alternative", b"message/rfc822"):
         yield f"nested {kind.decode()}", partial(_nested, kind)
     for unit in _LINES:
@@ -139,3 +149,20 @@ def _make() -> Iterator[tuple[str, Callable[[int], bytes]]]:
 
 MAILS: Mapping[str, Callable[[int], bytes]] = dict(_make())
 """Mails of about so many bytes, by what is in them."""
+
+
+def measured(*, is_short: bool = False) -> Iterator[ReadCost]:
+    """The worst of each size. All are measured at the smallest, of which the worst go on."""
+    names = list(MAILS)[:: _FEW if is_short else 1]
+    for size in SIZES[: 2 if is_short else 3]:
+        costs = [
+            ReadCost("mail.reading.read", size, name, cpu(_read, MAILS[name](size)), MOST)
+            for name in names
+        ]
+        worst = nlargest(_WORST, costs, key=lambda cost: cost.seconds)
+        names = [cost.what for cost in worst]
+        yield worst[0]
+
+
+def _read(raw: bytes) -> None:
+    _open_letter(raw, "<1@imap>", "bot@example.org")

@@ -11,7 +11,7 @@ from bot.delivery import Delivery
 from bot.sending import address_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
-from channels.trouble import reason_of
+from channels.trouble import MessageLeftOut, reason_of
 from memory.record import people
 from memory.record.mailbox import AddressColumns
 from memory.record.store import Store, StoreError
@@ -47,7 +47,14 @@ class Alerts:
         self._tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
-        """A channel could not reach its platform for a while."""
+        """A channel could not reach its platform for a while, or has left a message out."""
+        if isinstance(error, MessageLeftOut):
+            sentence = (
+                f"A message on {channel} was left out: the bot stopped twice while it read it. It "
+                "is still there; the log says which one it is (data/logs)."
+            )
+            self._tasks.start(self._tell(f"left out {error}", sentence))
+            return
         sentence = (
             f"The channel {channel} can't be reached ({reason_of(error)}). The bot keeps trying, "
             "and will go on where it left off."

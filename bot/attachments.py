@@ -70,7 +70,8 @@ async def store(
                     "Your message was not taken, because {why}. Delete some files, or ask the "
                     "bot's owner; then send it again.",
                     why=explain(why),
-                )
+                ),
+                "full",
             )
         return tuple([await _store_one(workspace, attachment) for attachment in attachments])
     except OSError as error:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agent.models.base import ModelCall
 from bot.sentences import LEFT_OUT, mask_known
 from channels.message import Address, Outbound, Problem
+from channels.trouble import MessageLeftOut
 from memory.context.change import ViewEvent
 from memory.record.ledger import Spent
 from plugins.recent import RecentFailure, RecentTimes, SlowTool
@@ -128,8 +129,9 @@ class RecentActivity:
             alert.channel_down(channel, error)
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
-        """A channel could not reach its platform for a while."""
-        self.channel_failed(channel)
+        """A channel could not reach its platform for a while, or has left a message out."""
+        if not isinstance(error, MessageLeftOut):
+            self.channel_failed(channel)
         for alert in self.alerts:
             alert.channel_unreachable(channel, error)
 

@@ -390,8 +390,8 @@ class Bot(Protocol):
         ...
 
     def trouble(self, channel: str, error: BaseException) -> None:
-        """A channel could not reach its platform for a while, for this reason, and goes on trying:
-        an owner who is elsewhere hears of it."""
+        """A channel could not reach its platform for a while, for this reason, and goes on trying,
+        or has left a message out (MessageLeftOut): an owner who is elsewhere hears of it."""
         ...
 
     async def key_holder(self, key: str) -> KeyHolder | None:

@@ -8,6 +8,10 @@ _TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
 """The query of an address: for some platforms, a ticket that lets anybody in."""
 
 
+class MessageLeftOut(Exception):
+    """A message, of this id, is not read any more, since the bot came to its end over it."""
+
+
 def reason_of(error: BaseException) -> str:
     """An error, in a line."""
     said = _TICKET.sub("…", " ".join(str(error).split()))

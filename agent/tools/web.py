@@ -20,6 +20,7 @@ from agent.tools import ToolError
 from agent.tools.main_content import SHORT, find_main_content
 from agent.tools.page import decode, text_of
 from agent.tools.schema import in_a_thread
+from memory.faults import STRANGE_ANSWER, say_fault
 
 MOST_REDIRECTS = 5
 LARGEST = 2_000_000
@@ -104,7 +105,9 @@ class Fetcher:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if refusal := _refusal(error):
                 raise ToolError(str(refusal)) from None
-            raise ToolError(f"{url.host} can't be read: {_reason(error)}.") from None
+            raise ToolError(
+                f"{url.host} can't be read: {say_fault(error, STRANGE_ANSWER)}."
+            ) from None
 
     async def _request(self, url: URL) -> WebPage | URL:
         connector = aiohttp.TCPConnector(
@@ -211,7 +214,3 @@ def _refusal(error: BaseException | None) -> FetchRefused | None:
     while error is not None and not isinstance(error, FetchRefused):
         error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
     return error
-
-
-def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__

@@ -30,6 +30,7 @@ from channels.mail.reading import Letter, read, read_head
 from channels.mail.verification import is_verified, parse
 from channels.mail.writing import Course, begin_thread, make_mail, make_mail_with
 from channels.message import LARGEST_ATTACHMENT, Address
+from channels.trouble import MessageLeftOut
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,7 @@ class Mail(Platform):
         tries = int(count or 0) if kept == identity else 0
         if tries >= _MOST_ATTEMPTS:
             log.warning("message %s ended the bot %d times, and is left out", identity, tries)
+            desk.bot.trouble(self.name, MessageLeftOut(identity))
             return False
         await desk.bot.state.set(self.name, self._attempts, f"{identity} {tries + 1}")
         return True

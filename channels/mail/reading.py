@@ -6,16 +6,14 @@ import hashlib
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
 from email.headerregistry import Address as MailAddress
-from email.message import Message, MIMEPart
+from email.message import Message
 from typing import Any
 
 from msgspec import Struct
 
 from channels.kit.platform import Author, File, Heard, Place
-from channels.mail.bounds import BoundedMessage, parse_bounded
+from channels.mail.bounds import BoundedMessage, decode_words, parse_bounded
 from channels.mail.words import cut_quotation, cut_signature, read_html
 from channels.message import MOST_ATTACHMENTS
 
@@ -148,8 +146,9 @@ def _words(message: BoundedMessage, name: str) -> set[str]:
 def _text(message: BoundedMessage, *, is_reply: bool) -> str:
     """Return the text that the person has written; the subject too, where the thread begins with
     it."""
-    parts = [_content(part).replace("\r\n", "\n") for part in _bodies(message)]
-    if any(part.get_content_type() == "text/html" for part in _bodies(message)):
+    bodies = _bodies(message)
+    parts = [part.get_words().replace("\r\n", "\n") for part in bodies]
+    if any(part.get_content_type() == "text/html" for part in bodies):
         text = read_html("<p></p>".join(parts), is_reply=is_reply)
     else:
         text = cut_signature("\n".join(parts))
@@ -161,15 +160,15 @@ def _text(message: BoundedMessage, *, is_reply: bool) -> str:
     return "\n\n".join(filter(None, (subject, text)))
 
 
-def _bodies(message: BoundedMessage) -> list[MIMEPart]:
+def _bodies(message: BoundedMessage) -> list[BoundedMessage]:
     """The parts with what was written: one, or where pictures stand between the words, all that are
     of its kind and beside it."""
     body = message.get_body(("plain", "html"))
-    if body is None or body.is_attachment():
+    if not isinstance(body, BoundedMessage) or body.is_attachment():
         return []
     for group in message.walk():
         if group.get_content_type() == "multipart/mixed":
-            beside = [part for part in group.iter_parts() if isinstance(part, MIMEPart)]
+            beside = [part for part in group.iter_parts() if isinstance(part, BoundedMessage)]
             if body in beside:
                 kind = body.get_content_type()
                 return [one for one in beside if _is_words(one) and one.get_content_type() == kind]
@@ -181,14 +180,6 @@ def _is_words(part: Message) -> bool:
     is_text = part.get_content_type() in ("text/plain", "text/html")
     is_file = part.get_filename() or part.get_content_disposition() == "attachment"
     return is_text and not is_file
-
-
-def _content(part: MIMEPart) -> str:
-    try:
-        return str(part.get_content())
-    except (LookupError, ValueError):  # an unknown character set
-        payload = part.get_payload(decode=True)
-        return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 
 
 def _files(message: BoundedMessage) -> tuple[tuple[File, ...], dict[str, bytes]]:
@@ -204,19 +195,10 @@ def _files(message: BoundedMessage) -> tuple[tuple[File, ...], dict[str, bytes]]
         content = part.get_payload(decode=True)
         if not isinstance(content, bytes) or len(files) > MOST_ATTACHMENTS:
             continue
-        name = _name_of(part) or f"file{number}.{kind.rpartition('/')[2]}"
+        name = decode_words(part.get_filename("")) or f"file{number}.{kind.rpartition('/')[2]}"
         files.append(File(str(number), name, kind, len(content)))
         contents[str(number)] = content
     return tuple(files), contents
-
-
-def _name_of(part: Message) -> str:
-    """The name of a file, also where it is written as only the words of a subject may be."""
-    name = part.get_filename("")
-    try:
-        return str(make_header(decode_header(name)))
-    except (HeaderParseError, LookupError, ValueError):
-        return name
 
 
 def _time_of(message: BoundedMessage) -> datetime:

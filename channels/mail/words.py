@@ -68,6 +68,8 @@ def cut_signature(text: str) -> str:
 def _begins_message(lines: list[str], number: int) -> bool:
     """Return whether another message follows from this line on, as it came."""
     line = lines[number].strip()
+    if not line:
+        return False
     if _SEPARATOR.fullmatch(line):
         return True
     following = (one.strip() for one in lines[number + 1 : number + 5])

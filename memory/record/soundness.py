@@ -19,6 +19,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from memory.faults import say_fault
+
 _HEADER, _WAL_HEADER, _FRAME_HEADER = 100, 32, 24
 _MAGIC = b"SQLite format 3\0"
 JSON_COLUMNS = {
@@ -158,7 +160,7 @@ def check_integrity(path: Path, patience: float) -> str:
             database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             found = database.execute("PRAGMA quick_check(1)").fetchone()
     except UNUSABLE as error:
-        return "" if time.monotonic() > deadline else f"{path} can't be read ({error})."
+        return "" if time.monotonic() > deadline else f"{path} can't be read: {say_fault(error)}."
     return "" if found == ("ok",) else f"{path} is damaged: {found[0] if found else 'no answer'}."
 
 

@@ -1,4 +1,4 @@
-"""What the cluster asks of a broker, whichever it is; `rabbit.py` fills it."""
+"""The interface of a broker, whichever it is; `rabbit.py` implements it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class OwnerCall(Struct, frozen=True):
 
 
 class Delivered(Protocol):
-    """What lay in a queue, and is in hand until it is settled. Both do nothing once the connection
-    over which it came is gone: then it is in the queue again anyhow."""
+    """A message that lay in a queue, and is in hand until it is settled. Both do nothing once the
+    connection over which it came is gone: then it is in the queue again anyhow."""
 
     @property
     def call(self) -> OwnerCall | None:

@@ -1,4 +1,5 @@
-"""Who is there, who owns what, and what waits: for `/status` and the doctor."""
+"""The state of a cluster, who is there, who owns what, and what waits: for `/status` and the
+doctor."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SLICE_NAMES = tuple(name_of_slice(number) for number in range(SLICES))
 
 
 class Recorded(Struct, frozen=True):
-    """What the record knows of a cluster."""
+    """The rows of a cluster in the record."""
 
     processes: tuple[ProcessRow, ...]
     owners: tuple[OwnerRow, ...]
@@ -36,7 +37,7 @@ def read(database: Database) -> Recorded:
 def count(
     recorded: Recorded, queued: Mapping[str, int] | None, heard: Collection[str], now: float
 ) -> ClusterInfo:
-    """What it comes to: `queued` are the calls in the broker's queues by their names (None: it
+    """Sum it up: `queued` are the calls in the broker's queues by their names (None: it
     can't be asked), `heard` who gave a sign of life, `now` in seconds since 1970."""
     names = set(SLICE_NAMES)
     owned = Counter(row.process for row in recorded.owners if row.name in names)

@@ -1,4 +1,5 @@
-"""What `python main.py doctor` sees of a cluster: its broker, who is there, and what waits."""
+"""The findings of `python main.py doctor` on a cluster: its broker, who is there, and what
+waits."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def check_broker(version: str) -> Finding:
 
 
 def check_processes(info: ClusterInfo, now: float) -> Finding:
-    """Who is there; `now` in seconds since 1970."""
+    """Say who is there; `now` in seconds since 1970."""
     alive = [one for one in info.processes if one.is_heard]
     silent = [one.name for one in info.processes if not one.is_heard]
     lines = [

@@ -1,4 +1,4 @@
-"""What a worker knows of a channel that runs on a gateway."""
+"""A channel that runs on a gateway, as a worker knows it."""
 
 from __future__ import annotations
 

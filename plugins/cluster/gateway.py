@@ -90,7 +90,8 @@ class GatewayBot:
     async def _ask(
         self, home: str, part: dict[str, Any], patience: float, is_repeatable: bool = True
     ) -> dict[str, Any]:
-        """What the owner of a conversation answers. Raises BrokerError, StoreError, RemoteError."""
+        """Return what the owner of a conversation answers. Raises BrokerError, StoreError,
+        RemoteError."""
         name = name_of_slice(slice_of(home))
         calling = self._node.broker.call(name, wire.dump(part), patience, is_repeatable)
         self.pending += 1
@@ -106,8 +107,8 @@ class GatewayBot:
     async def _ask_at(
         self, address: Address, part: dict[str, Any], patience: float, is_repeatable: bool = True
     ) -> dict[str, Any]:
-        """What the owner of the conversation answers to which this address leads. It may lead to
-        another since that was read here, or be on its way there: its owner knows."""
+        """Return what the owner of the conversation answers to which this address leads. It may
+        lead to another since that was read here, or be on its way there: its owner knows."""
         links = self._app.links
         for wait in MOVES:
             answer = await self._ask(links.key_of(address).id, part, patience, is_repeatable)
@@ -161,7 +162,7 @@ class GatewayBot:
         return self._app.bot.list_commands()
 
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
-        """What is on disk, where a chat may have been led elsewhere by its owner."""
+        """The sessions on disk, where a chat may have been led elsewhere by its owner."""
         await self._app.conversations.branches.take_up()
         return await self._app.bot.sessions(channel, words)
 

@@ -1,4 +1,4 @@
-"""One process of a cluster: its name, its fence, its signs of life, and what all must hear of."""
+"""A process of a cluster: its name, its fence, its signs of life, and what all must hear of."""
 
 from __future__ import annotations
 
@@ -176,9 +176,9 @@ class ClusterSender(Sender):
 
 
 class Node:
-    """What gateways and workers have in common. `ownerships` are by the group that shares them;
-    `hear` is called with what is told on other topics, `on_links` when chats may lead elsewhere,
-    `on_taken` when slices have another owner."""
+    """The part that gateways and workers have in common. `ownerships` are by the group that shares
+    them; `hear` is called with what is told on other topics, `on_links` when chats may lead
+    elsewhere, `on_taken` when slices have another owner."""
 
     def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
         self.app, self.broker, self.me, self.role = app, broker, broker.me, role

@@ -1,4 +1,4 @@
-"""Who owns what: one process at a time has a slice, and every one gets its fair share.
+"""Ownership: one process at a time has a slice, and every one gets its fair share.
 
 The broker gives a queue to one consumer at a time, and does not say to whom. So each queue has a
 token. Whoever holds it is the owner, and keeps it in hand without settling it: when he dies, or his
@@ -49,7 +49,7 @@ hand over in good order."""
 
 
 class Keeper(Protocol):
-    """Who works with what this process owns."""
+    """A party that works with what this process owns."""
 
     async def gain(self, name: str) -> None:
         """This process owns it from now on; or still does, if it did before the connection broke.
@@ -68,8 +68,8 @@ class Keeper(Protocol):
     async def list_orphans(
         self, names: Sequence[str], alive: Collection[str] | None = None
     ) -> list[str]:
-        """Those of these that no other process owns, as far as is written down; where it is known
-        who is `alive`, also those of all others."""
+        """Return the names that no live process owns. With `alive`, names owned by any process not
+        in it count as unowned."""
         ...
 
     async def handle(self, name: str, call: OwnerCall) -> None:
@@ -86,7 +86,7 @@ class _Place(Struct, eq=False):
 
 
 class _Owned(Struct):
-    """One name, as it stands with this process. `since` is when the token came (monotonic
+    """A name, as it stands with this process. `since` is when the token came (monotonic
     seconds); `is_sure` is not so from when the connection broke until the token is here again."""
 
     name: str
@@ -101,7 +101,7 @@ class _Owned(Struct):
 
 
 class Ownership:
-    """What of `names` this process owns, among all that are members."""
+    """The share of `names` that this process owns, among all that are members."""
 
     def __init__(
         self, broker: Broker, keeper: Keeper, names: Sequence[str], lost_after: float = LOST
@@ -119,7 +119,7 @@ class Ownership:
 
     @property
     def held(self) -> list[str]:
-        """What this process owns now."""
+        """The names that this process owns now."""
         return [one.name for one in self._owned.values() if one.is_mine]
 
     async def start(self) -> None:
@@ -148,7 +148,7 @@ class Ownership:
 
     @property
     def members(self) -> list[str]:
-        """Who gave a sign of life lately."""
+        """The processes that gave a sign of life lately."""
         since = time.monotonic() - SILENCE
         return [one for one, at in self._seen.items() if at > since or one == self._broker.me]
 
@@ -328,8 +328,8 @@ class Ownership:
         await self._replace_tokens(places)
 
     async def _replace_tokens(self, places: Mapping[str, Allotment]) -> None:
-        """Whoever should own something, and has stood in line for it for long, while nobody alive
-        owns it: its token is lost."""
+        """Publish a new token of what this process should own, and has stood in line for it for
+        long, while nobody alive owns it: the old one is lost."""
         before = time.monotonic() - self._lost_after
         names = [
             one.name

@@ -76,7 +76,7 @@ Hear = Callable[[str, bytes], None]
 
 
 class _Link(Struct):
-    """One connection: `sure` has what it publishes confirmed, `quick` has not."""
+    """A connection: `sure` has what it publishes confirmed, `quick` has not."""
 
     connection: AbstractConnection
     sure: AbstractChannel
@@ -166,7 +166,7 @@ class RabbitMQ:
 
     @property
     def version(self) -> str:
-        """That of the server, as it says it; "" where there is no connection."""
+        """The version of the server, as it says it; "" where there is no connection."""
         transport = self._link.connection.transport if self._link else None
         said = transport.connection.server_properties.get("version") if transport else ""
         return said.decode() if isinstance(said, bytes) else str(said or "")
@@ -237,7 +237,8 @@ class RabbitMQ:
             log.warning("%s", error)
 
     async def _until_broken(self, link: _Link) -> None:
-        """One of its channels breaking is as good as all: what was in hand there is gone."""
+        """Wait until any of its channels breaks, which is as good as all: what was in hand is
+        gone."""
         ways = (link.connection, link.sure, link.quick, link.taking)
         tasks = [asyncio.create_task(_closed(one)) for one in ways]
         try:

@@ -42,7 +42,7 @@ UNREACHABLE = (
 
 
 class ProcessTask(Struct, frozen=True):
-    """What this process is to do: `faces` are the channels as a worker knows them, `channels` those
+    """The task of this process: `faces` are the channels as a worker knows them, `channels` those
     that a gateway runs, which ends with the one that `until` names. Both are handed a function that
     says what is set. `recent` hears what happens in this process."""
 

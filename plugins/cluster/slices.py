@@ -1,4 +1,4 @@
-"""Which slice a conversation is in, and which process should own which slice. Pure."""
+"""The slice that a conversation is in, and the process that should own it. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def slice_of(identity: str) -> int:
 
 
 def name_of_slice(number: int) -> str:
-    """What it is called where it is owned, and its queue."""
+    """Return the name by which a slice is owned, which is its queue's, too."""
     return f"{_SLICE}{number}"
 
 
@@ -30,16 +30,17 @@ def number_of_slice(name: str) -> int:
 
 
 class Allotment(Struct, frozen=True):
-    """Who should own something, and who takes it over first should that one die ("": nobody)."""
+    """The process that should own something, and the one that takes it over first should that one
+    die ("": nobody)."""
 
     owner: str
     standby: str
 
 
 def allot(names: Sequence[str], processes: Iterable[str]) -> dict[str, Allotment]:
-    """Who of these processes should own each of these. All of them work out the same by themselves;
-    none has more than one more than another, and when one comes or goes, few others move. Empty
-    where there is no process.
+    """Return which of these processes should own each of these. All of them work out the same by
+    themselves; none has more than one more than another, and when one comes or goes, few others
+    move. Empty where there is no process.
 
     Rendezvous hashing with a bounded load: each goes to the process that it ranks highest of those
     that have room.

@@ -41,8 +41,8 @@ async def check_versions(engine: DatabaseEngine, broker: RabbitMQ) -> None:
 
 
 async def hear_beats(broker: RabbitMQ, awaited: Collection[str], enough: int) -> set[str]:
-    """Which of these processes give a sign of life, until there are `enough` of them, or somebody
-    alive would have given one. Opens and closes the connection. Raises BrokerError."""
+    """Return which of these processes give a sign of life, until there are `enough` of them, or
+    somebody alive would have given one. Opens and closes the connection. Raises BrokerError."""
     heard: set[str] = set()
     are_enough = asyncio.Event()
 
@@ -66,7 +66,7 @@ async def hear_beats(broker: RabbitMQ, awaited: Collection[str], enough: int) ->
 
 
 def describe(strangers: Sequence[ProcessRow], tables: int) -> str:
-    """Which versions don't go together, and what to do."""
+    """Say which versions don't go together, and what to do."""
     theirs = ", ".join(sorted({row.version for row in strangers}))
     ours = VERSION
     if theirs == ours:

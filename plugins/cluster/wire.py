@@ -1,4 +1,4 @@
-"""What processes of a cluster say to one another, as JSON: values of `channels/` with their types.
+"""The messages between processes of a cluster, as JSON: values of `channels/` with their types.
 
 Nothing is taken at its word: what does not fit raises ValueError.
 """
@@ -46,14 +46,15 @@ def dump(value: object) -> bytes:
 
 
 def _plainly(value: Any) -> Any:
-    """What the writers of JSON don't know."""
+    """Turn what the writers of JSON don't know into what they do."""
     if isinstance(value, Struct):
         return asdict(value)
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """What came over the wire, of which each part is still to be looked at. Raises ValueError."""
+    """Parse what came over the wire, of which each part is still to be looked at. Raises
+    ValueError."""
     found = orjson.loads(body)
     if not isinstance(found, dict):
         raise ValueError("not an object")
@@ -73,7 +74,7 @@ def dump_event(event: Activity | Completed) -> dict[str, Any]:
 
 
 def build_event(part: Mapping[str, Any]) -> Any:
-    """What happened in a conversation, or a piece of an answer. Raises ValueError."""
+    """Build an event of a conversation, or a piece of an answer. Raises ValueError."""
     kind = _EVENTS.get(str(part.get("event")))
     if kind is None:
         raise ValueError(f"no such event: {part.get('event')!r}")

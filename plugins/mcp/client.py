@@ -39,6 +39,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
 from agent.tools import ToolError
+from memory.faults import say_fault
 from memory.tasks import cancel_and_wait
 from plugins.mcp import ServerDown, SessionOver
 from plugins.mcp.catalogue import (
@@ -48,7 +49,7 @@ from plugins.mcp.catalogue import (
     ListedTool,
     read_tool,
 )
-from plugins.mcp.http import NOT_THIS_KIND, Transport, run_http
+from plugins.mcp.http import NOT_THIS_KIND, BadAnswer, Transport, run_http
 from plugins.mcp.layers import left_out
 from plugins.mcp.messages import REFUSED, SESSION_OVER, UNREADABLE
 from plugins.mcp.pipes import Program, run_program
@@ -65,6 +66,7 @@ LONGEST_RESULT = 1_000_000
 _CLOSED = ("Connection closed", "SSE stream ")
 """The beginning of what the SDK says itself with that code; servers use it for whatever goes
 wrong."""
+_BREAKS = "its answer breaks the protocol"
 _OLDER = 5.0  # seconds in which a server has to show that it is of the older kind
 _MOST_PAGES = 50
 _MOST_RESOURCES = 200
@@ -182,11 +184,7 @@ async def _asked(work: Awaitable[T]) -> T:
         raise ServerDown("it has ended") from None
     except (ValueError, RuntimeError) as error:  # what it says is not of the protocol
         log.debug("an MCP server breaks the protocol: %s", error)
-        raise ServerDown("its answer breaks the protocol") from None
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+        raise ServerDown(_BREAKS) from None
 
 
 @asynccontextmanager
@@ -293,6 +291,8 @@ def _find_reason(error: BaseException) -> str | None:
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with the status {error.response.status_code}"
     known = (httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+    if isinstance(error, BadAnswer):
+        return str(error)
     if isinstance(error, (*known, ValueError, RuntimeError)):
-        return _line(error)
+        return say_fault(error, _BREAKS)
     return None

@@ -21,6 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
+from memory.faults import BROKE_OFF, UNREACHABLE, say_fault
 from plugins.mcp.layers import MessageId, UnreadableAnswerError
 from plugins.mcp.messages import (
     REFUSED,
@@ -50,6 +51,10 @@ _HINTS = {
     405: "is the address right?",
     429: "it was asked too often",
 }
+
+
+class BadAnswer(httpx2.ReadError):
+    """A server says what is not taken; the text says what that is, in our words."""
 
 
 @asynccontextmanager
@@ -142,7 +147,7 @@ class _Reader(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             # It was there before, so whether it is back is for a new connection to find out.
-            self._health.end("" if self._is_known else f"it can't be reached ({_line(error)})")
+            self._health.end("" if self._is_known else say_fault(error, UNREACHABLE))
             if call is None or not self._is_known:
                 raise
             response = httpx2.Response(200)
@@ -150,12 +155,12 @@ class _Reader(httpx2.AsyncBaseTransport):
             return response
         except httpx2.TransportError as error:
             if request.method != "DELETE":  # with which a session is left
-                self._health.end(f"the connection broke ({_line(error)})")
+                self._health.end(say_fault(error, BROKE_OFF))
             raise
         self._is_known = True
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise httpx2.ReadError("it packs what it says, though it was asked not to")
+            raise BadAnswer("it packs what it says, though it was asked not to")
         await self._read(request, response, call)
         return response
 
@@ -332,7 +337,7 @@ async def _read_bounded(inner: object) -> AsyncGenerator[bytes, None]:
     async for piece in inner:
         total += len(piece)
         if total > LONGEST:
-            raise httpx2.ReadError(f"it sent more than {LONGEST // 1_000_000} MB")
+            raise BadAnswer(f"it sent more than {LONGEST // 1_000_000} MB")
         await rate.wait(len(piece), 0)
         yield piece
 
@@ -358,7 +363,7 @@ async def _read_events(
                     yield b": cut\n\n" if event.is_cut else event.write(read)
                     event = _Event()
         except TooMuchError:
-            raise httpx2.ReadError("it sent a message that does not end") from None
+            raise BadAnswer("it sent a message that does not end") from None
 
 
 class _Event:
@@ -400,7 +405,3 @@ def _describe_status(status: int, text: bytes) -> str:
     if not why:
         return f"it answered with the status {status}"
     return f"it answered with the status {status} ({why})"
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

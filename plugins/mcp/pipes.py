@@ -22,12 +22,14 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
+from memory.faults import say_fault
 from plugins.mcp import ServerDown
 from plugins.mcp.messages import ServerAnswers, StreamLines, TooMuchError
 from plugins.mcp.rate import Health, Rate
 
 _GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
 _SAID = 8_000  # bytes of what it said last that are kept
+NO_PROGRAM = "it is no program of this machine"
 _NEEDED = ("TMPDIR", "LANG", "LC_ALL", "XDG_RUNTIME_DIR", "PYTHONUTF8")
 
 
@@ -83,7 +85,7 @@ async def _start(program: Program) -> Process:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise ServerDown(f"it can't be started ({error})") from None
+        raise ServerDown(f"it can't be started: {say_fault(error, NO_PROGRAM)}") from None
 
 
 async def _read(

@@ -1,4 +1,4 @@
-"""What happens in this process as metrics for Prometheus: imported only where they are served.
+"""Metrics for Prometheus of what happens in this process: imported only where they are served.
 
 The labels never hold what people or strangers chose freely: names of models and tools are counted
 up to a number of them, and then as "other".
@@ -187,7 +187,7 @@ class Metrics(RecentActivity):
 
 
 class _WorkCollector(Collector):
-    """What waits, and how much room is left, looked at when it is asked for."""
+    """A collector of what waits, and of how much room is left, looked at when it is asked for."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

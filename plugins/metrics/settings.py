@@ -11,7 +11,7 @@ from plugins.features import SettingsSection
 
 
 class MetricsSettings(SettingsSection):
-    """Whether metrics are served, and where."""
+    """The settings of metrics: whether they are served, and where."""
 
     SECTION: ClassVar[str] = "metrics"
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,4 +1,4 @@
-"""What another program kept, put into the record, by the same ways as all else gets there.
+"""Putting what another program kept into the record, by the same ways as all else gets there.
 
 Each conversation becomes a chat of its own, named by where it comes from: the same one again finds
 itself there, and only what is new in it is added. What goes into the prompt or the daily memory
@@ -37,13 +37,13 @@ from memory.record.database import Database
 from plugins.api import CommandError, Person
 from plugins.moving.record.archive import Exchange, exchanges_of
 from plugins.moving.source import (
-    Belongings,
     ForeignChat,
     ForeignSetting,
     ForeignSource,
+    ImportedProfile,
     UnreadableChat,
 )
-from plugins.moving.turns import Told, as_turns
+from plugins.moving.turns import ImportedMessage, as_turns
 
 MOST_LINES = 1_000
 """Lines for `MEMORY.md` that are taken over."""
@@ -54,7 +54,8 @@ _TITLE = 100
 
 
 class Destination(Struct, frozen=True):
-    """Where conversations go: the chats of a channel, of a person where it knows several."""
+    """The place where conversations go: the chats of a channel, of a person where it knows
+    several."""
 
     channel: str
     user: str = ""
@@ -65,9 +66,9 @@ class Destination(Struct, frozen=True):
 
 
 class Arrived(Struct):
-    """What came of it, or would. Conversations are new, grown, known as they are, or went on
-    differently here than there; `unreadable` says why those can't be read, and `days` and `memory`
-    are how many."""
+    """The result of an import, or of its rehearsal. Conversations are new, grown, known as they
+    are, or went on differently here than there; `unreadable` says why those can't be read, and
+    `days` and `memory` are how many."""
 
     new: int = 0
     grown: int = 0
@@ -179,7 +180,7 @@ class Arrival:
         return await self._app.store.read(lambda db: exchanges_of(db, key.id))
 
     async def _write(
-        self, app: App, key: ConversationKey, chat: ForeignChat, turns: list[list[Told]]
+        self, app: App, key: ConversationKey, chat: ForeignChat, turns: list[list[ImportedMessage]]
     ) -> None:
         conversation = await app.conversations.get(key, is_restart=False)
         if (title := clean_name(chat.title)[:_TITLE]) and not await conversation.title():
@@ -191,7 +192,7 @@ class Arrival:
         await conversation.turns.append([[one.message for one in turn] for turn in told], times)
         await app.conversations.let_go(lambda name: name == key.id)
 
-    async def _with_pictures(self, key: ConversationKey, told: Told) -> Told:
+    async def _with_pictures(self, key: ConversationKey, told: ImportedMessage) -> ImportedMessage:
         """The message with its pictures, as far as they are there: on disk, unless this is a
         rehearsal."""
         images = []
@@ -235,13 +236,13 @@ class Arrival:
 
     # --- what is remembered --------------------------------------------------------------------
 
-    async def take_memory(self, own: Belongings) -> None:
+    async def take_memory(self, own: ImportedProfile) -> None:
         """Bring in what was remembered: into the chat `main`."""
         lines = [clean_text(line).strip()[:_LONGEST_LINE] for line in own.memory]
         lines = [line.removeprefix("- ").removeprefix("* ").strip() for line in lines]
         wanted = [one for one in dict.fromkeys(lines) if MemoryLine(f"- {one}").spoken]
         beyond = "of memory beyond the first thousand"
-        self._source.remains.add(
+        self._source.skipped.add(
             max(0, len(wanted) - MOST_LINES), f"line {beyond}", f"lines {beyond}"
         )
         if self._app is None:
@@ -318,7 +319,7 @@ class Arrival:
 
     # --- settings ------------------------------------------------------------------------------
 
-    async def take_settings(self, own: Belongings) -> None:
+    async def take_settings(self, own: ImportedProfile) -> None:
         """Set what has a counterpart, as `/config` does; what can't be set is told."""
         assert self._app is not None
         settings = self._app.bot.settings
@@ -337,7 +338,7 @@ class Arrival:
                 if not scope:
                     self.arrived.settings.append(f"{one.key} = {text}")
             except (CommandError, TypeError) as error:
-                self._source.remains.remarks.append(f"{one.was} was not set: {error}")
+                self._source.skipped.remarks.append(f"{one.was} was not set: {error}")
         if self.prompts:
             self.arrived.settings.append(count_prompts(len(self.prompts)))
 
@@ -353,7 +354,7 @@ _FIRST_JOB = 1_000_000_000_000
 
 
 def _find_known(database: Database, audience: str) -> set[tuple[str, ...]]:
-    """What an audience's file has ever said, or was to say."""
+    """Return the lines that an audience's file has ever had, or was to have."""
     versions = memory_versions.versions(database, audience)
     held = {line.spoken for one in versions for line in facts(one.lines)}
     return held | {op.line.spoken for one in versions for op in one.operations if op.line}

@@ -17,13 +17,13 @@ from memory.messages import PICTURE, ToolCall
 from plugins.moving.citations import without_citations
 from plugins.moving.reading import MOST_PICTURE, Archive
 from plugins.moving.source import (
-    Belongings,
     ForeignChat,
     ForeignMessage,
     ForeignRole,
+    ImportedProfile,
     MovingError,
     Persona,
-    Remains,
+    SkippedItems,
     UnreadableChat,
     as_list,
     as_object,
@@ -55,9 +55,9 @@ class ChatGpt:
     name = "ChatGPT"
 
     def __init__(self, path: Path) -> None:
-        self.remains = Remains()
+        self.skipped = SkippedItems()
         self._archive = Archive(path)
-        self._own = Belongings()
+        self._own = ImportedProfile()
         names = self._archive.names
         self._parts = [one for one in names if _PART.fullmatch(PurePosixPath(one).name)]
         if not self._parts and len(names) == 1 and names[0].endswith(".json"):
@@ -77,10 +77,10 @@ class ChatGpt:
             for entry in self._archive.entries(part):
                 yield entry if isinstance(entry, UnreadableChat) else self._chat(entry)
 
-    def belongings(self) -> Belongings:
+    def read_profile(self) -> ImportedProfile:
         for name, what in _OTHER_FILES.items():
             if self._archive.find(name):
-                self.remains.add(1, f"file with {what} ({name})")
+                self.skipped.add(1, f"file with {what} ({name})")
         return self._own
 
     def picture(self, name: str) -> bytes | None:
@@ -97,7 +97,7 @@ class ChatGpt:
         messages = [found for node in path for found in self._read(as_object(node.get("message")))]
         others = sum(_is_said(as_object(node)) for node in nodes.values())
         others -= sum(map(_is_said, path))
-        self.remains.add(
+        self.skipped.add(
             max(0, others),
             "message of another version (edited questions, retries)",
             "messages of other versions (edited questions, retries)",
@@ -146,7 +146,7 @@ class ChatGpt:
         return [ForeignMessage(roles[role], text, at, pictures=pictures)]
 
     def _text(self, content: Mapping[str, Any]) -> str:
-        """What a message says, whatever its kind; a picture that is not sent is named."""
+        """Return the text of a message, whatever its kind; a picture that is not sent is named."""
         if thoughts := as_list(content.get("thoughts")):
             said = [as_object(one) for one in thoughts]
             return "\n\n".join(
@@ -164,19 +164,19 @@ class ChatGpt:
         pictures = {_stem(one) for one in _find_pictures(content)}
         for file in map(as_object, as_list(as_object(message.get("metadata")).get("attachments"))):
             if _stem(as_text(file.get("id"))) not in pictures:
-                self.remains.add(1, "file that was attached", "files that were attached")
+                self.skipped.add(1, "file that was attached", "files that were attached")
         parts = [one for one in as_list(content.get("parts")) if isinstance(one, dict)]
         for part in parts:
             kind = as_text(part.get("content_type")) or as_text(part.get("type"))
             if kind != _PICTURE_PART and not _text_of_part(part).strip():
-                self.remains.add_unread("content", kind)
+                self.skipped.add_unread("content", kind)
         if not text.strip() and not parts and content.get("content_type") not in _TEXT_KINDS:
-            self.remains.add_unread("content", as_text(content.get("content_type")))
+            self.skipped.add_unread("content", as_text(content.get("content_type")))
 
     def _count_made(self, content: Mapping[str, Any]) -> int:
         """Return how many pictures stand in what the model or a tool said."""
         found = sum(1 for _ in _find_pictures(content))
-        self.remains.add(
+        self.skipped.add(
             found, "picture that the model had made", "pictures that the model had made"
         )
         return found
@@ -241,7 +241,7 @@ def _stem(name: str) -> str:
 
 
 def _arguments(text: str) -> str:
-    """What a tool was asked for, as an object of JSON."""
+    """Return the arguments of a call of a tool, as an object of JSON."""
     try:
         is_object = isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):

@@ -34,7 +34,7 @@ from plugins.moving.kinds import open_source, suggest
 from plugins.moving.personas import add_agents, as_agent
 from plugins.moving.plain_arrival import PlainArrival, PlainExport
 from plugins.moving.report import describe, describe_nothing
-from plugins.moving.source import Belongings, ForeignSource, MovingError
+from plugins.moving.source import ForeignSource, ImportedProfile, MovingError
 
 CHANNELS = ("web", "terminal")
 """Those that list several conversations of one person."""
@@ -107,7 +107,7 @@ async def _write_out(
 
 
 def _describe_waiting(done: Exported) -> Iterator[str]:
-    """What is not in an export because nobody has said yet whether it holds."""
+    """Say what is not in an export because nobody has said yet whether it holds."""
     if done.waiting:
         parts = count(
             done.waiting, "part of daily memory that waits", "parts of daily memory that wait"
@@ -161,7 +161,7 @@ def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
 
 
 def _choose(options: argparse.Namespace, say: Callable[[str], None]) -> Take:
-    """What is to be brought in; it is there, and of that kind. Raises MovingError."""
+    """Return the work that brings it in; it is there, and of that kind. Raises MovingError."""
     source = open_source(options.source, _expand(options.path), options.user, options.data)
     if isinstance(source, PlainExport):
         if options.to:
@@ -213,9 +213,9 @@ async def _take_foreign(
     )
     try:
         await arrival.take_chats()
-        own = source.belongings()
+        own = source.read_profile()
         is_nothing = not (own or arrival.arrived.was_read)
-        if is_nothing and (arrival.arrived.unreadable or not source.remains):
+        if is_nothing and (arrival.arrived.unreadable or not source.skipped):
             raise MovingError(describe_nothing(arrival.arrived, source, options.path))
         await arrival.take_memory(own)
     except (MovingError, StoreError):
@@ -223,7 +223,7 @@ async def _take_foreign(
             say(describe(arrival.arrived, source, options, []))
         raise
     if destination.user and not (app and await _is_let_in(app, destination.user)):
-        source.remains.remarks.append(
+        source.skipped.remarks.append(
             f"Nobody called {destination.user} is let in on the page so far; to let them in: "
             f"python main.py invite {destination.user}"
         )
@@ -248,9 +248,10 @@ async def _take_export(
 
 
 async def _take_settings(
-    options: argparse.Namespace, app: App | None, arrival: Arrival, own: Belongings
+    options: argparse.Namespace, app: App | None, arrival: Arrival, own: ImportedProfile
 ) -> list[str]:
-    """What was set and written into the configuration, or would be."""
+    """Set what is to be set, and return the agents that were written into the configuration, or
+    would be."""
     known = app.config.book.agents if app else ()
     new = [one["id"] for one in map(as_agent, own.personas) if one["id"] not in known]
     if app is None or not options.with_settings:

@@ -21,13 +21,13 @@ from plugins.moving.reading import Archive, load_json
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
     TOO_LARGE,
-    Belongings,
     ForeignChat,
     ForeignMessage,
     ForeignSetting,
+    ImportedProfile,
     MovingError,
     Persona,
-    Remains,
+    SkippedItems,
     UnreadableChat,
     as_list,
     as_object,
@@ -60,7 +60,7 @@ class CowAgent:
     name = "CowAgent"
 
     def __init__(self, path: Path, skills: Path = Path("data/skills")) -> None:
-        self.remains = Remains()
+        self.skipped = SkippedItems()
         self._skills = skills
         self._archive = Archive(path)
         names = self._archive.names
@@ -100,13 +100,13 @@ class CowAgent:
         return ForeignChat(
             f"{agent}/{session}" if agent else session,
             title or (f"{session} ({channel})" if channel not in ("", "web") else ""),
-            tuple(said for one in rows for said in _read(one, self.remains)),
+            tuple(said for one in rows for said in _read(one, self.skipped)),
             "pinned" if row["pinned"] else "",
             at=as_time(row["created_at"]),
         )
 
-    def belongings(self) -> Belongings:
-        own = Belongings(days=self._days())
+    def read_profile(self) -> ImportedProfile:
+        own = ImportedProfile(days=self._days())
         for name in ("USER.md", "MEMORY.md"):
             own.memory += [_BOLD.sub(r"\1", line) for line in _filled_lines(self._text(name))]
         texts = [as_text(self._config.get("character_desc")).strip()]
@@ -125,7 +125,7 @@ class CowAgent:
     def _text(self, name: str) -> str:
         text = self._archive.text(name) if name in self._archive.names else ""
         if text is None:
-            self.remains.add_unread_file()
+            self.skipped.add_unread_file()
         return text or ""
 
     def _days(self) -> dict[date, str]:
@@ -149,19 +149,19 @@ class CowAgent:
             elif name == "character_desc" or value in ("", None, [], False):
                 continue
             elif _SECRET.search(name) and name not in _NO_SECRET:
-                self.remains.add(1, "key or token in config.json", "keys and tokens in config.json")
+                self.skipped.add(1, "key or token in config.json", "keys and tokens in config.json")
             elif name == "model" and isinstance(value, str):
-                self.remains.remarks.append(
+                self.skipped.remarks.append(
                     f"Its model was {as_text(value)[:80]}: `python main.py init` sets up that or "
                     "another one, with its key."
                 )
             else:
-                self.remains.add(1, "other setting in config.json", "other settings in config.json")
+                self.skipped.add(1, "other setting in config.json", "other settings in config.json")
         return found
 
     def _count_rest(self) -> None:
         names = self._archive.names
-        add = self.remains.add
+        add = self.skipped.add
         others = {name.split("/")[2] for name in names if name.startswith("memory/users/")}
         own = "with a memory of their own (memory/users)"
         add(len(others), f"person {own}", f"people {own}")
@@ -195,10 +195,10 @@ def _open_database(archive: Archive, name: str) -> ForeignDatabase | None:
 _BLOCKS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result"}
 
 
-def _read(row: Mapping[str, Any], remains: Remains) -> list[ForeignMessage]:
+def _read(row: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignMessage]:
     """Return what a row of `messages` says; what can't be read of it is counted."""
     if isinstance(row, TooLargeRow):
-        remains.add_too_large("message", "messages")
+        skipped.add_too_large("message", "messages")
         return []
     at, kept, role = as_time(row["created_at"]), as_text(row["content"]), row["role"]
     content = load_json(kept)
@@ -208,12 +208,12 @@ def _read(row: Mapping[str, Any], remains: Remains) -> list[ForeignMessage]:
     text = content if isinstance(content, str) else _texts(blocks)
     for kind in (as_text(one.get("type")) for one in blocks):
         if kind not in _BLOCKS:
-            remains.add_unread("content", kind)
+            skipped.add_unread("content", kind)
     if role == "user":
         results = [_read_result(one, row) for one in blocks if one.get("type") == "tool_result"]
         return [*results, ForeignMessage("user", text, at)] if text.strip() else results
     if role != "assistant":
-        remains.add_unread("message", as_text(role))
+        skipped.add_unread("message", as_text(role))
         return []
     thoughts = [as_text(one.get("thinking")) for one in blocks if one.get("type") == "thinking"]
     calls = tuple(_read_call(one) for one in blocks if one.get("type") == "tool_use")

@@ -65,9 +65,9 @@ Parley takes it in again: `python main.py import parley FOLDER`.
 
 
 class Exported(Struct):
-    """How much was written. `left_out` are messages that a person took away, `waiting` sections of
-    the daily memory in the quarantine, `proposed` chats to whose `MEMORY.md` a change is proposed.
-    """
+    """The amount that was written. `left_out` are messages that a person took away, `waiting`
+    sections of the daily memory in the quarantine, `proposed` chats to whose `MEMORY.md` a change
+    is proposed."""
 
     conversations: int = 0
     messages: int = 0
@@ -138,7 +138,7 @@ def _count_waiting(data: Path) -> int:
 
 
 def _audiences(data: Path) -> set[str]:
-    """Those that have something to be kept."""
+    """List the audiences that have something to be kept."""
     found = (data / "audiences").glob("*/*")
     return {path.parent.name for path in found if path.name in KEPT and any(path.iterdir())}
 
@@ -168,7 +168,7 @@ async def _write_conversation(
 
 
 def _call(entries: Sequence[Entry]) -> str:
-    """What a conversation without a title is called: its first words, as on the page."""
+    """Return the name of a conversation without a title: its first words, as on the page."""
     return title_of(next((e.message.text for e in entries if e.message.role == "user"), ""))
 
 

@@ -1,4 +1,4 @@
-"""Which program wrote what lies at a path: as it was named, or as it looks."""
+"""The program that wrote what lies at a path: as it was named, or as it looks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOOKED_AT = 20  # conversations; who can read none of those does not know the o
 
 
 def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
-    """What that program kept. Raises MovingError and StoreError."""
+    """Open what that program kept. Raises MovingError and StoreError."""
     if kind == "open-webui":
         return OpenWebUi(path, user)
     if user:
@@ -39,8 +39,8 @@ def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
 
 
 def suggest(kind: str, path: Path) -> str:
-    """What to do where nothing could be read as one kind, and it looks like another; "" where it
-    does not."""
+    """Advise what to do where nothing could be read as one kind, and it looks like another; return
+    "" where it does not."""
     if _is_readable(kind, path):
         return ""
     other = next((one for one in OPENERS if one != kind and _is_readable(one, path)), "")
@@ -105,7 +105,7 @@ def _is_readable(kind: str, path: Path) -> bool:
             return bool(source.conversations()[0])
         if any(isinstance(one, ForeignChat) for one in islice(source.chats(), _LOOKED_AT)):
             return True
-        own = source.belongings()
+        own = source.read_profile()
         return bool(own.memory or own.days or own.personas)
     except (MovingError, StoreError):
         return False

@@ -19,12 +19,12 @@ from plugins.moving.reading import MOST_PICTURE, Archive, load_json
 from plugins.moving.record.foreign import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
     TOO_LARGE,
-    Belongings,
     ForeignChat,
     ForeignMessage,
+    ImportedProfile,
     MovingError,
     Persona,
-    Remains,
+    SkippedItems,
     UnreadableChat,
     as_list,
     as_object,
@@ -61,7 +61,7 @@ class OpenWebUi:
     name = "Open WebUI"
 
     def __init__(self, path: Path, user: str = "") -> None:
-        self.remains = Remains()
+        self.skipped = SkippedItems()
         self._archive = Archive(path)
         names = self._archive.names
         database = self._archive.find(DATABASE) or next(
@@ -73,7 +73,7 @@ class OpenWebUi:
         if database and place is None:
             raise MovingError(f"{path} is a ZIP; unpack it, and name the folder.")
         if place is not None:
-            self._database = _WebUiDatabase(place, user, self.remains)
+            self._database = _WebUiDatabase(place, user, self.skipped)
         elif user:
             raise MovingError(
                 f"--user is for {DATABASE}: a JSON file of Open WebUI has no names in it. Leave it "
@@ -108,8 +108,8 @@ class OpenWebUi:
                 elif len(self._exports) == 1 or _may_be_chat(entry):
                     yield self._chat(as_object(entry))
 
-    def belongings(self) -> Belongings:
-        return self._database.belongings() if self._database else Belongings()
+    def read_profile(self) -> ImportedProfile:
+        return self._database.read_profile() if self._database else ImportedProfile()
 
     def picture(self, name: str) -> bytes | None:
         if found := _DATA.match(name):
@@ -128,7 +128,7 @@ class OpenWebUi:
         nodes = as_object(history.get("messages"))
         if nodes:
             path = find_path(nodes, as_text(history.get("currentId")), "parentId", _time)
-            self.remains.add(
+            self.skipped.add(
                 len(nodes) - len(path),
                 "message of another version (edits, retries)",
                 "messages of other versions (edits, retries)",
@@ -158,19 +158,19 @@ class OpenWebUi:
         """Count what of a message is neither text nor a picture."""
         files = [as_object(one) for one in as_list(message.get("files"))]
         number = sum(one.get("type") != "image" for one in files)
-        self.remains.add(number, "file that was attached", "files that were attached")
+        self.skipped.add(number, "file that was attached", "files that were attached")
         for part in map(as_object, as_list(message.get("content"))):
             if not ("text" in part or part.get("image_url")):
-                self.remains.add_unread("content", as_text(part.get("type")))
+                self.skipped.add_unread("content", as_text(part.get("type")))
         if message.get("role") not in ("user", "assistant"):
-            self.remains.add_unread("message", as_text(message.get("role")))
+            self.skipped.add_unread("message", as_text(message.get("role")))
 
 
 class _WebUiDatabase:
     """The database. Whose chats are meant must be certain: several people may have some in it."""
 
-    def __init__(self, path: Path, user: str, remains: Remains) -> None:
-        self._database, self._remains = ForeignDatabase(path), remains
+    def __init__(self, path: Path, user: str, skipped: SkippedItems) -> None:
+        self._database, self._skipped = ForeignDatabase(path), skipped
         if not self._database.has("chat", "id", "chat"):
             raise MovingError(f"{path} is no database of Open WebUI: it has no table of chats.")
         users = {
@@ -212,7 +212,7 @@ class _WebUiDatabase:
         found = {}
         for row in self._database.rows("chat_message", columns, {"chat_id": chat}):
             if isinstance(row, TooLargeRow):
-                self._remains.add_too_large("message", "messages")
+                self._skipped.add_too_large("message", "messages")
                 continue
             name = as_text(row["id"]).removeprefix(f"{chat}-")
             content = load_json(row["content"] or "null")
@@ -226,25 +226,25 @@ class _WebUiDatabase:
             }
         return found
 
-    def belongings(self) -> Belongings:
-        own = Belongings()
+    def read_profile(self) -> ImportedProfile:
+        own = ImportedProfile()
         columns = ("content", "created_at")
         for row in self._database.rows("memory", columns, self._mine, ("created_at",)):
             if isinstance(row, TooLargeRow):
-                self._remains.add_too_large("part of memory", "parts of memory")
+                self._skipped.add_too_large("part of memory", "parts of memory")
             own.memory += [line.strip() for line in as_text(row["content"]).splitlines()]
         for row in self._database.rows("model", ("id", "name", "params", "meta")):
             if isinstance(row, TooLargeRow):
-                self._remains.add_too_large("persona", "personas")
+                self._skipped.add_too_large("persona", "personas")
             prompt = as_text(as_object(load_json(row["params"] or "")).get("system")).strip()
             name = _NAME.sub("-", as_text(row["id"]) or as_text(row["name"])).strip("-")[:64]
             about = as_text(as_object(load_json(row["meta"] or "")).get("description"))
             if prompt and name:
                 own.personas.append(Persona(name, about or as_text(row["name"]), prompt))
         for table, what in _OTHER_TABLES.items():
-            self._remains.add(self._database.count(table), *what)
+            self._skipped.add(self._database.count(table), *what)
         if self._database.count("config"):
-            self._remains.remarks.append(
+            self._skipped.remarks.append(
                 "Its settings (connections, keys, models) are not taken: `python main.py init` "
                 "sets up a model."
             )
@@ -319,7 +319,7 @@ def _read_piece(kind: str, piece: str, message: Mapping[str, Any]) -> list[Forei
 
 
 def _plain(value: str) -> str:
-    """What a text says that may be written as a text of JSON."""
+    """Decode a text that may be written as a text of JSON."""
     try:
         said = json.loads(value)
     except (ValueError, RecursionError):

@@ -135,7 +135,7 @@ def read_message(line: bytes) -> Entry:
 
 
 def write_about(one: ArchivedConversation) -> bytes:
-    """What stands about a conversation."""
+    """Format the file about a conversation."""
     told: dict[str, Any] = {
         "format": "parley-conversation",
         "version": VERSION,
@@ -175,7 +175,7 @@ def read_about(content: bytes) -> ArchivedConversation:
 
 
 def audience_of(identity: str) -> str:
-    """Who shares the conversation of this id."""
+    """Return the audience that shares the conversation of this id."""
     channel, chat, *thread = home_of(identity).split("/")
     return key_of(Address(unquote(channel), unquote(chat), "".join(map(unquote, thread)))).audience
 

@@ -34,10 +34,10 @@ from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT, Archive
 from plugins.moving.record import archive
 from plugins.moving.record.archive import ArchivedConversation, in_order_of_descent
 from plugins.moving.source import (
-    Belongings,
     ForeignChat,
+    ImportedProfile,
     MovingError,
-    Remains,
+    SkippedItems,
     UnreadableChat,
 )
 
@@ -50,7 +50,7 @@ _LEVELS = 64  # of folders: the files of a chat lie as deep as somebody has put 
 
 
 class _Folder(Struct):
-    """What the export has of one chat, besides conversations: names of files."""
+    """The files that the export has of one chat, besides conversations, by their names."""
 
     memory: str = ""
     days: dict[date, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class PlainExport:
     name = "an export of Parley"
 
     def __init__(self, path: Path) -> None:
-        self.remains, self.files = Remains(), Archive(path, _LEVELS)
+        self.skipped, self.files = SkippedItems(), Archive(path, _LEVELS)
         self._abouts = [one for one in self.files.names if PurePosixPath(one).name == ABOUT]
         if not self._abouts:
             raise MovingError(
@@ -80,8 +80,8 @@ class PlainExport:
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
         return iter(())
 
-    def belongings(self) -> Belongings:
-        return Belongings()
+    def read_profile(self) -> ImportedProfile:
+        return ImportedProfile()
 
     def picture(self, name: str) -> bytes | None:
         return None
@@ -123,7 +123,7 @@ class PlainExport:
     def folders(
         self, conversations: Sequence[tuple[ArchivedConversation, str]]
     ) -> dict[str, _Folder]:
-        """What else there is, by the audience that it belongs to."""
+        """All that there is besides conversations, by the audience that it belongs to."""
         audiences = {str(PurePosixPath(place).parent): one.audience for one, place in conversations}
         found: defaultdict[str, _Folder] = defaultdict(_Folder)
         for name in self.files.names:
@@ -139,7 +139,7 @@ class PlainExport:
                 _sort_in(found[audience], parts[kind], parts[kind + 1 :], name)
             else:
                 can_not = "too long, or can't be had here"
-                self.remains.add(
+                self.skipped.add(
                     1, f"file whose name is {can_not}", f"files whose names are {can_not}"
                 )
         return found
@@ -171,7 +171,7 @@ def _read_line(line: bytes, place: str) -> Entry:
 
 
 def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
-    """Whether these can be a conversation's messages. Raises NotPlain."""
+    """Check that these can be a conversation's messages. Raises NotPlain."""
     seq, turn, is_open = one.after_seq, one.after_turn, dict[str, int]()
     for entry in entries:
         message, place = entry.message, f"message {entry.seq}"
@@ -286,7 +286,7 @@ class PlainArrival:
         """Return what a file of memory says; "" for none, and for one that is counted as unread."""
         text = self._source.files.text(name) if name else ""
         if text is None:
-            self._source.remains.add_unread_file()
+            self._source.skipped.add_unread_file()
         return text or ""
 
     async def _write_memory(self, app: App, key: ConversationKey, text: str) -> bool:
@@ -313,7 +313,7 @@ class PlainArrival:
                         self.arrived.lacking += 1
                     else:
                         beyond = "beyond tools.files_quota"
-                        self._source.remains.add(1, f"file {beyond}", f"files {beyond}")
+                        self._source.skipped.add(1, f"file {beyond}", f"files {beyond}")
                     continue
                 if target and not self._is_rehearsal:
                     target.parent.mkdir(parents=True, exist_ok=True)
@@ -321,7 +321,8 @@ class PlainArrival:
                 self.arrived.pictures += kind == "data"
 
     def _read_file(self, kind: str, name: str, digest: str) -> bytes | None:
-        """What a file holds; None for one that is too large, and a picture that is another one."""
+        """Read a file; returns None for one that is too large, and a picture that is another
+        one."""
         content = self._source.files.read(name, MOST_PICTURE if kind == "data" else MOST_PIECE)
         is_other = kind == "data" and content and _digest(content) != digest
         return None if is_other else content

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import orjson
 
+from memory.faults import say_fault
 from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat
 
 MOST_JSON = 8_000_000_000
@@ -43,6 +44,7 @@ _BROKEN_ZIP = (
     EOFError,
     ValueError,
     OSError,
+    MemoryError,
 )
 
 
@@ -71,7 +73,7 @@ class Archive:
             else:
                 self._files = {path.name: path.resolve()}
         except _BROKEN_ZIP as error:
-            raise MovingError(f"{path} can't be read: {_reason(error)}.") from None
+            raise MovingError(f"{path} can't be read: {say_fault(error)}.") from None
 
     @property
     def names(self) -> Sequence[str]:
@@ -88,7 +90,7 @@ class Archive:
         return min(found, key=lambda one: (one.count("/"), one), default="")
 
     def place(self, name: str) -> Path | None:
-        """Where a file is; None for one in a ZIP."""
+        """Return the path of a file; None for one in a ZIP."""
         return self._files.get(name)
 
     @contextmanager
@@ -107,7 +109,7 @@ class Archive:
                         raise MovingError(f"{name} in {self.path} is not a regular file.")
                     yield file
         except _BROKEN_ZIP as error:
-            raise MovingError(f"{name} in {self.path} can't be read: {_reason(error)}.") from None
+            raise MovingError(f"{name} in {self.path} can't be read: {say_fault(error)}.") from None
 
     def read(self, name: str, most: int) -> bytes | None:
         """A small file as a whole; None where it is larger. Raises MovingError."""
@@ -124,7 +126,7 @@ class Archive:
             return None
 
     def json(self, name: str) -> Any:
-        """What a small JSON file says; None where it is larger, or none."""
+        """Parse a small JSON file; returns None where it is larger, or none."""
         content = self.read(name, MOST_TEXT)
         return None if content is None else load_json(content.removeprefix(b"\xef\xbb\xbf"))
 
@@ -150,7 +152,7 @@ class _Metered:
         self._whole = 0
 
     def chunks(self) -> Iterator[bytes]:
-        """What it holds, in pieces. Raises MovingError."""
+        """Yield its content in pieces. Raises MovingError."""
         while data := self._file.read(_CHUNK):
             if not self._whole:
                 data = data.removeprefix(b"\xef\xbb\xbf").lstrip() or b" "
@@ -239,7 +241,8 @@ class _ListSplitter:
             self._piece += part
 
     def _skip_text(self, chunk: bytes, at: int) -> int:
-        """Where a text ends that goes on at this place, or the chunk does."""
+        """Return the place at which a text ends that goes on at this place, or at which the chunk
+        does."""
         found = _IN_TEXT.match(chunk, at + self._is_escaped)
         end = found.end() if found else len(chunk)
         self._is_escaped = False
@@ -261,8 +264,8 @@ class _ListSplitter:
 
 
 def load_json(data: object) -> Any:
-    """What a piece of JSON says, as bytes or text; None where it is too large or too deep, or none.
-    (A database may hold a number where its program would have put a text.)"""
+    """Parse a piece of JSON, which is bytes or text; returns None where it is too large or too
+    deep, or none. (A database may hold a number where its program would have put a text.)"""
     content = data.encode("utf-8", "replace") if isinstance(data, str) else data
     if not isinstance(content, bytes) or weigh(content) > MOST_PIECE:
         return None
@@ -329,9 +332,3 @@ def _check_ratio(info: zipfile.ZipInfo) -> None:
             f"{info.filename} would be {info.file_size / 1e6:,.0f} MB unpacked, out of "
             f"{info.compress_size / 1e6:,.1f} MB: that is no export, so nothing more is read."
         )
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split())[:100] or type(error).__name__

@@ -1,4 +1,4 @@
-"""What an import did, or would do, in words."""
+"""Words for what an import did, or would do."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _describe_settings(
 
 
 def _describe_rest(arrived: Arrived, source: ForeignSource) -> list[str]:
-    lines = [count(number, *what) for what, number in sorted(source.remains.counts.items())]
+    lines = [count(number, *what) for what, number in sorted(source.skipped.counts.items())]
     reasons = Counter(arrived.unreadable).most_common(_REASONS)
     lines += [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
     if arrived.apart:
@@ -122,7 +122,7 @@ def _describe_rest(arrived: Arrived, source: ForeignSource) -> list[str]:
     if arrived.lacking:
         lack = "not there, or too large"
         lines.append(count(arrived.lacking, f"picture that is {lack}", f"pictures that are {lack}"))
-    return [*lines, *source.remains.remarks]
+    return [*lines, *source.skipped.remarks]
 
 
 def _where(options: argparse.Namespace) -> str:

@@ -1,4 +1,4 @@
-"""What is read of another program, as values."""
+"""Values of what is read of another program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MovingError(CommandRefused):
 
 
 class UnreadableChat(Exception):
-    """One conversation can't be read; the others can. The text says why, in some words."""
+    """A conversation can't be read; the others can. The text says why, in some words."""
 
 
 TOO_LARGE = "larger than anything that a program would have written"
@@ -62,7 +62,7 @@ class ForeignChat(Struct, frozen=True):
 
 
 class Persona(Struct, frozen=True):
-    """Who a model was told to be: it becomes an agent of this name."""
+    """A role that a model was given: it becomes an agent of this name."""
 
     name: str
     description: str
@@ -77,9 +77,9 @@ class ForeignSetting(Struct, frozen=True):
     value: Any
 
 
-class Remains(Struct):
-    """What had no counterpart: how many of each kind, which has a name for one of them and one for
-    several, and sentences about single things."""
+class SkippedItems(Struct):
+    """Items that had no counterpart: how many of each kind, which has a name for one of them and
+    one for several, and sentences about single things."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
@@ -90,16 +90,16 @@ class Remains(Struct):
             self.counts[one, many] += number
 
     def add_unread(self, what: str, kind: str) -> None:
-        """One more content or message of a kind that nobody here can read, by its name there."""
+        """Count a content or message of a kind that nobody here can read, by its name there."""
         of_kind = f"of a kind that is not read ({kind[:_LONGEST_KIND] or 'without a name'})"
         self.add(1, f"{what} {of_kind}", f"{what}s {of_kind}")
 
     def add_too_large(self, one: str, many: str) -> None:
-        """One more of a kind that is too large to be read."""
+        """Count one of a kind that is too large to be read."""
         self.add(1, f"{one} that is {TOO_LARGE}", f"{many} that are {TOO_LARGE}")
 
     def add_unread_file(self) -> None:
-        """One more file of which text was wanted, that is none or too large."""
+        """Count a file of which text was wanted, that is none or too large."""
         what = "no text, or too large"
         self.add(1, f"file that is {what}", f"files that are {what}")
 
@@ -107,8 +107,8 @@ class Remains(Struct):
         return bool(self.counts or self.remarks)
 
 
-class Belongings(Struct):
-    """What there is besides conversations: lines for `MEMORY.md`, notes for days, personas and
+class ImportedProfile(Struct):
+    """All that there is besides conversations: lines for `MEMORY.md`, notes for days, personas and
     settings."""
 
     memory: list[str] = field(default_factory=list)
@@ -121,11 +121,11 @@ class Belongings(Struct):
 
 
 class ForeignSource(Protocol):
-    """What another program kept. All of it may raise MovingError."""
+    """The data of another program. All of it may raise MovingError."""
 
     name: str
     """As people call the program."""
-    remains: Remains
+    skipped: SkippedItems
     """It fills up as things are read."""
 
     def count(self) -> int:
@@ -137,8 +137,9 @@ class ForeignSource(Protocol):
         """The conversations, one after the other."""
         ...
 
-    def belongings(self) -> Belongings:
-        """What there is besides; asked for after the conversations, in which some of it stands."""
+    def read_profile(self) -> ImportedProfile:
+        """Return all that there is besides; asked for after the conversations, in which some of it
+        stands."""
         ...
 
     def picture(self, name: str) -> bytes | None:
@@ -233,8 +234,8 @@ def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -
 
 
 def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]) -> str:
-    """What a conversation without an id is known by: the name of its first node, which may be the
-    same in each ("0", or none), its title, and its first words."""
+    """Return what a conversation without an id is known by: the name of its first node, which may
+    be the same in each ("0", or none), its title, and its first words."""
     return "\0".join((first, title, messages[0].text if messages else ""))
 
 

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]+")  # what providers refuse in names of tool
 _LONGEST_NAME = 64
 
 
-class Told(Struct, frozen=True):
+class ImportedMessage(Struct, frozen=True):
     """A message with its time, and the names of its pictures."""
 
     message: Message
@@ -35,7 +35,7 @@ class Told(Struct, frozen=True):
 
 def as_turns(
     messages: Sequence[ForeignMessage], now: datetime, *, is_own: bool, begun: datetime | None
-) -> list[list[Told]]:
+) -> list[list[ImportedMessage]]:
     """The messages as turns, in their order. A message without a time has that of the one before
     it, or of the conversation's beginning (`begun`); none is later than `now`. Where it `is_own`,
     only what tools returned came from outside, and what was said afterwards is tainted by it."""
@@ -49,7 +49,7 @@ def as_turns(
             turns.append(_Turn(_question(message, at), at, ids))
         elif message.text.strip() or message.calls or message.role == "tool" or message.reasoning:
             if not turns:
-                turns.append(_Turn(Told(Message("user", NO_QUESTION), at), at, ids))
+                turns.append(_Turn(ImportedMessage(Message("user", NO_QUESTION), at), at, ids))
             turns[-1].add(message, at)
     return _mark([turn.end() for turn in turns], is_own=is_own)
 
@@ -62,12 +62,14 @@ def _is_empty(message: ForeignMessage) -> bool:
     return not (clean_text(message.text).strip() or message.pictures)
 
 
-def _question(message: ForeignMessage, at: datetime) -> Told:
+def _question(message: ForeignMessage, at: datetime) -> ImportedMessage:
     text = clean_text(message.text)
-    return Told(Message("user", text if text.strip() else PICTURE), at, message.pictures)
+    return ImportedMessage(Message("user", text if text.strip() else PICTURE), at, message.pictures)
 
 
-def _mark(turns: Iterable[Sequence[Told]], *, is_own: bool) -> list[list[Told]]:
+def _mark(
+    turns: Iterable[Sequence[ImportedMessage]], *, is_own: bool
+) -> list[list[ImportedMessage]]:
     """The turns, with what came from outside marked as such."""
     marked, is_tainted = [], not is_own
     for turn in turns:
@@ -101,10 +103,10 @@ class _CallIds:
 class _Turn(Struct):
     """A turn as it is put together: what was said since the last call waits in `_words`."""
 
-    question: Told
+    question: ImportedMessage
     at: datetime
     ids: _CallIds
-    _done: list[Told] = field(default_factory=list)
+    _done: list[ImportedMessage] = field(default_factory=list)
     _words: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _open: list[tuple[str, ToolCall]] = field(default_factory=list)
@@ -123,12 +125,12 @@ class _Turn(Struct):
         if message.calls:
             self._call(message.calls)
 
-    def end(self) -> list[Told]:
+    def end(self) -> list[ImportedMessage]:
         """The whole turn."""
         self._close()
         text = self._spoken()
         last = Message("assistant", text, reasoning=self._thought(), mark="" if text else "stopped")
-        return [self.question, *self._done, Told(last, self.at)]
+        return [self.question, *self._done, ImportedMessage(last, self.at)]
 
     def _spoken(self) -> str:
         text, self._words = "\n\n".join(self._words), []
@@ -142,7 +144,7 @@ class _Turn(Struct):
         self._open = [(call.id, _clean_call(call, self.ids.take(call.id))) for call in calls]
         mine = tuple(call for _, call in self._open)
         message = Message("assistant", self._spoken(), mine, reasoning=self._thought())
-        self._done.append(Told(message, self.at))
+        self._done.append(ImportedMessage(message, self.at))
 
     def _take_result(self, message: ForeignMessage) -> None:
         """A result answers its call; one without a call gets one."""
@@ -164,7 +166,7 @@ class _Turn(Struct):
 
     def _answer(self, call: ToolCall, text: str, *, is_error: bool) -> None:
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
-        self._done.append(Told(result, self.at))
+        self._done.append(ImportedMessage(result, self.at))
 
 
 def _clean_call(call: ToolCall, identity: str) -> ToolCall:

@@ -38,8 +38,8 @@ _MOST_NAMED = 5
 
 
 class Risk(Struct, frozen=True):
-    """What was found, in a sentence, and its mend as a line to type. A `note` says who may do what:
-    it is for a person to know, and nothing is wrong with it."""
+    """A risk that was found, in a sentence, and its mend as a line to type. A `note` says who may
+    do what: it is for a person to know, and nothing is wrong with it."""
 
     severity: Severity
     sentence: str
@@ -47,8 +47,8 @@ class Risk(Struct, frozen=True):
 
 
 class Installation(Struct, frozen=True):
-    """What is looked at. `book` has what was set in the chats too; `is_root` and `has_box` say
-    whether the bot's account is root's, and whether commands can be kept in a box."""
+    """An installation that is looked at. `book` has what was set in the chats too; `is_root` and
+    `has_box` say whether the bot's account is root's, and whether commands can be kept in a box."""
 
     config: Path
     data: Path
@@ -81,7 +81,7 @@ def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Instal
 
 
 def _read_carried(place: Path | str) -> Carried:
-    """What the record has of settings, people, keys and commands. Raises StoreError."""
+    """Read the settings, people, keys and commands in the record. Raises StoreError."""
     if isinstance(place, Path):
         return read_carried(place) if place.exists() else Carried()
     with tempfile.TemporaryDirectory() as work:

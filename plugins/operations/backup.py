@@ -34,8 +34,8 @@ class BackupError(CommandRefused):
 
 
 class Saved(Struct, frozen=True):
-    """How many files a backup holds, its size in bytes, and what is not in it: links and the like,
-    which point to what may not be there where it is restored."""
+    """The number of files in a backup, its size in bytes, and what is not in it: links and the
+    like, which point to what may not be there where it is restored."""
 
     files: int
     size: int

@@ -83,7 +83,7 @@ def _examine_database(options: argparse.Namespace) -> str:
 
 
 def _place(options: argparse.Namespace) -> Path | str:
-    """Where the record is kept. Raises SettingError."""
+    """Return the place where the record is kept. Raises SettingError."""
     return find_database(load_layers(options.config, os.environ), options.data)
 
 
@@ -171,7 +171,7 @@ def bring_back(options: argparse.Namespace) -> int:
 
 
 def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iterator[str]:
-    """What did not come back as it was, and how it does."""
+    """Say what did not come back as it was, and how it does."""
     jobs = len(contents.carried.jobs)
     if contents.code or contents.powers or contents.carried.commands:
         yield (
@@ -248,7 +248,7 @@ def _dangers(contents: Contents) -> str:
 
 
 def _describe_contents(contents: Contents) -> str:
-    """Who is let in by what was restored, and what was set in its chats."""
+    """Say who is let in by what was restored, and what was set in its chats."""
     carried, lines = contents.carried, []
     if contents.code:
         lines += ["Code and instructions in the backup:", *_few([*map(_plain, contents.code)])]

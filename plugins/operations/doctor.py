@@ -137,7 +137,7 @@ def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Findin
 
 
 def check_health(place: Path | str) -> list[Finding]:
-    """What channels that ran lately have said of themselves, where they are not well."""
+    """Return what channels that ran lately have said of themselves, where they are not well."""
     if isinstance(place, Path) and not place.exists():
         return []
     try:
@@ -152,7 +152,7 @@ def check_health(place: Path | str) -> list[Finding]:
 
 
 def check_learnt(place: Path | str) -> list[Finding]:
-    """What refusals have taught about models, which is no fault."""
+    """Return what refusals have taught about models, which is no fault."""
     if isinstance(place, Path) and not place.exists():
         return []
     try:

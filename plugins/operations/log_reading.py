@@ -41,7 +41,7 @@ class LogEntry(Struct, frozen=True):
 
     @property
     def weight(self) -> int:
-        """What `logging` compares levels by; what it does not know weighs most."""
+        """The number by which `logging` compares levels; one that it does not know weighs most."""
         known = logging.getLevelNamesMapping()
         return known.get(self.level, logging.CRITICAL)
 
@@ -152,7 +152,7 @@ class _Tail(Struct):
     cut: str = ""  # a line that is not whole yet
 
     def read(self) -> Iterator[LogEntry]:
-        """What has been written since."""
+        """Read what has been written since."""
         if self.file is None and not self._open():
             return
         yield from self._read()
@@ -196,7 +196,8 @@ class _Tail(Struct):
 
 
 class LogFollower(Struct):
-    """What is written to the logs of a folder from now on, also by processes that come later."""
+    """A reader of what is written to the logs of a folder from now on, also by processes that come
+    later."""
 
     folder: Path
     _tails: dict[Path, _Tail] = field(default_factory=dict)
@@ -208,7 +209,7 @@ class LogFollower(Struct):
             tail.skip()
 
     def read(self) -> list[LogEntry]:
-        """What came since, in the order of its times."""
+        """Read what came since, in the order of its times."""
         self._look()
         found = [entry for tail in self._tails.values() for entry in tail.read()]
         return sorted(found, key=lambda entry: entry.at)

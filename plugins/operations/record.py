@@ -1,4 +1,4 @@
-"""What a database brings along that gives power: for whoever restores one that is not their own."""
+"""The parts of a database that give power: for whoever restores one that is not their own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from memory.faults import say_fault
 from memory.record.soundness import UNUSABLE, read_only
 from memory.record.store import StoreError
 
@@ -38,8 +39,8 @@ class Carried(Struct, frozen=True):
 
 
 def read_carried(path: Path) -> Carried:
-    """What this database brings along. Raises StoreError where it can't be read, or where it holds
-    statements that would run by themselves, which no database of ours does."""
+    """Read what this database brings along. Raises StoreError where it can't be read, or where it
+    holds statements that would run by themselves, which no database of ours does."""
     try:
         with closing(read_only(path)) as database:
             tables = _names(database, "table")
@@ -53,7 +54,7 @@ def read_carried(path: Path) -> Carried:
             jobs = _rows(database, f"SELECT channel, chat, text FROM scheduled_job {_RUNS}", tables)
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be read ({error})") from None
+        raise StoreError(f"its database can't be read: {say_fault(error)}") from None
     return Carried(
         tuple((str(scope), str(key), str(value)) for scope, key, value in settings),
         tuple(str(one) for one, role in people if role == "owner"),
@@ -77,7 +78,7 @@ def pause_jobs(path: Path) -> None:
                     ("it came with a backup",),
                 )
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be changed ({error})") from None
+        raise StoreError(f"its database can't be changed: {say_fault(error)}") from None
 
 
 def take_commands_out(path: Path) -> None:
@@ -88,7 +89,7 @@ def take_commands_out(path: Path) -> None:
                 _know_commands(database)
                 database.execute(f"DELETE FROM inbox {_WAITS}")
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be changed ({error})") from None
+        raise StoreError(f"its database can't be changed: {say_fault(error)}") from None
 
 
 def take_settings_out(path: Path, keys: Collection[str]) -> None:
@@ -97,7 +98,7 @@ def take_settings_out(path: Path, keys: Collection[str]) -> None:
         with closing(sqlite3.connect(path)) as database, database:
             database.executemany("DELETE FROM override WHERE key = ?", [(key,) for key in keys])
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be changed ({error})") from None
+        raise StoreError(f"its database can't be changed: {say_fault(error)}") from None
 
 
 def _know_commands(database: sqlite3.Connection) -> None:
@@ -115,7 +116,7 @@ def _names(database: sqlite3.Connection, kind: str) -> frozenset[str]:
 def _rows(
     database: sqlite3.Connection, query: str, tables: Collection[str]
 ) -> list[tuple[object, ...]]:
-    """What a query finds; nothing where its table is not there yet."""
+    """Return what a query finds; nothing where its table is not there yet."""
     words = query.split()
     is_there = words[words.index("FROM") + 1] in tables
     return database.execute(query).fetchall() if is_there else []

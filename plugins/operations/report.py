@@ -119,7 +119,7 @@ def collect(place: Reported) -> dict[str, str]:
 
 
 def _list_secrets(place: Reported) -> Collection[str]:
-    """What must not be in a report in any case: it is not there, as far as we know."""
+    """List what must not be in a report in any case: it is not there, as far as we know."""
     try:
         return load_layers(place.config, place.environ).secrets.to_mask()
     except SettingError:
@@ -127,7 +127,7 @@ def _list_secrets(place: Reported) -> Collection[str]:
 
 
 def _read_installation(place: Reported) -> tuple[Installation | None, str]:
-    """What is set, and why that can't be read."""
+    """Return what is set, and why that can't be read."""
     try:
         return installation(place.config, place.data, place.environ), ""
     except SettingError:
@@ -153,7 +153,7 @@ def _dump(value: object) -> str:
 
 
 def describe_versions() -> dict[str, Any]:
-    """What runs here, and on what; nothing by which the machine could be known."""
+    """Describe what runs here, and on what; nothing by which the machine could be known."""
     release = re.match(r"[\d.]+", platform.release())
     return {
         "parley": VERSION,
@@ -181,7 +181,7 @@ def _list_packages() -> Iterator[tuple[str, str]]:
 
 
 def describe_settings(found: Installation) -> dict[str, Any]:
-    """What is not the default, with where it was set; and how much there is beside."""
+    """Describe what is not the default, with where it was set; and how much there is beside."""
     infos = found.book.describe_all()
     told = {
         info.key: {"value": mask_value(info.value, info.choices), "from": info.layer.split(" ")[0]}
@@ -218,7 +218,7 @@ def mask_value(value: object, choices: Collection[str] = ()) -> object:
 
 
 async def _check(place: Reported) -> dict[str, str]:
-    """What the doctor finds, by kinds; the sentences may hold names and addresses."""
+    """Return what the doctor finds, by kinds; the sentences may hold names and addresses."""
     probes = doctor.Probes(
         database=lambda: asyncio.to_thread(_examine_database, place),
         place=lambda layers, brain: place_of(brain, credentials(layers)),

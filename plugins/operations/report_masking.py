@@ -1,4 +1,5 @@
-"""What of a log may leave the machine: the bot's own words, and nothing that somebody said.
+"""The part of a log that may leave the machine: the bot's own words, and nothing that somebody
+said.
 
 It is not looked for what is private, which nobody can list, but for what is known: the sentences
 that stand in the bot's source, in which whatever was filled in is left out, and the places in
@@ -56,7 +57,7 @@ def _of_format(text: str) -> Sentence:
 
 @cache
 def _logged_in(module: str) -> Sequence[Sentence]:
-    """What a module of ours logs."""
+    """Return what a module of ours logs."""
     path = _find_module(module)
     if path is None or module.partition(".")[0] not in ROOMS:
         return ()
@@ -90,7 +91,7 @@ def _find_module(module: str) -> Path | None:
 
 @cache
 def _name_file(path: Path) -> str:
-    """What a source file of ours, of a package that we name, or of Python is called; "" for any
+    """Return the name of a source file of ours, of a package that we name, or of Python; "" for any
     other: a plugin, or what else somebody has put there."""
     if ".." in path.parts or not path.is_file():
         return ""
@@ -126,7 +127,7 @@ def _normalise(package: str) -> str:
 
 @cache
 def _public_packages() -> frozenset[str]:
-    """What the packages are imported as that the bot's requirements name."""
+    """Return the names by which the packages of the bot's requirements are imported."""
     named = read_pins()
     found = metadata.packages_distributions().items()
     return frozenset(

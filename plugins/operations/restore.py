@@ -25,6 +25,7 @@ from typing import IO, Any
 from msgspec import Struct, field
 
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
+from memory.faults import NO_MEMORY
 from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from plugins.operations.record import (
@@ -60,7 +61,7 @@ _LARGEST_READ = 64 << 20  # bytes that are held in memory at once
 
 
 class Contents(Struct, frozen=True):
-    """What a backup brings along besides what was said: files that the bot would run or follow,
+    """The content of a backup besides what was said: files that the bot would run or follow,
     with their SHA-256, and what stands in its database."""
 
     code: Mapping[str, str] = field(default_factory=dict)
@@ -77,8 +78,8 @@ class Contents(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    """How many files came back, where the data of before is now (None: there was none), what came
-    along, and whether that was set aside."""
+    """The number of files that came back, where the data of before is now (None: there was none),
+    what came along, and whether that was set aside."""
 
     files: int
     moved_aside: Path | None
@@ -119,6 +120,8 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
                 unpacked.rename(data)
     except UNREADABLE:
         raise BackupError(f"{source} is damaged, or not a backup; nothing was changed.") from None
+    except MemoryError:
+        raise BackupError(f"{source} was not restored: {NO_MEMORY}; nothing was changed.") from None
     except StoreError as error:
         raise BackupError(f"{source} was not restored: {error}; nothing was changed.") from None
     except OSError as error:

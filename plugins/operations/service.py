@@ -73,7 +73,7 @@ def _quote(word: str) -> str:
 
 
 def clean_name(name: str) -> str:
-    """What a service is to be called, without the ending of its unit. Raises ServiceError."""
+    """Return the name of a service, without the ending of its unit. Raises ServiceError."""
     name = name.removesuffix(".service")
     if not _NAME.fullmatch(name):
         raise ServiceError(
@@ -113,7 +113,7 @@ class UserUnits:
         return self.folder / f"{name}.service"
 
     def control(self, *arguments: str) -> str:
-        """What `systemctl --user` says. Raises ServiceError where it fails."""
+        """Return what `systemctl --user` says. Raises ServiceError where it fails."""
         code, told = self.ask(*arguments)
         if code == 0:
             return told
@@ -138,7 +138,7 @@ class UserUnits:
         return "yes" in self._run("loginctl", "show-user", self.user, "--property=Linger")[1]
 
     def last_lines(self, name: str) -> str:
-        """What the service said last."""
+        """Return what the service said last."""
         command = ("journalctl", "--user", "--unit", name, "--lines", "5", "--output", "cat")
         return self._run(*command)[1]
 

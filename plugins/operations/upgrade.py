@@ -27,9 +27,9 @@ _HAS_CONSENT = 18
 
 
 class UpgradePlan(Struct, frozen=True):
-    """Whose data it is, where its record is kept, the file for the backup (None: beside the data
-    folder), what keeps every bot off while something is changed, and how the command line is
-    called for this bot."""
+    """The data that is upgraded: its folder, where its record is kept, the file for the backup
+    (None: beside the data folder), what keeps every bot off while something is changed, and how the
+    command line is called for this bot."""
 
     data: Path
     place: Path | str
@@ -96,7 +96,7 @@ def _rehearse(target: Path, saved: Saved) -> Rehearsal:
 
 
 def describe(rehearsal: Rehearsal, book: SettingsStore) -> Iterator[str]:
-    """What the rehearsal came to, for a person; `book` learns what was set in chats."""
+    """Say for a person what the rehearsal came to; `book` learns what was set in chats."""
     seconds = sum(step.seconds for step in rehearsal.steps)
     yield f"Rehearsed on the backup: {count(len(rehearsal.steps), 'step')} in {seconds:.2f} s."
     yield from map(_describe_step, rehearsal.steps)

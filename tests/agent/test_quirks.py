@@ -31,6 +31,7 @@ from tests.agent.endpoints import (
 )
 from tests.agent.endpoints import said as answered
 from tests.fakes.openai_server import Say
+from tests.tables import each_row
 
 HERE = "http://gpu-box:8000/v1"
 EVERY: dict[str, Any] = {
@@ -80,7 +81,7 @@ def test_what_is_set_is_laid_over_what_is_known() -> None:
     assert ProviderQuirks().given == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"window": ["models", "data"]},

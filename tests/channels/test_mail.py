@@ -4,7 +4,9 @@ answered."""
 from __future__ import annotations
 
 import asyncio
+import quopri
 import re
+from base64 import b64encode
 from contextlib import suppress
 from email import policy
 from email.message import EmailMessage
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.hostile_mail import MAILS
 from channels.kit.platform import Media, Post
 from channels.mail import MailSettings
 from channels.mail.bounds import TooManyParts, parse_bounded
@@ -24,6 +27,8 @@ from channels.mail.reading import Letter, read, thread_of
 from channels.mail.verification import is_verified, parse
 from channels.mail.words import cut_quotation, read_html
 from channels.mail.writing import Course, make_mail, make_mail_with
+from channels.trouble import MessageLeftOut
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 ANN = "ann@example.org"
@@ -204,12 +209,12 @@ def listed(kinds: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
     return [(name, value) for name, values in kinds.items() for value in values]
 
 
-@pytest.mark.parametrize(("name", "value"), listed(MACHINES))
+@each_row(("name", "value"), listed(MACHINES))
 def test_a_machine_is_not_answered(name: str, value: str) -> None:
     assert letter(message(**{name: value})).automatic
 
 
-@pytest.mark.parametrize(("name", "value"), listed(PEOPLE))
+@each_row(("name", "value"), listed(PEOPLE))
 def test_a_person_is_answered(name: str, value: str) -> None:
     assert not letter(message(**{name: value})).automatic
 
@@ -318,8 +323,14 @@ def _bot_with_state(texts: dict[str, str]) -> Any:
     async def put(_channel: str, name: str, text: str) -> None:
         texts[name] = text
 
-    state = SimpleNamespace(get=get, set=put)
-    return SimpleNamespace(bot=SimpleNamespace(state=state, admits=lambda _address: True))
+    state, told = SimpleNamespace(get=get, set=put), list[BaseException]()
+    bot = SimpleNamespace(
+        state=state,
+        admits=lambda _address: True,
+        trouble=lambda _channel, error: told.append(error),
+        told=told,
+    )
+    return SimpleNamespace(bot=bot)
 
 
 async def test_a_message_that_ends_the_process_is_not_read_for_ever(
@@ -341,7 +352,65 @@ async def test_a_message_that_ends_the_process_is_not_read_for_ever(
         made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
         with suppress(KeyboardInterrupt):
             await made._take(desk, inbox, run, 7)
+            break  # the next message is read
     assert len(begun) == 2
+    (told,) = desk.bot.told
+    assert isinstance(told, MessageLeftOut), "an owner hears of it"
+
+
+UNREADABLE = ("punycode", "idna", "unicode_escape", "undefined", "base64", "zlib", "rot13", "no")
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_no_character_set_of_mail_is_read_as_utf_8(name: str) -> None:
+    for head in (f'charset="{name}"', f"charset*=us-ascii'en'{name}", f"charset={name}"):
+        raw = f"From: {ANN}\r\nContent-Type: text/plain; {head}\r\n\r\nTea für 2-abc".encode()
+        assert read(raw, "<f@imap>", "bot@example.org").heard.text == "Tea für 2-abc"
+
+
+CHARSETS = ("utf-8", "utf-7", "iso-8859-1", "windows-1252", "gbk", "big5", "shift_jis", "euc-kr")
+
+
+@pytest.mark.parametrize("name", [*CHARSETS, "iso-2022-jp", "utf-16"])
+@pytest.mark.parametrize("encoding", ["base64", "8bit", "quoted-printable"])
+def test_a_long_text_is_read_in_its_character_set(name: str, encoding: str) -> None:
+    """Also where it is decoded in pieces."""
+    sample = {"gbk": "明天", "big5": "明天", "euc-kr": "한국", "windows-1252": "\u20acé"}.get(name)
+    text = (sample or ("日本" if "j" in name else "é")) * 40_000
+    body = text.encode(name)
+    if encoding == "base64" or name == "utf-16":
+        encoding, body = "base64", b64encode(body)
+    elif encoding == "quoted-printable":
+        body = quopri.encodestring(body)
+    head = f"From: {ANN}\r\nContent-Type: text/plain; charset={name}\r\n"
+    raw = f"{head}Content-Transfer-Encoding: {encoding}\r\n\r\n".encode() + body
+    assert read(raw, "<f@imap>", "bot@example.org").heard.text == text
+
+
+NAMES = {
+    'filename="a (1).pdf"': "a (1).pdf",
+    'filename="=?utf-8?q?f=C3=BCr?= =?utf-8?q?_2.pdf?="': "für 2.pdf",
+    'filename="=?gbk?b?w/fM7A==?=.pdf"': "明天.pdf",
+    "filename*=utf-8''f%C3%BCr.pdf": "für.pdf",
+    "filename*0*=utf-8''f%C3; filename*1*=%BCr.pdf": "für.pdf",
+    'filename="a\r\n b.pdf"': "a b.pdf",
+    'filename="für.pdf"': "für.pdf",
+    'filename="=?nonsense?q?a=C3=A9?="': "aé",
+    "filename=a.pdf; size=3": "a.pdf",
+}
+
+
+@pytest.mark.parametrize(("written", "name"), NAMES.items())
+def test_a_file_has_its_name_however_that_is_written(written: str, name: str) -> None:
+    raw = f"From: {ANN}\r\nContent-Type: application/pdf\r\nContent-Disposition: attachment; "
+    found = read(f"{raw}{written}\r\n\r\nabc".encode(), "<f@imap>", "bot@example.org")
+    assert [file.name for file in found.heard.files] == [name]
+
+
+@pytest.mark.parametrize("what", sorted(MAILS)[::97])
+def test_hostile_mails_are_read(what: str) -> None:
+    found = _open_letter(MAILS[what](3_000), "<f@imap>", "bot@example.org")
+    assert found is None or found.heard.place.message
 
 
 async def test_of_a_stranger_only_the_head_is_fetched() -> None:

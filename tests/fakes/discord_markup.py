@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _WEB = re.compile(r"https?://[^\s<]+[^<.,:;\"')\]\s]")
 _AUTOLINK = re.compile(r"<([a-z][a-z0-9+.-]*:/?/?[^ >]+)>", re.IGNORECASE)
@@ -56,6 +57,7 @@ def read(content: str) -> list[Shown]:
     return list(_read(content.strip(), frozenset(), True))
 
 
+@lru_cache(maxsize=1_000)
 def words(content: str) -> str:
     """Return the words that are read of a message."""
     return "".join(shown.text for shown in read(content)).replace("\u200b", "")

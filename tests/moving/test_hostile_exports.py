@@ -43,8 +43,8 @@ try:
         print("chat", repr(chat)[:500])
     for name in ("file-abc", "../secret", "data:image/png;base64,!!!"):
         source.picture(name)
-    print("own", source.belongings())
-    print("left out", dict(source.remains.counts))
+    print("own", source.read_profile())
+    print("left out", dict(source.skipped.counts))
 except (MovingError, StoreError) as error:
     print("sentence", error)
 """

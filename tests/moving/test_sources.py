@@ -103,8 +103,8 @@ def test_chatgpts_kinds_of_content(tmp_path: Path) -> None:
     assert json.loads(chat.messages[2].calls[0].arguments) == {"input": "print(1)"}
     assert chat.messages[6].calls[0].arguments == '{"prompt": "a goat"}'
     assert chat.messages[4].is_error
-    assert source.belongings().memory == ["Ann", "Goats"]
-    assert [*source.remains.counts.items()] == [
+    assert source.read_profile().memory == ["Ann", "Goats"]
+    assert [*source.skipped.counts.items()] == [
         (("picture that the model had made", "pictures that the model had made"), 1)
     ]
 
@@ -124,7 +124,7 @@ def test_chatgpts_newest_version_is_taken_and_the_others_are_counted(tmp_path: P
         source = chatgpt(tmp_path, {**whole, "current_node": current})
         (chat,) = read(source)
         assert said(chat.messages) == [("user", "New question"), ("assistant", "New answer")]
-        assert sum(source.remains.counts.values()) == 2
+        assert sum(source.skipped.counts.values()) == 2
 
 
 def test_chatgpts_export_in_several_files(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_templates_that_nobody_filled_in_are_no_memory(tmp_path: Path) -> None:
     )
     (tmp_path / "AGENT.md").write_text("# AGENT.md\n\n## 名字\n\n- **名字**: *(填写)*\n")
     (tmp_path / "MEMORY.md").write_text("# MEMORY.md\n")
-    own = CowAgent(tmp_path).belongings()
+    own = CowAgent(tmp_path).read_profile()
     assert not [line for line in own.memory if "姓名" in line]
     assert own.personas == []
 
@@ -291,7 +291,7 @@ def test_numbers_where_open_webui_has_json_are_nothing_to_read(tmp_path: Path) -
         database.execute("INSERT INTO chat_message VALUES ('w1-a', 'w1', 'user', 42, 7)")
     source = OpenWebUi(place)
     assert [*read(source)[0].messages] == [ForeignMessage("user", "")]
-    assert source.belongings().personas == []
+    assert source.read_profile().personas == []
 
 
 def test_a_file_that_only_has_the_name_of_a_database_is_passed_over(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_file_that_only_has_the_name_of_a_database_is_passed_over(tmp_path: Pa
     (tmp_path / "thumbs.db").write_text("no database")
     source = CowAgent(tmp_path)
     assert [chat.identity for chat in read(source)] == ["s"]
-    assert source.belongings().settings == [], "there is no temperature for all models here"
+    assert source.read_profile().settings == [], "there is no temperature for all models here"
     with zipfile.ZipFile(tmp_path / "cow.zip", "w") as archive:
         archive.write(tmp_path / "memory" / "long-term" / "index.db", "memory/long-term/index.db")
         archive.write(tmp_path / "MEMORY.md", "MEMORY.md")
@@ -332,7 +332,7 @@ def test_what_is_neither_text_nor_picture_is_counted_by_its_kind(tmp_path: Path)
     (chat,) = read(source)
     assert said(chat.messages)[0] == ("user", "Look")
     assert said(chat.messages)[-1] == ("assistant", "It is a plan.")
-    assert {one: number for (one, _), number in source.remains.counts.items()} == {
+    assert {one: number for (one, _), number in source.skipped.counts.items()} == {
         "file that was attached": 1,
         "content of a kind that is not read (audio_asset_pointer)": 1,
         "content of a kind that is not read (super_widget)": 1,
@@ -345,7 +345,7 @@ def test_what_is_neither_text_nor_picture_is_counted_by_its_kind(tmp_path: Path)
     path.write_text(json.dumps([webui_chat("w", "W", said_there)]))
     webui = OpenWebUi(path)
     assert said(read(webui)[0].messages) == [("user", "Hi"), ("assistant", "Ho")]
-    assert {one for one, _ in webui.remains.counts} == {
+    assert {one for one, _ in webui.skipped.counts} == {
         "file that was attached",
         "content of a kind that is not read (hologram)",
     }

@@ -11,7 +11,7 @@ from memory.messages import Message, ToolCall
 from memory.record.exchange import fault
 from plugins.moving.arrival import new_part
 from plugins.moving.source import ForeignMessage, as_time
-from plugins.moving.turns import NO_QUESTION, NO_RESULT, Told, as_turns
+from plugins.moving.turns import NO_QUESTION, NO_RESULT, ImportedMessage, as_turns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 THEN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -32,11 +32,11 @@ messages = st.builds(
 )
 
 
-def turn(*said: ForeignMessage, is_own: bool = False) -> list[list[Told]]:
+def turn(*said: ForeignMessage, is_own: bool = False) -> list[list[ImportedMessage]]:
     return as_turns(said, NOW, is_own=is_own, begun=THEN)
 
 
-def shown(turns: list[list[Told]]) -> list[list[tuple[str, str]]]:
+def shown(turns: list[list[ImportedMessage]]) -> list[list[tuple[str, str]]]:
     return [[(told.message.role, told.message.text) for told in one] for one in turns]
 
 

@@ -18,6 +18,7 @@ from tests.test_imports import FEATURES, find_required
 from tests.whole.process import talking
 
 ROOT = FOLDER.parent
+PLATFORMS = (*BUILT_IN, "telegram", "terminal", "web")
 ANSWERS = {
     "/help": "/context | Show what the model sees",
     "/context": "system prompt |",
@@ -52,9 +53,9 @@ def copy_without(target: Path, folders: Collection[str]) -> Path:
     [
         *([f"plugins/{one}" for one in sorted(with_dependants([name]))] for name in FEATURES),
         [f"plugins/{name}" for name in FEATURES],
-        [f"channels/{name}" for name in BUILT_IN],
+        [f"channels/{name}" for name in PLATFORMS],
     ],
-    ids=[*FEATURES, "all features", "all messengers"],
+    ids=[*FEATURES, "all features", "all channels but the pipe"],
 )
 async def test_a_bot_starts_and_talks_without(folders: list[str], tmp_path: Path) -> None:
     copied = copy_without(tmp_path / "tree", folders)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import json
 import os
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,6 +77,50 @@ async def files_of(site: Site, session: str = "") -> list[dict[str, Any]]:
     _, said = await site.get(f"/api/sessions/{session or site.session}/messages")
     found = [message for message in said["messages"] if message["role"] == "user"]
     return list(found[-1]["files"])
+
+
+def kept_in(folder: Path) -> set[Path]:
+    """All files of audiences."""
+    return {one for one in folder.rglob("audiences/**/*") if one.is_file()}
+
+
+def _no_room_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs
+
+    def full(place: Any) -> Any:
+        numbers = list(real(place))
+        numbers[4] = 0  # f_bavail, the blocks that are free for whoever is not root
+        return os.statvfs_result(numbers)
+
+    monkeypatch.setattr(os, "statvfs", full)
+
+
+def _no_room_behind_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that tells only when what was written is to last."""
+
+    def full(_file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+@pytest.mark.parametrize("fill", [_no_room_at_all, _no_room_behind_the_check])
+async def test_a_full_disk_answers_an_upload_with_507_and_keeps_nothing_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    files = [upload("note.txt", b"milk" * 10_000), upload("pixel.png", PIXEL, "image/png")]
+    message = {"text": "Here", "attachments": files}
+    async with serving(tmp_path, echo) as site:
+        await site.says("Hello")
+        before = kept_in(tmp_path)
+        with monkeypatch.context() as patch:
+            fill(patch)
+            status, answer = await site.post("/api/sessions/main/messages", message)
+        assert status == 507
+        assert re.search("the disk is (nearly )?full", answer["error"]["message"])
+        assert kept_in(tmp_path) == before, "nothing is left of it"
+        await site.says("Here again", attachments=files)
+        assert len(await files_of(site)) == 2
 
 
 async def test_the_files_of_a_message_are_named_and_fetched_as_what_they_are(

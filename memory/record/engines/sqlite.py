@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabase
 
+from memory.faults import say_fault
 from memory.record import soundness
 from memory.record.database import Claim, Database, StoreError
 from memory.record.migrations import MIGRATIONS, migrate
@@ -267,7 +268,7 @@ class SqliteEngine:
         if not is_ours and type(error) is not DatabaseError:
             return error
         if _is_damaged(error):
-            return StoreError(f"The database is damaged ({error}). {_MEND}")
+            return StoreError(f"The database is damaged. {_MEND}")
         return StoreError(f"This could not be saved: {_reason(str(error))}.")
 
     def list_losses(self) -> list[str]:
@@ -290,7 +291,9 @@ class SqliteEngine:
             ):
                 source.backup(copy)
         except soundness.UNUSABLE as error:
-            raise StoreError(f"The database {self.path} can't be copied ({error}).") from error
+            raise StoreError(
+                f"The database {self.path} can't be copied: {say_fault(error)}."
+            ) from error
 
     def examine(self) -> str:
         path = self.path
@@ -301,7 +304,7 @@ class SqliteEngine:
                 return wrong
             rows = soundness.unreadable_rows(path)
         except (OSError, *soundness.UNUSABLE) as error:
-            return f"{path} can't be read ({error})."
+            return f"{path} can't be read: {say_fault(error)}."
         return f"{path} holds {rows}." if rows else ""
 
 

@@ -98,8 +98,8 @@ def read_entries(
 def find_new(
     database: Database, one: ArchivedConversation, entries: Sequence[Entry]
 ) -> list[Entry] | None:
-    """Which of these entries a conversation lacks, which need not be there. None where it went on
-    in another way."""
+    """Return those of these entries that a conversation lacks, which need not be there. None where
+    it went on in another way."""
     columns = tables.Conversation
     row = columns.select(columns.id).where(columns.key == one.id).scalar(database)
     known = {e.seq: _said(e) for e in transcript.own_entries(database, row)} if row else {}

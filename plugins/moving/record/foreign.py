@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from memory.faults import DAMAGED, IN_USE, say_fault
 from memory.record.store import StoreError
 
 _LONGEST = 150_000_000  # bytes of a value
@@ -119,11 +120,10 @@ class ForeignDatabase:
         return int(self._steps > _STEPS)
 
     def _refusal(self, error: BaseException) -> StoreError:
-        said = "".join(filter(str.isprintable, str(error)))[:100] or "it is too large"
-        return StoreError(
-            f"{self.path} can't be read as an SQLite database ({said}). Stop the program that "
-            "writes to it, and try again."
-        )
+        fault = say_fault(error)
+        advice = " Stop the program that writes to it, and try again."
+        hint = advice if fault in (DAMAGED, IN_USE) else ""
+        return StoreError(f"{self.path} can't be read as an SQLite database: {fault}.{hint}")
 
 
 def _address(path: Path) -> str:

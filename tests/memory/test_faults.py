@@ -1,0 +1,224 @@
+"""An error of a library is told in our words, whatever path it takes to a person."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import random
+import socket
+import sqlite3
+import ssl
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx2
+import pytest
+from lxml import etree
+
+from agent.tools import ToolError
+from agent.tools.web import Fetcher
+from memory import faults
+from memory.record.store import StoreError
+from plugins.mcp.client import _find_reason
+from plugins.moving.reading import Archive
+from plugins.moving.record.foreign import ForeignDatabase
+from plugins.moving.source import MovingError
+from plugins.operations import record as carried
+
+WORDS = ("Extra data: line 1 column 5 (char 4)", "xmlCtxtSetMaxAmplification", "NotADatabaseError")
+
+
+def of_sqlite(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> sqlite3.Error:
+    error = kind(f"{random.Random(code).choice(WORDS)} {code}")
+    error.sqlite_errorcode = code
+    return error
+
+
+def of_system(number: int) -> OSError:
+    return OSError(number, os.strerror(number), "/srv/some/file")
+
+
+def caused(error: BaseException, inner: BaseException) -> BaseException:
+    error.__cause__ = inner
+    return error
+
+
+KINDS: Mapping[str, list[BaseException]] = {
+    faults.NO_MEMORY: [
+        MemoryError(),
+        of_system(errno.ENOMEM),
+        of_sqlite(sqlite3.SQLITE_NOMEM),
+        etree.XMLSyntaxError("Memory allocation failed : building node", 1, 1, 1),
+        caused(ValueError(WORDS[0]), MemoryError()),
+    ],
+    faults.TOO_LARGE: [
+        of_system(errno.EFBIG),
+        of_sqlite(sqlite3.SQLITE_TOOBIG),
+        sqlite3.DataError("string or blob too big"),
+        zipfile.LargeZipFile("Filesize would require ZIP64 extensions"),
+        OverflowError("Python int too large to convert to C int"),
+        etree.XMLSyntaxError("Maximum entity amplification factor exceeded", 1, 1, 1),
+    ],
+    faults.DAMAGED: [
+        zipfile.BadZipFile("Bad CRC-32 for file 'a'"),
+        zlib.error("Error -3 while decompressing data: incorrect header check"),
+        EOFError("Compressed file ended before the end-of-stream marker was reached"),
+        of_sqlite(sqlite3.SQLITE_NOTADB, sqlite3.DatabaseError),
+        of_sqlite(sqlite3.SQLITE_CORRUPT, sqlite3.DatabaseError),
+        UnicodeDecodeError("utf-8", b"a", 0, 1, "invalid start byte"),
+    ],
+    faults.LOCKED: [
+        RuntimeError("File 'a' is encrypted, password required for extraction"),
+        RuntimeError("Bad password for file 'a'"),
+    ],
+    faults.NOT_PERMITTED: [
+        PermissionError(errno.EACCES, "Permission denied", "/root/a"),
+        of_system(errno.EPERM),
+        of_system(errno.EROFS),
+        of_sqlite(sqlite3.SQLITE_READONLY),
+        of_sqlite(sqlite3.SQLITE_CANTOPEN),
+    ],
+    faults.DISK_FULL: [
+        of_system(errno.ENOSPC),
+        of_system(errno.EDQUOT),
+        of_sqlite(sqlite3.SQLITE_FULL),
+    ],
+    faults.TOO_SLOW: [
+        TimeoutError(),
+        of_system(errno.ETIMEDOUT),
+        of_sqlite(sqlite3.SQLITE_INTERRUPT),
+        aiohttp.ServerTimeoutError("Timeout on reading data from socket"),
+        httpx2.ReadTimeout("The read operation timed out"),
+        httpx2.ConnectTimeout(""),
+    ],
+    faults.UNREACHABLE: [
+        ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 9)"),
+        of_system(errno.EHOSTUNREACH),
+        httpx2.ConnectError("All connection attempts failed"),
+        caused(httpx2.ConnectError(""), of_system(errno.ENETUNREACH)),
+    ],
+    faults.BROKE_OFF: [
+        ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+        BrokenPipeError(errno.EPIPE, "Broken pipe"),
+        aiohttp.ServerDisconnectedError(),
+        aiohttp.ClientPayloadError("Response payload is not completed"),
+        httpx2.ReadError("[Errno 104]"),
+    ],
+    faults.NO_NAME: [
+        socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+        caused(httpx2.ConnectError("[Errno -2]"), socket.gaierror(-2, "Name or …")),
+    ],
+    faults.NOT_TRUSTED: [
+        ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed (_ssl.c:1)"),
+        caused(httpx2.ConnectError(""), ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER]")),
+    ],
+    faults.NOT_THERE: [FileNotFoundError(errno.ENOENT, "No such file", "/a"), of_system(2)],
+    faults.NO_FILE: [IsADirectoryError(errno.EISDIR, "Is a directory", "/a")],
+    faults.IN_USE: [of_sqlite(sqlite3.SQLITE_BUSY), of_sqlite(sqlite3.SQLITE_LOCKED)],
+}
+CASES = [(said, error) for said, errors in KINDS.items() for error in errors]
+IDS = [f"{type(error).__name__}-{number}" for number, (_said, error) in enumerate(CASES)]
+each = pytest.mark.parametrize(("said", "error"), CASES, ids=IDS)
+
+
+def of(*kinds: type[BaseException]) -> pytest.MarkDecorator:
+    """The cases that a path can meet with."""
+    chosen = [(said, error) for said, error in CASES if isinstance(error, kinds)]
+    ids = [f"{type(error).__name__}-{number}" for number, (_said, error) in enumerate(chosen)]
+    return pytest.mark.parametrize(("said", "error"), chosen, ids=ids)
+
+
+def own_words(told: str, error: BaseException) -> bool:
+    """Whether nothing that a library said is in what people are told."""
+    theirs = [str(one) for one in (error, error.__cause__) if one is not None and len(str(one)) > 3]
+    names = ("Errno", "Error", "Exception", "0x", "_ssl", *WORDS)
+    return not any(one in told for one in (*theirs, *names))
+
+
+@each
+def test_the_kind_of_an_error_is_told(
+    said: str, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert faults.say_fault(error) == said
+    assert own_words(said, error)
+    assert any(one.exc_info and one.exc_info[1] is error for one in caplog.records)
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, etree.XPathError])
+def test_of_an_error_of_no_kind_the_default_is_told(
+    kind: Callable[[str], BaseException], words: str
+) -> None:
+    said = faults.say_fault(kind(words), faults.STRANGE_ANSWER)
+    assert own_words(said, kind(words))
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def fail(*_given: Any, **_named: Any) -> Any:
+        raise error
+
+    return fail
+
+
+BROKEN = (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
+
+
+@of(*BROKEN, EOFError, MemoryError)
+def test_an_importer_says_it_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: BaseException
+) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("a.json", "[]")
+    archive = Archive(path)
+    monkeypatch.setattr(zipfile.ZipFile, "open", raising(error))
+    with pytest.raises(MovingError) as raised, archive.open("a.json"):
+        pass
+    assert str(raised.value) == f"a.json in {path} can't be read: {said}."
+
+
+@of(sqlite3.Error, OSError, ValueError, MemoryError)
+def test_what_reads_databases_of_others_says_it_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: BaseException
+) -> None:
+    monkeypatch.setattr(sqlite3, "connect", raising(error))
+    with pytest.raises(StoreError) as raised:
+        ForeignDatabase(tmp_path / "a.db")
+    assert f"a.db can't be read as an SQLite database: {said}." in str(raised.value)
+    assert own_words(str(raised.value).replace(str(tmp_path), ""), error)
+
+
+def test_what_restores_a_backup_says_it_so(tmp_path: Path) -> None:
+    (tmp_path / "a.db").write_bytes(b"SQLite format 3\0" + b"x" * 5_000)
+    with pytest.raises(StoreError) as raised:
+        carried.read_carried(tmp_path / "a.db")
+    assert str(raised.value) == "its database can't be read: it is damaged"
+
+
+@each
+def test_an_mcp_server_that_fails_is_told_of_so(said: str, error: BaseException) -> None:
+    told = _find_reason(BaseExceptionGroup("unhandled errors in a TaskGroup", [error]))
+    if told is not None:
+        assert own_words(told, error)
+        assert told in (said, "its answer breaks the protocol")
+
+
+@of(OSError, aiohttp.ClientError, ValueError)
+async def test_the_reader_of_pages_says_it_so(said: str, error: BaseException) -> None:
+    async def resolve(_host: str) -> list[str]:
+        raise error
+
+    async def approve(_url: object) -> None:
+        """Nobody is asked."""
+
+    with pytest.raises(ToolError) as raised:
+        await Fetcher(resolve).page("http://a.test/", approve)
+    told = str(raised.value)
+    assert own_words(told, error)
+    assert said in told or isinstance(error, TimeoutError)
