@@ -274,7 +274,7 @@ class Agent(Struct, frozen=True):
     async def _record(
         self, turn: OpenTurn, view: View, reply: ModelReply, note: str = "", mark: Mark = ""
     ) -> None:
-        """Put the reply into the turn, with a note of the house's own below it."""
+        """Put the reply into the turn, with a note of the bot's own below it."""
         turn.finish = reply.finish
         turn.notices += reply.notices
         note = note if self.wishes is None else ""

@@ -1,4 +1,4 @@
-"""This room's own settings: the model, its instructions, and how long a turn may go on."""
+"""This layer's own settings: the model, its instructions, and how long a turn may go on."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ async def ours(
     soft_mark: int = 2,
     results: Sequence[int] = (0,),
 ) -> Result:
-    """Parley's memory room. Between two turns the person takes the time that a summary takes; a
+    """Parley's memory layer. Between two turns the person takes the time that a summary takes; a
     soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents. `results`
     are how long the results of tools are, turn by turn and over and over; with 0 none is called."""
     frame = PromptPrefix(_words("system", SYSTEM))

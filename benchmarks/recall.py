@@ -65,7 +65,7 @@ _database: ContextVar[Callable[[Path], DatabaseEngine]] = ContextVar("database",
 
 @asynccontextmanager
 async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversations]:
-    """A memory room with a real database and the real meter."""
+    """A memory layer with a real database and the real meter."""
     with TemporaryDirectory() as folder:
         store = await Store.open(_database.get()(Path(folder) / "parley.db"))
         conversations = Conversations(

@@ -1,4 +1,4 @@
-"""All contracts of this room: what a channel is, and what it may ask of the bot."""
+"""All contracts of this layer: what a channel is, and what it may ask of the bot."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from channels.message import (
 class ContextUsage(Struct, frozen=True):
     """The context of one conversation in one line's worth of numbers.
 
-    `tokens` of `max_tokens` and `turns` of `max_turns` are in play; `cost` is in US dollars, and
-    None while a price is unknown; `is_measured` says whether the provider counted `tokens`;
-    `model` is the one that answers, as people are shown its name.
+    `tokens` of `max_tokens` and `turns` of `max_turns` are in context; `cost` is in US dollars, and
+    None while a price is unknown; `is_measured` says whether the provider counted `tokens`; `model`
+    is the one that answers, as people are shown its name.
     """
 
     tokens: int

@@ -1,7 +1,7 @@
 """The languages in which the bot speaks to people: English in the code, others in a catalogue.
 
 `_("{n} left", n=3)` is the sentence in the language of whoever asked (`speaking`); one that is not
-in the catalogue (`catalogue/*.po`) is English. What the model reads is English always: its rooms
+in the catalogue (`catalogue/*.po`) is English. What the model reads is English always: its layers
 can't import this. Neither is anything translated that is stored, nor the name of a command.
 """
 
@@ -79,7 +79,7 @@ def number_of(number: int, one: str, many: str, /, **values: Any) -> str:
 
 
 def explain(said: str) -> str:
-    """A sentence of a room below, which knows no language: recognised by its shape in the
+    """A sentence of a layer below, which knows no language: recognised by its shape in the
     catalogue, and said with what stands in its places, which may be such sentences again."""
     language = _language()
     if language == ENGLISH or not said:

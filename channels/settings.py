@@ -1,4 +1,4 @@
-"""This room's own settings: which channels run, where, and what is one conversation there."""
+"""This layer's own settings: which channels run, where, and what is one conversation there."""
 
 from __future__ import annotations
 

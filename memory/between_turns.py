@@ -47,7 +47,7 @@ class BetweenTurns:
         await self._inject_stand_ins()
 
     async def _switch(self, strategy: str) -> None:
-        """Plan by another strategy from now on, over all that the others leave in play."""
+        """Plan by another strategy from now on, over all that the others leave in context."""
         state = self._state
         limits = state.limits
         if strategy == limits.strategy:

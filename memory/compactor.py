@@ -202,7 +202,7 @@ class Compactor:
         return await self.compact(compaction.make_manual_planner(focus), "person", wait=True)
 
     async def compact_range(self, turns: Collection[int], focus: str = "") -> Compacted | None:
-        """Summarise these turns, as far as they are in play, now; the summary stands where they
+        """Summarise these turns, as far as they are in context, now; the summary stands where they
         stood. None: there is nothing to compact."""
         return await self.compact(ranges.summarise(turns, focus), "person", wait=True)
 
@@ -234,7 +234,7 @@ class Compactor:
 
     async def free(self) -> ViewEvent | None:
         """The emergency compaction, asked for by a person or over REST (Digitorn): it cuts at once,
-        and no model is waited for; what leaves is summarised in the background. None: nothing
+        and no model is waited for; what it removes is summarised in the background. None: nothing
         would."""
         done = await self.compact(
             lambda view, limits: emergency.halve(view, limits, compaction.ASKED),
@@ -268,10 +268,10 @@ class Compactor:
         return explain_stuck(view, limits) if stuck and self._stuck == (stuck, turn) else ""
 
     async def carry_out(self, plan: Plan, actor: Actor) -> ViewEvent | None:
-        """Carry a plan out: what leaves by it is on its way to the daily memory; a summary that was
+        """Carry a plan out: what it removes is on its way to the daily memory; a summary that was
         prepared for exactly this, or needs no model, stands in the very next request. None, and
         nothing is recorded, where the model would see the same as before, or that summary is no
-        shorter than what it stands for and no limit of turns asks for it."""
+        shorter than what it replaces and no limit of turns asks for it."""
         state = self._state
         view = state.view()
         change = await compaction.measure(plan.change, view, self._services.meter)
@@ -313,7 +313,7 @@ class Compactor:
         return stored
 
     def job(self, plan: Plan, actor: Actor) -> Job:
-        """The job for what leaves by a plan."""
+        """The job for what a plan removes."""
         return self._job(self.forecaster.spec(plan, actor))
 
     @staticmethod
@@ -370,9 +370,9 @@ class Compactor:
             self._last_at_start = self._clock()
 
     def after_turn(self) -> None:
-        """Have the summary of the next cut written when that is near, and what leaves by it is
-        known. One that a listener or the cooldown holds off may never come; a summary before each
-        turn would be money for nothing."""
+        """Have the summary of the next cut written when that is near, and what it removes is known.
+        One that a listener or the cooldown holds off may never come; a summary before each turn
+        would be money for nothing."""
         if self._is_vetoed or (self._state.strategy.by_rule and self._is_cooling):
             return
         if self.approval.current is not None:

@@ -44,8 +44,8 @@ class Expanded(Struct, frozen=True):
 
 
 class ContextEditor:
-    """Changes what is in play, by a person's wish; each change is an event that can be undone.
-    `on_taken` hears that turns were taken away or brought back, with what was away before."""
+    """Changes what is in context, by a person's wish; each change is an event that can be undone.
+    `on_taken` hears that turns were removed or brought back, with what was away before."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class ContextEditor:
         return list(wanted)
 
     async def _front_without(self, left: Collection[int]) -> tuple[int, int]:
-        """The summary in front once all but the turns `left` are back in play (0: the same; -1:
+        """The summary in front once all but the turns `left` are back in context (0: the same; -1:
         none), and the event that it was made for."""
         writer, first = self._compactor.summaries, self._state.boundaries.preface
         summary = await writer.read(first) if first else None

@@ -47,13 +47,13 @@ _BEGINNING = 400  # characters of a message that a line of the activity log may 
 
 
 class ContextState:
-    """The turns in play, the boundaries, the preface and the lines of the log: loaded from disk,
+    """The turns in context, the boundaries, the preface and the lines of the log: loaded from disk,
     moved by events, seen as a `View`.
 
     Who changes it holds the lock `changing` meanwhile. `current` is the number of the turn that
-    runs, or 0, and `newest` that of the newest turn, in play or not; `idle` is set while none runs;
-    `bill` is what the conversation has cost, `last_event` the id of the newest event that moved
-    anything.
+    runs, or 0, and `newest` that of the newest turn, in context or not; `idle` is set while none
+    runs; `bill` is what the conversation has cost, `last_event` the id of the newest event that
+    moved anything.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class ContextState:
         )
 
     async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
-        """Turns of the transcript, in play or not."""
+        """Turns of the transcript, in context or not."""
         return transcript.as_turns(
             await self._services.store.read(
                 lambda db: transcript.entries_of_turns(db, self.row, numbers)
@@ -224,7 +224,7 @@ class ContextState:
         return next_one
 
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
-        """Plan by another strategy from now on, over all that the others leave in play."""
+        """Plan by another strategy from now on, over all that the others leave in context."""
         self._strategy = strategy
         await self.replay(events)
         await self.read_preface_again()
@@ -252,8 +252,8 @@ class ContextState:
     # --- events ------------------------------------------------------------------------------
 
     async def replay(self, events: Sequence[ViewEvent], until: float = math.inf) -> None:
-        """Build what is in play anew from those of these events that hold, and from the transcript
-        up to the seq `until`."""
+        """Build what is in context anew from those of these events that hold, and from the
+        transcript up to the seq `until`."""
         result = replay(events, self._strategy)
         boundaries = result.boundaries
         has_log = self.strategy.preface == "exchange"
@@ -274,8 +274,8 @@ class ContextState:
     async def record(
         self, event: ViewEvent, job: Job | None = None
     ) -> tuple[ViewEvent, Job | None]:
-        """Store an event, with the job for what leaves by it, and move the boundaries by it;
-        returns both with their ids."""
+        """Store an event, with the job for what it removes, and move the boundaries by it; returns
+        both with their ids."""
         stored, kept = await self.store(event, job)
         await self._move_by(stored)
         return stored, kept
@@ -411,7 +411,7 @@ class ContextState:
 
     def preface_of(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
         """A summary as it stands in the preface: as a system message, with what was at hand when
-        its turns left."""
+        its turns were removed."""
         return self._preface_of(summary, at_hand, self.boundaries.reference)
 
     def _preface_of(self, summary: Summary, at_hand: Snapshot | None, kept: str) -> Preface:

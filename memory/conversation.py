@@ -1,12 +1,12 @@
-"""The room's door: a conversation, composed of its parts.
+"""The entry to this layer: a conversation, composed of its parts.
 
 | part | its job |
 |---|---|
-| `context` | what is in play: turns, boundaries, preface, log; the view they make |
+| `context` | what is in context: turns, boundaries, preface, log; the view they make |
 | `calibration` | what corrects the meter |
-| `compactor` | what leaves the view; summaries; its `forecaster` says when |
+| `compactor` | what is removed from the view; summaries; its `forecaster` says when |
 | `editor` | what a person does to the view |
-| `summary` | what stands for the turns that left, as a person sees and changes it |
+| `summary` | the summary of the removed turns, as a person sees and changes it |
 | `turns` | the turns as they run |
 
 A conversation is used from the event loop only, and one turn at a time (`bot/turns` sees to that);
@@ -207,13 +207,13 @@ class Conversation:
         return Quarantine(self._services, self._shared.on_release)
 
     async def search(self, words: Sequence[str], most: int) -> Found:
-        """The messages of the transcript that hold the most of these words, in play or not."""
+        """The messages of the transcript that hold the most of these words, in context or not."""
         names = {self.context.row: self.key.id}
         return await self._services.store.read(lambda db: search.scan(db, names, words, most))
 
     async def passages(self, wanted: Wanted) -> Found:
-        """Parts of what was said before the running turn, for the model: what a person took away
-        is left out."""
+        """Parts of what was said before the running turn, for the model: what a person removed is
+        left out."""
         context, away = self.context, self.context.replayed.taken_away
         return await self._services.store.read(
             lambda db: search.passages(db, context.row, wanted, context.current, away)
@@ -234,7 +234,7 @@ class Conversation:
         return [entry for entry in found if entry.message.role in ("user", "assistant")]
 
     async def count(self) -> int:
-        """Return how many messages the transcript holds, in play or not."""
+        """Return how many messages the transcript holds, in context or not."""
         row, is_brief = self.context.row, self.context.last_seq <= _FEW
         return await self._services.store.read(
             lambda db: transcript.count_messages(db, row), is_brief=is_brief
@@ -279,7 +279,7 @@ class Conversation:
 
     async def write_files(self, is_readable: bool = False) -> Written:
         """Write what was said, and a line for each turn, into this conversation's folder, without
-        what a person took away: the model's tools may read there. `is_readable`: also as Markdown.
+        what a person removed: the model's tools may read there. `is_readable`: also as Markdown.
         Raises OSError."""
         title = (await self.title() or self.key.id) if is_readable else ""
         async with self._writing_files:
@@ -293,15 +293,14 @@ class Conversation:
             )
 
     async def _turns_away(self, own: TakenAway) -> frozenset[int]:
-        """The turns that a person took away: here, as `own` says, or in a branch that shares
-        them."""
+        """The turns that a person removed: here, as `own` says, or in a branch that shares them."""
         row, read = self.context.row, self._services.store.read
         return await read(lambda db: transcript.turns_away_anywhere(db, row, own))
 
     async def _follow(self, before: TakenAway) -> None:
-        """A person took turns away, or brought back what was away `before`: the files that the
+        """A person removed turns, or brought back what was removed `before`: the files that the
         model's tools may read hold just what is within its reach. A file that can't be written is
-        an error in the log; what was taken away is out of it all the same."""
+        an error in the log; what was removed is out of it all the same."""
         away = await self._turns_away(self.context.replayed.taken_away)
         was = await self._turns_away(before)
         await self._update_files(away, was - away)
@@ -309,7 +308,7 @@ class Conversation:
             await self._shared.on_taken(self.key, away ^ was)
 
     async def follow_branch(self, turns: Collection[int]) -> None:
-        """Turns that are shared were taken away in another branch, or brought back there."""
+        """Turns that are shared were removed in another branch, or brought back there."""
         away = await self._turns_away(self.context.replayed.taken_away)
         await self._update_files(away, frozenset(turns) - away)
 
@@ -345,8 +344,8 @@ class Conversation:
     async def _tell_offloader(
         self, turns: Collection[int] | None, references: Collection[str]
     ) -> bool:
-        """A plugin that keeps what leaves hears what was taken away. False: it may hold some of it
-        still."""
+        """Tell a plugin that keeps removed turns what a person removed. False: it may hold some of
+        it still."""
         own = self._services.plugin_offloader
         return own is None or await offload.forget_offloaded(own, self.key.id, turns, references)
 
@@ -402,9 +401,9 @@ class Conversation:
         self, turns: Collection[int] | None = None, sharing: Sequence[Conversation] = ()
     ) -> StoredCounts:
         """Delete these turns (None: all of this conversation that it shares with none) from all
-        that this room keeps; returns what was there. Summaries that were made from them go too, and
-        what they held of other turns is summarised anew. `sharing` are the branches that have some
-        of these turns too. No turn may be running in any of them."""
+        that this layer keeps; returns what was there. Summaries that were made from them go too,
+        and what they held of other turns is summarised anew. `sharing` are the branches that have
+        some of these turns too. No turn may be running in any of them."""
         data, audience = self._services.data, self.key.audience
         async with AsyncExitStack() as stack:
             for one in (self, *sharing):
@@ -444,7 +443,7 @@ class Conversation:
         return True
 
     async def _keep_excerpts(self, shared: int) -> None:
-        """Bring to the daily memory what it does not tell of, without what a person took away, and
+        """Bring to the daily memory what it does not tell of, without what a person removed, and
         without the turns that are shared, up to this one."""
         row, away = self.context.row, self.context.replayed.taken_away
         places = await self._services.store.read(lambda db: transcript.places(db, row))

@@ -174,8 +174,8 @@ class Conversations:
                 await conversation.context.read_preface_again()
 
     async def _spread(self, key: ConversationKey, turns: Collection[int]) -> None:
-        """Turns were taken away in a branch, or brought back: its model may also read the files of
-        the others that share them."""
+        """Turns were removed in a branch, or brought back: its model may also read the files of the
+        others that share them."""
         for other, some in (await self.branches.find_sharing(key, turns)).items():
             await (await self.get(other, is_restart=False)).follow_branch(some)
 

@@ -1,4 +1,4 @@
-"""What went wrong with a file or a server, in words of our own. What a library says ("[Errno 28]
+"""The faults of a file or a server, in words of our own. What a library says ("[Errno 28]
 …", "file is not a database", "xmlCtxtSetMaxAmplification") is for the log, and reaches nobody else.
 """
 

@@ -109,9 +109,9 @@ class Forecaster:
         )
 
     def certain_cut(self) -> Plan | None:
-        """The plan of the next cut, where that is near, and what leaves by it is known and has
-        been said: the plan is made with imagined turns, of which nothing can be summarised. None
-        also while an undo holds it off."""
+        """The plan of the next cut, where that is near, and what it removes is known and has been
+        said: the plan is made with imagined turns, of which nothing can be summarised. None also
+        while an undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
         if is_far(view, limits, SOFT_MARK):
@@ -138,7 +138,7 @@ class Forecaster:
         return Plan(change, why, kind="unfold")
 
     async def bring_back(self, back: Plan, before: View) -> View:
-        """The view with what comes back; what is in play is the same afterwards."""
+        """The view with what comes back; what is in context is the same afterwards."""
         state = self._state
         events = await state.history()
         try:
@@ -159,7 +159,8 @@ class Forecaster:
         return (cut, summary) if summary and summary != replayed.boundaries.preface else None
 
     async def find_late_stand_ins(self) -> list[StandIn]:
-        """The stand-ins whose summary came later than their turns left, and is not in place yet."""
+        """The stand-ins whose summary came later than their turns were removed, and is not in place
+        yet."""
         late = []
         for one in self._state.boundaries.stand_ins:
             summary = 0 if one.summary else await self._summaries.summary_of(one.event)

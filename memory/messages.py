@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 Role = Literal["user", "assistant", "tool", "note"]
-"""A note is said by the house to the model: by a hook rule, or after a restart."""
+"""A note is said by the bot to the model: by a hook rule, or after a restart."""
 Mark = Literal["", "stopped", "failed", "steps"]
 """The reason for which a turn's last message is not the model's own ending."""
 

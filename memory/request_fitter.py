@@ -25,7 +25,7 @@ from memory.services import MemoryServices
 
 class Refusal(Struct, frozen=True):
     """A request was too long, the so many-th of its turn: for a window of `window` tokens (0: that
-    was not said), of the model in force (`is_own`) or of one that stood in for it."""
+    was not said), of the model in force (`is_own`) or of one that answered in its place."""
 
     window: int
     attempt: int

@@ -53,13 +53,13 @@ class MemoryServices(Struct, frozen=True):
     """`limits_for` and `prefix_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
     hears what happens; `keeps_files` says whether a conversation's files are kept up to date;
-    `offloader_for` names who keeps what leaves (None: nobody), `plugin_offloader` is a plugin's,
-    which hears of what is taken away, also where it is not to keep anything now; `hide` takes
-    secrets out of what is exported. `on_change` hears that something in a conversation's context
-    has changed, `on_cut` of cuts that a person is to hear of (`context.compaction_approval`);
-    `distiller` is the model that distils the daily memory; whoever holds an audience's lock in
-    `telling` alone decides what it is told; `feature_rows` are rows that features keep for
-    turns."""
+    `offloader_for` names who keeps what is removed (None: nobody), `plugin_offloader` is a
+    plugin's, which hears of what a person removed, also where it is to keep nothing now; `hide`
+    takes secrets out of what is exported. `on_change` hears that something in a conversation's
+    context has changed, `on_cut` of cuts that a person is to hear of
+    (`context.compaction_approval`); `distiller` is the model that distils the daily memory; whoever
+    holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
+    that features keep for turns."""
 
     store: Store
     meter: Meter

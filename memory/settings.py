@@ -1,4 +1,4 @@
-"""This room's own settings: how much the model sees, and how the view is kept within that."""
+"""This layer's own settings: how much the model sees, and how the view is kept within that."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _explain_none(in_place: list[str]) -> str:
 
 
 class SummaryEditor:
-    """Lets a person see and change what stands for the turns that left. Each change is a summary of
+    """Lets a person see and change the summary of the removed turns. Each change is a summary of
     its own and an event; no text of a summary is lost by it."""
 
     def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:

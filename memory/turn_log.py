@@ -296,8 +296,8 @@ async def _alone(last: Message) -> Also | None:
 
 class Overflow(Struct, frozen=True):
     """The provider refused a request as longer than its `window` in tokens (0: it named none): the
-    model's own, or that of one which stood in for it (not `is_own`). Not `is_sure`: it may have
-    meant something else."""
+    model's own, or that of one which answered in its place (not `is_own`). Not `is_sure`: it may
+    have meant something else."""
 
     window: int = 0
     is_own: bool = True
@@ -411,7 +411,7 @@ class OpenTurn:
         return await self.log.tell(Event(name, key, self.number, text, tool, arguments, is_error))
 
     async def note(self, texts: Iterable[str]) -> None:
-        """Record what the house says to the model. Never between a call and its results: some
+        """Record what the bot says to the model. Never between a call and its results: some
         providers refuse that."""
         if notes := [Message("note", text) for text in texts]:
             await self.record(*notes)

@@ -9,7 +9,7 @@ and the model's thoughts in front of the calls that they led to, just as they ca
 The prompt is cached up to marks, of which there may be four, for five minutes after each use:
 
 1. the end of tools and system prompt: all that a cut leaves as it was;
-2. the end of the first message, in which stands what turns that left became;
+2. the end of the first message, in which stands what removed turns became;
 3. the end of the request before this one, which is what is read: the API looks for it by itself
    only 20 blocks back, and a step of many calls is longer;
 4. the end of this request, which the next one reads.

@@ -167,8 +167,8 @@ def connect(endpoint: Endpoint, protocol: Protocol, learnt: Learnt | None = None
 class Models:
     """The models in use; the same choice gives the same, already connected ones. `on_refused` hears
     of a refused key or account that nobody is told of, since another model answered, `on_called` of
-    each request's end; `agent` says
-    what an agent's model is, where one stands in for another (None: there is no such agent)."""
+    each request's end; `agent` says what an agent's model is, where one answers in place of another
+    (None: there is no such agent)."""
 
     def __init__(
         self,

@@ -160,7 +160,8 @@ def _widths(blocks: Sequence[Block], width: int) -> Iterator[tuple[Block, int]]:
 
 
 def _draw(block: Block, width: int) -> Text:
-    """Solid while it is in play, hollow once it left; a star stands for further states."""
+    """Solid while it is in context, hollow once it was removed; a star stands for further
+    states."""
     main, *others = block.state or ("gone",)
     name = block.name + "*" * bool(others)
     colour = _STATES.get(main, FREE)

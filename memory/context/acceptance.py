@@ -1,5 +1,5 @@
 """The judge of whether a model's words are a summary of what it was given: the only one, asked
-wherever a model's words are to stand for what leaves, since they may be all that is left of it.
+wherever a model's words are to represent what is removed, since they may be all that is left of it.
 
 It understands nothing. It turns away what is no summary in any language (none of the facts, one
 line for thousands of tokens), and refusals and calls of tools that it knows by their beginnings.

@@ -87,7 +87,7 @@ class Rolled(Struct, frozen=True):
 
 class StandIn(Struct, frozen=True):
     """A summary that stands where the turns `turns`, in ascending order, stood: before the first
-    message in play behind the entry `seq`. `event` is the one by which they left (0 until that is
+    message in context behind the entry `seq`. `event` is the one that removed them (0 until that is
     stored), `summary` the id of their summary, 0 while that is written."""
 
     turns: tuple[int, ...]
@@ -211,11 +211,10 @@ class ViewEvent(Struct, frozen=True):
     """A durable event that changed the view.
 
     `strategy` is the one that made it: the one in force, or the one that a rule names. `turn` is
-    the number of the newest turn at that moment, `leaving` names the turns that left by
-    it; tokens are the meter's, `broken` those that the provider had cached and that were no use
-    any more (-1: not counted, since nothing was known of a cache), `anew` what stood in their
-    place. `snapshot` is what the model had at hand when
-    turns left. `id` is 0 until it is stored.
+    the number of the newest turn at that moment, `leaving` names the turns that it removed; tokens
+    are the meter's, `broken` those that the provider had cached and that were no use any more (-1:
+    not counted, since nothing was known of a cache), `anew` what stood in their place. `snapshot`
+    is what the model had at hand when turns were removed. `id` is 0 until it is stored.
     """
 
     at: datetime
@@ -235,8 +234,8 @@ class ViewEvent(Struct, frozen=True):
 
 
 class Boundaries(Struct, frozen=True, dict=True):
-    """The sum of changes: what of the transcript is in play, and how it is shown. `all_stand_ins`
-    are in the order of their places; `stand_ins` are those that hold."""
+    """The sum of changes: what of the transcript is in context, and how it is shown.
+    `all_stand_ins` are in the order of their places; `stand_ins` are those that hold."""
 
     cut: int = 0
     keep: frozenset[int] = frozenset()
@@ -255,7 +254,7 @@ class Boundaries(Struct, frozen=True, dict=True):
     @cached_property
     def stand_ins(self) -> tuple[StandIn, ...]:
         """The summaries that stand where their turns stood. One that tells of a turn which a person
-        dropped does not: its other turns are back in play."""
+        dropped does not: its other turns are back in context."""
         return tuple(s for s in self.all_stand_ins if self._is_in_place(s))
 
     def _is_in_place(self, stand_in: StandIn) -> bool:
@@ -272,12 +271,12 @@ class Boundaries(Struct, frozen=True, dict=True):
 
     @property
     def begin(self) -> int:
-        """The seq from which on turns are in play; some before it may be kept."""
+        """The seq from which on turns are in context; some before it may be kept."""
         return max(self.cut, self.folded.cut)
 
     @property
     def kept(self) -> frozenset[int]:
-        """The turns that may be in play before that."""
+        """The turns that may be in context before that."""
         return (self.keep | self.folded.keep) - self.covered
 
     @property
@@ -344,7 +343,7 @@ class Boundaries(Struct, frozen=True, dict=True):
         return found
 
     def shows(self, seq: int, turn: int) -> bool:
-        """Return whether an entry is in play."""
+        """Return whether an entry is in context."""
         is_here = seq >= self.cut or turn in self.keep
         is_full = seq >= self.folded.cut or turn in self.folded.keep
         is_away = turn in self.dropped or turn in self.covered

@@ -30,7 +30,7 @@ _LINE = 25  # tokens of a line of the activity log
 
 class Forecast(Struct, frozen=True):
     """`plan` is due when turn `at_turn` begins, and `then` what is due besides where that was a
-    first stage; `tokens` is what leaves by them, by the meter, and `view` what would be sent then
+    first stage; `tokens` is what they remove, by the meter, and `view` what would be sent then
     without them."""
 
     at_turn: int
@@ -46,7 +46,7 @@ class Forecast(Struct, frozen=True):
 
 def is_far(view: View, limits: Limits, within: int) -> bool:
     """Return whether it is known at a glance, as it nearly always is, that no turn leaves within so
-    many that are as short as the shortest in play."""
+    many that are as short as the shortest in context."""
     if limits.strategy in ("slim", "stubs") or not view.turns:
         return False
     if limits.strategy == "trim" and len(view.turns) + within > limits.max_turns:
@@ -57,7 +57,7 @@ def is_far(view: View, limits: Limits, within: int) -> bool:
 
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
     """The plan of the next cut, where it is the same whether the turns to come are as the shortest
-    in play or twice as long as the longest: what is prepared for another is paid for nothing. So
+    in context or twice as long as the longest: what is prepared for another is paid for nothing. So
     is one for a cut that only comes as a turn begins, where the turn before may fill the window."""
     latest = _find_next(view, limits, within, _as(view, min), next_cut)
     soonest = latest and _find_next(view, limits, within, _as(view, max, times=2), next_cut)
@@ -77,7 +77,7 @@ def forecast(
     sizes: Sizes | None = None,
     planner: Callable[[View, Limits], Plan | None] = next_plan,
 ) -> Forecast | None:
-    """The next cut if the turns to come are of these sizes, or as long as those in play are on
+    """The next cut if the turns to come are of these sizes, or as long as those in context are on
     average; None when none is due `within` so many turns."""
     found = _find_next(view, limits, within, sizes or _average(view), planner)
     if found is None:
@@ -213,7 +213,7 @@ def _count_results(turn: Turn) -> int:
 
 class Preview(Struct, frozen=True):
     """`now` becomes `then` by `plans`, in this order. `is_ready` says whether the summary of what
-    leaves is written already, and so stands in `then`."""
+    is removed is written already, and so stands in `then`."""
 
     now: View
     then: View

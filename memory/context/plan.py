@@ -69,7 +69,7 @@ def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
 
 
 def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:
-    """Raw tokens that what stands for turns that left is longer by, once these do."""
+    """Raw tokens by which the text in front grows once these turns are removed."""
     is_in_place = plan.change.stand_in is not None or view.preface is None
     there = 0 if is_in_place or view.preface is None else view.preface.tokens
     return min(max(0, limits.summary_tokens - there), round(_SUMMARY * gone))

@@ -12,7 +12,7 @@ from memory.context.view import View
 
 
 def summarise(numbers: Collection[int], focus: str = "") -> Planner:
-    """All complete turns of these that are in play leave, but for pinned ones. A summary that
+    """All complete turns of these that are in context leave, but for pinned ones. A summary that
     stands for one of them goes into the new one with all that it stands for."""
 
     def plan(view: View, limits: Limits) -> Plan | None:

@@ -163,8 +163,8 @@ def _name_stand_in(event: ViewEvent) -> Change:
 
 
 def is_move(event: ViewEvent, events: Iterable[ViewEvent]) -> bool:
-    """Return whether turns left or came back by an event; an undo or a redo is what it speaks
-    of."""
+    """Return whether an event removed turns or brought them back; an undo or a redo is what it
+    speaks of."""
     if event.kind in ("undo", "redo"):
         return any(e.id == event.change.target and e.kind in _MOVES for e in events)
     return event.kind in _MOVES

@@ -53,10 +53,10 @@ class Snapshot(Struct, frozen=True):
 def take_snapshot(
     tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int, days: Sequence[date]
 ) -> Snapshot:
-    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in play, `days` as
-    the daily memory has them. Calls
-    that were made with text from outside in view are no example: the summary beside which they
-    are told again may be let into the memory, and nobody has looked through them."""
+    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in context, `days`
+    as the daily memory has them. Calls that were made with text from outside in view are no
+    example: the summary beside which they are told again may be let into the memory, and nobody has
+    looked through them."""
     names = tuple(tool["function"]["name"] for tool in tools)
     said = (e.message for turn in turns for e in turn.entries if not e.message.has_outside)
     calls = [call for message in said for call in message.tool_calls]

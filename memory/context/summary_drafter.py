@@ -124,7 +124,7 @@ class SummaryDrafter:
         return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))
 
     def _count(self, source: SummarySource) -> int:
-        """Tokens of what leaves, and of the summaries that stand for some of it."""
+        """Tokens of what is removed, and of the summaries of some of it."""
         summed = [*([source.prior] if source.prior else []), *source.stood]
         return sum(turn.tokens for turn in source.turns) + sum(one.tokens for one in summed)
 

@@ -47,11 +47,11 @@ Prepared = tuple[SummarySpec, Summary]
 
 class SummaryWriter:
     """`on_spent` hears of every call to a model that a summary took; `taken_away` says what a
-    person took away, which is in no summary and in no file; `written_ahead` is the summary that was
-    prepared for a cut, if there is one; `reference` is the newest one to what left, where the
-    offloader has told none in the prompt; `on_written` hears that the summary of a job is there;
-    `as_sent` is what the model was last sent, where its provider keeps what it reads; `frame` is
-    how many tokens come into the context with a summary besides its own."""
+    person removed, which is in no summary and in no file; `written_ahead` is the summary that was
+    prepared for a cut, if there is one; `reference` is the newest one to what was removed, where
+    the offloader has told none in the prompt; `on_written` hears that the summary of a job is
+    there; `as_sent` is what the model was last sent, where its provider keeps what it reads;
+    `frame` is how many tokens come into the context with a summary besides its own."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class SummaryWriter:
         return await self._services.store.read(lambda db: summaries.list_numbered(db, row))
 
     async def event_of(self, summary_id: int) -> int:
-        """The event by which the turns left that a summary was made for; 0 where there is none."""
+        """The event that removed the turns that a summary was made for; 0 where there is none."""
         row = self._row
         return await self._services.store.read(lambda db: summaries.event_of(db, row, summary_id))
 
@@ -437,8 +437,8 @@ class SummaryWriter:
         return SummarySource(turns, before, tuple(whole))
 
     async def _find_stand_in(self, event: int, made: int) -> Summary | None:
-        """The summary that stood for the turns that left by an event, as a person has edited it, if
-        they did; what the daily memory has is the one that was written."""
+        """The summary of the turns that an event removed, as a person has edited it, if they did;
+        what the daily memory has is the one that was written."""
         summary = await self.read(made or await self.summary_of(event))
         if summary is None or not summary.edits:
             return summary
@@ -446,7 +446,7 @@ class SummaryWriter:
         return replace(summary, section=origin.section if origin else "")
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
-        """These turns, without those that a person took away."""
+        """These turns, without those that a person removed."""
         entries = await self._services.store.read(
             lambda db: transcript.entries_of_turns(db, self._row, numbers)
         )

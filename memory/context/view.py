@@ -148,7 +148,7 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def front_tokens(self) -> int:
-        """Raw tokens of what stands for the turns that left."""
+        """Raw tokens of the text in front for the removed turns."""
         log = self.log
         preface = self.preface.tokens if self.preface else 0
         around = _AROUND_LOG if self.rendering == "exchange" and (log or preface) else 0
@@ -156,8 +156,8 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def log(self) -> tuple[LogLine, ...]:
-        """The activity log: the lines of turns that are not in play, but for those rolled up, and
-        those that a person dropped."""
+        """The activity log: the lines of turns that are out of context, but for those rolled up,
+        and those that a person dropped."""
         if not self.lines:
             return ()
         away = {turn.number for turn in self.turns} | self.boundaries.dropped
@@ -363,7 +363,7 @@ def wrap_summary(summary: str) -> str:
 
 
 def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
-    """The turns in play as the boundaries show them: those left out are gone, squeezed ones are
+    """The turns in context as the boundaries show them: those left out are gone, squeezed ones are
     shortened to what the person said and the last reply, long results are clipped, old ones may be
     stubs."""
     kept = []
@@ -391,7 +391,7 @@ def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Tur
 
 
 def in_play(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
-    """The turns that the boundaries leave in play, whole: those whose last entry they show."""
+    """The turns that the boundaries leave in context, whole: those whose last entry they show."""
     return tuple(turn for turn in turns if boundaries.shows(turn.entries[-1].seq, turn.number))
 
 
@@ -405,9 +405,9 @@ def _shorten_entry(entry: Entry, turn: Turn, boundaries: Boundaries) -> Entry:
 
 
 def make_stub(entry: Entry, turn: Turn) -> Message:
-    """A tool result of which one line is left, in the house's own words: the call, the size, and
+    """A tool result of which one line is left, in the bot's own words: the call, the size, and
     where to read it again. What searches found is only found again by asking (it may have been
-    taken away since)."""
+    removed since)."""
     message = entry.message
     calls = (call for other in turn.entries for call in other.message.tool_calls)
     call = next((call for call in calls if call.id == message.call_id), None)

@@ -288,8 +288,8 @@ class LongTermMemory:
         await self._services.store.write(keep)
 
     async def pass_over(self) -> None:
-        """A transcript is about to be deleted that knows what a person took away: the sections
-        that tell of it are not distilled later, either."""
+        """A transcript is about to be deleted that knows what a person removed: the sections that
+        tell of it are not distilled later, either."""
 
         def pass_over(db: Any) -> None:
             away = memory_versions.jobs_taken_away(db, self.audience)

@@ -194,7 +194,7 @@ def unmark_distilled(database: Database, audience: str, sections: Collection[str
 
 
 def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
-    """The jobs whose sections tell of turns that a person took away."""
+    """The jobs whose sections tell of turns that a person removed."""
     found: set[int] = set()
     for one in index.conversations(database, audience):
         if one.lacks_some:

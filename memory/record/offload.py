@@ -1,9 +1,10 @@
-"""Offloading: what leaves the context is kept where the model's file tools find it (AgentScope).
+"""Offloading: what is removed from the context is kept where the model's file tools find it
+(AgentScope).
 
 `Offloader` is the contract; any object of that shape serves. `LocalWorkspace` keeps it in files:
 
     {workdir}/data/{sha256}.png                            pictures, sounds, other bytes: each once
-    {workdir}/sessions/{session_id}/context.jsonl          messages that left, one a line
+    {workdir}/sessions/{session_id}/context.jsonl          removed messages, one a line
     {workdir}/sessions/{session_id}/tool_result-{id}.txt   whole outputs of results that were cut
     {workdir}/skills/                                      not offloaded: the agent's skills
 """
@@ -47,17 +48,17 @@ _ONE_WRITER = threading.Lock()  # what two conversations of an audience write at
 
 
 class Offloader(Protocol):
-    """Keeps what leaves the context outside of it. A reference is what the model is told, so that
-    it finds the content again: a path, an address, of one line and at most 500 characters; "" for
-    none. Either may be asked twice for the same. What is handed over has the names of AgentScope's
-    `Msg` (`id`, `role`, `name`, `content`, `model_dump_json()`) and `ToolResultBlock` (`id`,
-    `name`, `output`) besides its own.
+    """Keeps what is removed from the context outside of it. A reference is what the model is told,
+    so that it finds the content again: a path, an address, of one line and at most 500 characters;
+    "" for none. Either may be asked twice for the same. What is handed over has the names of
+    AgentScope's `Msg` (`id`, `role`, `name`, `content`, `model_dump_json()`) and `ToolResultBlock`
+    (`id`, `name`, `output`) besides its own.
 
     Two things it may have besides. `offers: str` is what the system prompt says of where all of it
     is found; without it each reference to messages is told beside their summary. And `async def
-    forget(session_id, turns, references, **kwargs)` is called when a person took something away:
-    what was kept of these turns (None: of the whole session), and tool results by their references,
-    must not be found any more. What is only put away is offloaded again when it is brought back.
+    forget(session_id, turns, references, **kwargs)` is called when a person removed something: what
+    was kept of these turns (None: of the whole session), and tool results by their references, must
+    not be found any more. What is only put away is offloaded again when it is brought back.
     """
 
     async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
@@ -88,7 +89,7 @@ async def attempt(offload: Callable[[], Awaitable[str]]) -> str:
 async def forget_offloaded(
     offloader: Offloader, session_id: str, turns: Collection[int] | None, references: Iterable[str]
 ) -> bool:
-    """Tell an offloader what was taken away. False: it may hold some of that still."""
+    """Tell an offloader what a person removed. False: it may hold some of that still."""
     forget = getattr(offloader, "forget", None)
     if forget is None:
         return False
@@ -271,7 +272,7 @@ _MOST_HELD = 200
 
 def append(file: Path, entries: Iterable[Entry]) -> None:
     """Append the entries that a `context.jsonl` does not hold yet; on disk when this returns. A
-    last line that a crash cut off is taken away first. Raises OSError."""
+    last line that a crash cut off is removed first. Raises OSError."""
     with _ONE_WRITER:
         file.parent.mkdir(parents=True, exist_ok=True)
         fence.confirm()

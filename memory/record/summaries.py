@@ -1,4 +1,5 @@
-"""Rows of summaries, and of the jobs that bring what leaves the context to the daily memory."""
+"""Rows of summaries, and of the jobs that bring what is removed from the context to the daily
+memory."""
 
 from __future__ import annotations
 

@@ -198,8 +198,8 @@ def _of_turns(database: Database, conversation: int, turns: Collection[int]) -> 
 
 
 def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
-    """The last turns of a conversation by its id, in play or not, without restoring it: it may be
-    another process's."""
+    """The last turns of a conversation by its id, in context or not, without restoring it: it may
+    be another process's."""
     columns = tables.Conversation
     found = columns.select(columns.id).where(columns.key == key).tuples().execute(database)
     for (row,) in found:
@@ -209,15 +209,15 @@ def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
 
 
 def turns_away(database: Database, conversation: int, away: TakenAway) -> frozenset[int]:
-    """The turns that a person took away, as far as they are kept."""
+    """The turns that a person removed, as far as they are kept."""
     if away == NOTHING_AWAY:
         return frozenset()
     return frozenset(turn for seq, turn in places(database, conversation) if away.has(seq, turn))
 
 
 def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -> frozenset[int]:
-    """The turns of a transcript that a person took away: in this conversation, as `own` says, or in
-    a branch that shares them, whose model may read the files of this one, too."""
+    """The turns of a transcript that a person removed: in this conversation, as `own` says, or in a
+    branch that shares them, whose model may read the files of this one, too."""
     away = set(turns_away(database, conversation, own))
     for other, last in find_sharing_rows(database, conversation).items():
         there = replay(events_of(database, other), "").taken_away

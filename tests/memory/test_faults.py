@@ -134,7 +134,7 @@ def of(*kinds: type[BaseException]) -> pytest.MarkDecorator:
 
 
 def own_words(told: str, error: BaseException) -> bool:
-    """Whether nothing that a library said is in what people are told."""
+    """Return True if nothing that a library said is in what people are told."""
     theirs = [str(one) for one in (error, error.__cause__) if one is not None and len(str(one)) > 3]
     names = ("Errno", "Error", "Exception", "0x", "_ssl", *WORDS)
     return not any(one in told for one in (*theirs, *names))

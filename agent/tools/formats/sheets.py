@@ -142,7 +142,7 @@ def _letters(column: int) -> str:
 
 
 def _text(element: Any) -> str:
-    """A text with its formatting taken away, and how it is read aloud."""
+    """A text with its formatting removed, and how it is read aloud."""
     return "".join(
         "".join(found.itertext())
         for found in below(element, "t")
