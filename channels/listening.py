@@ -53,7 +53,7 @@ def share_of_descriptors(share: float = 0.5) -> int:
 
 
 def origin_of(host: str) -> str:
-    """Whom an address stands for: itself, or the network of /64 that one person has with IPv6."""
+    """Return the address of one person: itself, or the network of /64 that a person has in IPv6."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

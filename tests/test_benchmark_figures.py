@@ -1,4 +1,4 @@
-"""What a benchmark says of its figures beside those that were committed last."""
+"""Tests of what a benchmark says of its figures beside those that were committed last."""
 
 from __future__ import annotations
 

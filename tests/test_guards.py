@@ -9,10 +9,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.tables import each_row
 
 SKIPPED = "import pytest\ndef test_never(): pytest.skip('no wheel')\n"
 LEFT_OUT = "import pytest\npytest.importorskip('no_such_module')\ndef test_never(): ...\n"
@@ -118,3 +121,21 @@ def test_the_guards_know_what_they_look_for() -> None:
     assert [*ports(call("s.bind(('127.0.0.1', 8080))"))] == [8080]
     assert [*ports(call("start_server(f, 'localhost', port=80)"))] == [80]
     assert not [*ports(call("s.bind(('127.0.0.1', 0))"))]
+
+
+def test_each_row_of_a_table_that_fails_is_named() -> None:
+    found: list[str] = []
+
+    class Reports:
+        @contextmanager
+        def test(self, name: str) -> Iterator[None]:
+            with pytest.raises(AssertionError):
+                yield
+            found.append(name)
+
+    @each_row(("text", "size"), [("a", 1), ("b", 2), ("c", 1), ("dd", 1)])
+    def check(text: str, size: int) -> None:
+        assert len(text) == size
+
+    check(Reports())
+    assert found == ["text='b', size=2", "text='dd', size=1"]

@@ -74,7 +74,7 @@ def test_no_module_imports_itself_over_others_not_even_for_types() -> None:
 
 
 def test_each_class_has_a_name_of_its_own() -> None:
-    """One name, one thing: a reader who finds a class by its name has found the right one."""
+    """Allow a name once: a reader who finds a class by its name has found the right one."""
     places = defaultdict[str, list[str]](list)
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
@@ -119,7 +119,7 @@ def test_no_module_imports_a_feature_but_its_own_and_those_it_requires() -> None
 
 
 def test_the_linter_knows_each_feature() -> None:
-    """What import-linter can't tell by itself: which folders of plugins/ stand above bot."""
+    """Check what import-linter can't tell by itself: which folders of plugins/ stand above bot."""
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
     (layers,) = (one["layers"] for one in tools["importlinter"]["contracts"] if "layers" in one)
     assert {*layers[0].split(" : ")} == {f"plugins.{name}" for name in FEATURES}
@@ -141,7 +141,8 @@ STEPS = {
 
 @pytest.mark.usefixtures("processes")
 def test_what_a_start_does_not_need_is_not_imported() -> None:
-    """One interpreter imports one thing after the other, and tells what is loaded after each."""
+    """Import one thing after the other in one interpreter, which tells what is loaded after
+    each."""
     code = ["import json, sys", "after = {}"]
     for name, step in STEPS.items():
         code += [step, f"after[{name!r}] = [*sys.modules]"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 _FENCE = re.compile(r"[ \t>]*+(?:[-+*][ \t]|\d{1,9}[.)][ \t])*+[ \t]*+(`{3,}+|~{3,}+)(.*)")
-_TICKS = re.compile(r"(?:\\.|[^\\`])*+(`++)")
+_TICKS = re.compile(r"`+")
 
 
 def change_parts(
@@ -35,19 +35,22 @@ def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
 
 
 def _spans(line: str) -> Iterator[tuple[bool, str]]:
-    runs = [found.span(1) for found in _TICKS.finditer(line)]
+    """The same of a line: a backslash takes a tick away from those that open a span, and from none
+    that close it."""
+    runs = [found.span() for found in _TICKS.finditer(line)]
     last = {end - start: place for place, (start, end) in enumerate(runs)}  # the last so long
     at = place = 0
     while place < len(runs):
         start, end = runs[place]
-        if last[end - start] > place:
-            place = _find_closing(runs, place)
+        before = line[runs[place - 1][1] if place else 0 : start]
+        start += (len(before) - len(before.rstrip("\\"))) % 2
+        if last.get(end - start, 0) > place:
+            place = _find_closing(runs, place + 1, end - start)
             yield False, line[at:start]
             yield True, line[start : (at := runs[place][1])]
         place += 1
     yield False, line[at:]
 
 
-def _find_closing(runs: Sequence[tuple[int, int]], place: int) -> int:
-    size = runs[place][1] - runs[place][0]
-    return next(n for n in range(place + 1, len(runs)) if runs[n][1] - runs[n][0] == size)
+def _find_closing(runs: Sequence[tuple[int, int]], place: int, size: int) -> int:
+    return next(n for n in range(place, len(runs)) if runs[n][1] - runs[n][0] == size)

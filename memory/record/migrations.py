@@ -565,7 +565,7 @@ def _link_requests(database: Database) -> None:
 
 
 def _feature_schema(database: Database) -> None:
-    """How many migrations of its own each plugin has had (`memory/record/feature_tables.py`)."""
+    """Add a table of how many migrations each plugin had (`memory/record/feature_tables.py`)."""
     database.execute_sql(
         "CREATE TABLE feature_schema (feature TEXT PRIMARY KEY, version INTEGER NOT NULL)"
     )

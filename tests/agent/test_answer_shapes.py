@@ -22,6 +22,7 @@ from agent.models.overflow import is_overflow, parse_room, parse_window
 from agent.models.waits import MOST_WAIT, find_wait, read_wait
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say
+from tests.tables import each_row
 
 STREAM = "text/event-stream"
 
@@ -157,7 +158,7 @@ async def test_an_overflow_that_is_called_a_success_is_one() -> None:
     assert windows == [30_720, 0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         WHOLE,
@@ -177,7 +178,7 @@ def test_what_is_no_error_is_none(event: Mapping[str, Any]) -> None:
     assert find_error(event) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "window"),
     [
         ("Range of input length should be [1, 30720]", 30_720),
@@ -215,7 +216,7 @@ def test_a_request_that_is_too_long_is_known_in_other_words(text: str, window: i
     assert parse_window(text) == window
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "max_tokens is too large: 100000. This model supports at most 4096 completion tokens.",
@@ -237,7 +238,7 @@ def test_another_limit_is_no_overflow(text: str) -> None:
     assert not is_overflow(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "room"),
     [
         ("exceed context limit: 170636 + 34048 > 200000", 29_364),
@@ -276,7 +277,7 @@ def in_an_hour(zone: bool) -> str:
     return format_datetime(when, usegmt=True) if zone else when.strftime("%a, %d %b %Y %H:%M:%S")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "least", "most"),
     [
         ({}, 0, 0),
@@ -311,7 +312,7 @@ def test_when_to_ask_again_is_read(headers: Mapping[str, str], least: float, mos
         assert read_wait(headers, 500) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wait"),
     [
         ("Rate limit reached. Please try again in 1m20s. Visit our page.", 80),
@@ -496,7 +497,7 @@ TEXTS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("shape", TEXTS)
+@each_row("shape", TEXTS)
 def test_text_and_thoughts_are_read_in_any_shape(shape: str) -> None:
     choices, text, thoughts = TEXTS[shape]
     answer = Answer()
@@ -508,7 +509,7 @@ def test_text_and_thoughts_are_read_in_any_shape(shape: str) -> None:
     assert (reply.text, reply.reasoning, reply.finish) == (text, thoughts, "complete")
 
 
-@pytest.mark.parametrize("shape", CALLS)
+@each_row("shape", CALLS)
 def test_calls_are_read_in_any_shape(shape: str) -> None:
     deltas, calls = CALLS[shape]
     reply = reply_of(*deltas)
@@ -538,7 +539,7 @@ def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
     assert answer.reply("m").usage == Usage(7, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reports", "usage"),
     [
         (
@@ -609,7 +610,7 @@ def test_usage_is_read_in_any_shape(reports: list[dict[str, Any]], usage: Usage)
     assert answer.reply("m").usage == usage
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("usage", "filled"),
     [
         (Usage(0, 0), Usage(90, 9)),

@@ -108,7 +108,8 @@ IDS = st.sampled_from(["call_1", "functions.look:0", "toolu_1", "a" * 90])
 
 @st.composite
 def steps(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """What one step of a turn adds to the wire: perhaps calls with their results, perhaps notes."""
+    """Draw the messages that one step of a turn adds to the wire: perhaps calls with their results,
+    perhaps notes."""
     made: list[dict[str, Any]] = []
     for call in draw(st.lists(IDS, max_size=3, unique=True)):
         function = {"name": draw(st.sampled_from(["look", "no.such", ""])), "arguments": "{}"}

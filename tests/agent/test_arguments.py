@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.models.arguments import repair, to_text
+from tests.tables import each_row
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
@@ -39,13 +40,13 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_row("shape", SHAPES)
 def test_what_was_meant_is_made_out(shape: str) -> None:
     text, meant = SHAPES[shape]
     assert orjson.loads(repair(text)) == meant
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '{"at": 1',

@@ -1,4 +1,5 @@
-"""What is known of models by their names: prices, windows, and how much of a window they use."""
+"""Tests of the facts known of models by their names: prices, windows, and how much of a window they
+use."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ SIZES = ((999, 998, 7), (300_001, 300_001, 64_000))
 
 
 def test_every_model_is_billed_as_the_package_says_to_the_last_digit() -> None:
-    """Whether the flat rates or the package itself work it out."""
+    """Compare the flat rates, or the package itself, with the package's own bill."""
     snapshot = get_snapshot()
     for provider in snapshot.providers:
         for model in provider.models:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from agent.tools.documents import describe_end
+from tests.tables import each_row
 
 _TRACEBACK = b"Traceback:\nlxml.etree.XMLSyntaxError: xmlCtxtSetMaxAmplification, line 1\n"
 
 
-@pytest.mark.parametrize("code", [1, 4, 120, *(-number for number in signal.valid_signals())])
+@each_row("code", [1, 4, 120, *(-number for number in signal.valid_signals())])
 def test_no_word_of_a_library_is_said_of_a_reader_that_failed(code: int) -> None:
     said = describe_end(code, _TRACEBACK)
     assert said.startswith(("takes more than", "can't be read"))

@@ -1,13 +1,12 @@
-"""How an answer ended, in the words of many providers."""
+"""Tests of the ends of an answer, in the words of many providers."""
 
 from __future__ import annotations
 
 from typing import get_args
 
-import pytest
-
 from agent.loop import SHORTFALLS
 from agent.models.finish import Finish, read_finish
+from tests.tables import each_row
 
 WORDS: dict[Finish, tuple[str, ...]] = {
     "complete": ("stop", "STOP", "end_turn", "stop_sequence", "", " ", "tool_calls"),
@@ -29,7 +28,7 @@ OTHERS: dict[Finish, str] = {
 }
 
 
-@pytest.mark.parametrize("meaning", WORDS)
+@each_row("meaning", WORDS)
 def test_a_word_has_one_meaning(meaning: Finish) -> None:
     assert {read_finish(word) for word in WORDS[meaning]} == {meaning}
 

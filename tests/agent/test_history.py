@@ -220,7 +220,7 @@ def test_whatever_was_recorded_the_responses_api_is_sent_a_body_that_keeps_every
 
 
 def words_of(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What people said, none of which may be lost."""
+    """Return what people said, none of which may be lost."""
     contents = [one["content"] for one in messages if one["role"] == "user"]
     return [one for one in contents if isinstance(one, str) and one.strip()]
 

@@ -1,8 +1,8 @@
-"""What refusals teach, by the words of public reports, and what they must not teach."""
+"""Tests of the lessons of refusals, by the words of public reports, and of what they must not
+teach."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from agent.models.neutral import read_history, sign, signer_of
 from agent.models.openai_request import to_body
 from memory.messages import Beside
 from tests.agent.endpoints import TOOL
+from tests.tables import each_row
 
 PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
 BODY = {
@@ -166,19 +167,19 @@ def refused(said: str, status: int = 400) -> ModelRefused:
     return error
 
 
-@pytest.mark.parametrize("said", TAUGHT)
+@each_row("said", TAUGHT)
 def test_the_words_of_public_reports_teach_what_they_mean(said: str) -> None:
     lesson = find_lesson(ENDPOINT, BODY, refused(said), Learnt())
     assert lesson is not None
     assert lesson.fact == TAUGHT[said]
 
 
-@pytest.mark.parametrize("said", TEACHES_NOTHING)
+@each_row("said", TEACHES_NOTHING)
 def test_complaints_about_one_part_of_a_request_teach_nothing(said: str) -> None:
     assert find_lesson(ENDPOINT, BODY, refused(said), Learnt()) is None
 
 
-@pytest.mark.parametrize("said", TAUGHT)
+@each_row("said", TAUGHT)
 def test_a_key_a_limit_or_a_server_that_fails_teaches_nothing(said: str) -> None:
     for status in (401, 403, 429):
         assert find_lesson(ENDPOINT, BODY, refused(said, status), Learnt()) is None
@@ -194,7 +195,7 @@ def test_llama_cpp_says_with_500_that_it_takes_no_tools() -> None:
     assert find_lesson(ENDPOINT, BODY, error, Learnt()) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "longest"),
     [
         ("max_tokens (9000) exceeds the maximum output of 8,192", 8192),
@@ -265,7 +266,7 @@ def test_a_gateway_has_the_reason_in_its_metadata() -> None:
     assert is_about_thoughts(refused(reason_of(body)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         '{"errors": [{"code": 7, "message": "on fire"}], "success": false}',

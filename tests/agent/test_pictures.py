@@ -24,7 +24,7 @@ IMAGES = tuple(Image(f"{number:064d}", "image/png") for number in range(40))
 
 
 def named(why: str, image: int = 0) -> str:
-    """What stands for a picture that is not sent."""
+    """Return the text in place of a picture that is not sent."""
     return f"[image: {IMAGES[image].file}; {why}]"
 
 

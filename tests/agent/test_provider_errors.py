@@ -1,4 +1,4 @@
-"""What providers answer when they refuse: each becomes a sentence with what to do."""
+"""Tests of providers' refusals: each becomes a sentence with what to do."""
 
 from __future__ import annotations
 

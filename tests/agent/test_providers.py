@@ -20,6 +20,7 @@ from agent.settings import Brain
 from memory.messages import Message, ToolCall
 from tests.agent.endpoints import CHAT, HELLO_WITH_TOOL, ask, conversation, user
 from tests.fakes.openai_server import OpenAIServer, Say
+from tests.tables import each_row
 
 
 def test_each_has_an_address_that_its_host_is_known_by() -> None:
@@ -178,7 +179,7 @@ def test_a_window_that_is_not_there_is_none() -> None:
 # --- Ollama's own API ---
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "base_url", "provider", "is_asked"),
     [
         ("llama3.1:8b", "http://127.0.0.1:9/v1", "", True),

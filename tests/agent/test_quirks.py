@@ -1,4 +1,5 @@
-"""What is different at a provider, set in the configuration: it is laid over what is known."""
+"""Tests of the differences of a provider that the configuration sets: they are laid over what is
+known."""
 
 from __future__ import annotations
 
@@ -30,6 +31,7 @@ from tests.agent.endpoints import (
 )
 from tests.agent.endpoints import said as answered
 from tests.fakes.openai_server import Say
+from tests.tables import each_row
 
 HERE = "http://gpu-box:8000/v1"
 EVERY: dict[str, Any] = {
@@ -79,7 +81,7 @@ def test_what_is_set_is_laid_over_what_is_known() -> None:
     assert ProviderQuirks().given == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"window": ["models", "data"]},

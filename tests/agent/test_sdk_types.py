@@ -42,7 +42,7 @@ json.dump(said, sys.stdout)
 
 
 def look_after(statement: str) -> dict[str, Any]:
-    """What a Python of its own finds in the SDK after this import."""
+    """Return what a Python of its own finds in the SDK after this import."""
     command = [sys.executable, "-c", f"{statement}\n{LOOK}"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     found: dict[str, Any] = json.loads(ran.stdout)

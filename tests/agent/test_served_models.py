@@ -1,5 +1,5 @@
-"""What holds for a model behind an endpoint whatever its protocol: each real SDK against a strict
-loopback server."""
+"""Tests that hold for a model behind an endpoint whatever its protocol: each real SDK against a
+strict loopback server."""
 
 from __future__ import annotations
 

@@ -17,10 +17,11 @@ from agent.models.tags import ThoughtFilter, split_thoughts, without_markup
 from memory.messages import ToolCall
 from tests.agent.endpoints import CHAT, TOOL, ask, conversation, user
 from tests.fakes.openai_server import Say
+from tests.tables import each_row
 
 
 def filtered(text: str, cuts: list[int]) -> tuple[str, str, str]:
-    """What is shown, what of it is held back until the end, and the thoughts."""
+    """Return what is shown, what of it is held back until the end, and the thoughts."""
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     thoughts = ThoughtFilter()
     shown = thought = ""
@@ -83,7 +84,7 @@ def test_thoughts_whose_beginning_is_in_the_prompt_are_none_of_the_answer(
     assert (reply.text, reply.reasoning) == (answer, thought)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "```\nHm.\n</think>\n```\nThat ends it.",
@@ -107,7 +108,7 @@ def test_a_call_in_the_text_is_a_call() -> None:
     assert without_markup(f"Hm.</think>Let me look.\n{CALL}").strip() == "Let me look."
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         CALL.replace("look", "burn"),
@@ -232,7 +233,7 @@ DIALECTS = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("dialect", DIALECTS)
 def test_a_call_is_known_in_the_dialect_of_each_model(dialect: str) -> None:
     text, (call,) = lift_calls(DIALECTS[dialect], SCHEMAS)
     assert (call.name, json.loads(call.arguments)) == ("look", {"at": 1})
@@ -259,7 +260,7 @@ def test_values_without_a_type_stay_text() -> None:
     assert json.loads(lift_calls(text, SCHEMAS)[1][0].arguments) == {"at": "1\n2"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         'Use `<tool_call>{"name": "look", "arguments": {}}</tool_call>` to call.',
@@ -330,13 +331,13 @@ def read(text: str, size: int) -> tuple[str, str]:
     return reply.text.strip(), reply.reasoning.strip()
 
 
-@pytest.mark.parametrize("text", THOUGHT)
+@each_row("text", THOUGHT)
 def test_thoughts_are_known_in_the_dialect_of_each_model(text: str) -> None:
     for size in (1, 3, len(text)):
         assert read(text, size) == ("Hi", THOUGHT[text])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Use [THINK] and [/THINK] tags.",

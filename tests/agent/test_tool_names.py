@@ -13,11 +13,12 @@ from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.view import View
 from memory.messages import CUT_OFF, TOOL_SEARCH, USE_TOOL, Message, ToolCall
 from memory.turns import Entry, Turn
+from tests.tables import each_row
 
 KNOWN = ("current_time", "read_file", "Read", "read")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "functions.current_time",
@@ -38,7 +39,7 @@ def test_what_stands_around_a_name_is_left_out(name: str) -> None:
     assert resolve_name(name, KNOWN) == "current_time"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name", ["READ", "time", "current_time_now", "", "<|channel|>", "x" * 900, "other.current_time"]
 )
 def test_a_name_that_means_no_tool_or_two_stays_as_it_is(name: str) -> None:

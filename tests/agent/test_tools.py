@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE
 
 
 async def allowed(permission: Permission) -> None:
-    """Whoever is asked says yes."""
+    """Say yes to every permission."""
 
 
 CONTEXT = ToolContext(

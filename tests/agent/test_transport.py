@@ -1,4 +1,5 @@
-"""How requests get to an endpoint: the same the second time, over connections that are kept."""
+"""Tests of how requests get to an endpoint: the same the second time, over connections that are
+kept."""
 
 from __future__ import annotations
 
@@ -174,6 +175,6 @@ async def events_of(pieces: list[bytes]) -> list[bytes]:
 
 
 async def sdk_events_of(stream: bytes) -> list[bytes]:
-    """What the official SDK makes of it."""
+    """Return the events that the official SDK makes of it."""
     events = SSEDecoder().aiter_bytes(body_of([stream]))
     return [sse.data.encode() async for sse in events if sse.data]

@@ -84,7 +84,7 @@ def names(**known: Sequence[str]) -> pages.Resolve:
 
 
 async def anything(url: URL) -> None:
-    """Whoever is asked says yes."""
+    """Say yes to every address."""
 
 
 async def fetch(

@@ -11,7 +11,7 @@ from main import main
 
 
 class Ended(NamedTuple):
-    """How a command ended: its exit code, and what it wrote."""
+    """The end of a command: its exit code, and what it wrote."""
 
     code: int
     out: str

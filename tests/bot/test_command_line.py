@@ -1,4 +1,4 @@
-"""What the command line takes."""
+"""Tests of the command line's arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is decided about an answer that goes to a client of OpenAI's protocol."""
+"""Tests of the decisions about an answer that goes to a client of OpenAI's protocol."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def service() -> dict[str, Any]:
 
 
 def copied() -> list[tuple[str, str]]:
-    """What the image takes from the project's folder, and where to."""
+    """Return what the image takes from the project's folder, and where to."""
     lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.M)
     return [(source, target) for *sources, target in map(str.split, lines) for source in sources]
 

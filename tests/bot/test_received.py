@@ -1,4 +1,5 @@
-"""What a message is, whose conversation it belongs to, and how many of them may wait."""
+"""Tests of a message that was received, the conversation it belongs to, and how many of them may
+wait."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def in_days(days: float) -> Callable[[], float]:
 
 
 async def retain(bot: TestBot, days: float = 31, keeping: int = 30) -> None:
-    """What the tick does so many days from now."""
+    """Do what the tick does so many days from now."""
     app = bot.app
     forgetting = Forgetting(app.conversations, app.turns, app.channels, app.bus)
     values = {"session_retention_days": keeping}

@@ -1,4 +1,5 @@
-"""What a person sees of a terminal: the sequences that are written to it, carried out."""
+"""The screen of a terminal, as a person sees it: the sequences that are written to it, carried
+out."""
 
 from __future__ import annotations
 

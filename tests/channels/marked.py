@@ -1,4 +1,4 @@
-"""What is marked to be translated, found in the code.
+"""The texts that are marked to be translated, found in the code.
 
 `python -m tests.channels.marked` adds it to the catalogues, to be translated there by hand, and
 takes out what the code has no more.
@@ -59,7 +59,7 @@ def _marked() -> Iterator[str]:
 
 
 def _named() -> Iterator[str]:
-    """Those that are given by a name that only the running bot knows."""
+    """Yield the texts that are given by a name that only the running bot knows."""
     for command in load(Path("/nonexistent"), HookContext()).commands.values():
         yield command.summary
         yield command.interrupted
@@ -129,7 +129,7 @@ def _texts(argument: ast.expr, module: ModuleType) -> Iterator[str]:
 
 
 def _look_up(name: ast.expr, module: ModuleType) -> object:
-    """What a name stands for in its module; of `TEXTS[key]`, all the texts."""
+    """Return what a name stands for in its module; of `TEXTS[key]`, all the texts."""
     if isinstance(name, ast.Name):
         return getattr(module, name.id, None)
     if isinstance(name, ast.Attribute):
@@ -184,7 +184,7 @@ def _all_texts(tree: ast.AST) -> Iterator[str]:
 
 
 def _from_below() -> Iterator[str]:
-    """Those that are listed, as long as the code has them."""
+    """Yield the texts that are listed, as long as the code has them."""
     shapes = find_shapes()
     for text in list_below():
         if shape_of(text) in shapes:
@@ -192,7 +192,7 @@ def _from_below() -> Iterator[str]:
 
 
 def list_below() -> Iterable[str]:
-    """Those that reach a person, one a line."""
+    """List the texts that reach a person, one a line."""
     lines = Path(__file__).with_name("below.txt").read_text("utf-8").splitlines()
     return [line.replace("\\n", "\n") for line in lines if line]
 

@@ -1,4 +1,4 @@
-"""What Discord, or what stands before it, says when something is too much."""
+"""Tests of the errors of Discord, or of what stands before it, when something is too much."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons,
 from channels.kit.delivery import Courier
 from channels.kit.health import HealthRecord
 from channels.kit.messenger import Messenger
+from channels.kit.outside_code import change_parts
 from channels.kit.pace import Busy, Pace
 from channels.kit.platform import (
     Author,
@@ -39,6 +40,7 @@ from channels.message import Action, Address, Form, Outbound, Reply
 from channels.retry import TROUBLE
 from tests.channels.clock import quick_sleep
 from tests.fakes.fake_bot import FakeBot
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 
@@ -385,3 +387,29 @@ def test_a_channel_comes_from_an_installed_package_by_its_entry_point(
     assert find_type("pigeon", tmp_path / "plugins").name == "pigeon"
     with pytest.raises(ChannelError, match="There is no channel dove"):
         find_type("dove", tmp_path / "plugins")
+
+
+@each_row(
+    ("markdown", "changed"),
+    [
+        ("a `b` c", "A `b` C"),
+        (r"a \`b\` c", r"A \`B\` C"),
+        (r"`a\` b", r"`a\` B"),
+        (r"`a\` b `c` d", r"`a\` B `c` D"),
+        (r"\``a` b", r"\``a` B"),
+        (r"\\`a` b", r"\\`a` B"),
+        ("``a`b`` c", "``a`b`` C"),
+        ("`a b", "`A B"),
+        ("`a\nb` c", "`A\nB` C"),
+        ("a\n~~~\nb\n~~~\nc", "A\n~~~\nb\n~~~\nC"),
+    ],
+)
+def test_what_stands_in_code_is_left_alone(markdown: str, changed: str) -> None:
+    assert change_parts(markdown, str.upper) == changed
+
+
+@pytest.mark.timeout(60)
+def test_no_line_takes_longer_than_its_length() -> None:
+    for part in ("ab ", "`a ", r"\`", "a\\", " ``a ` "):
+        text = part * 200_000
+        assert change_parts(text, str) == text

@@ -37,7 +37,7 @@ def echo(request: Received) -> Say:
 
 
 def test_nearly_all_that_is_marked_is_translated_and_little_else_is() -> None:
-    """What is new is English until somebody has translated it, and is listed here."""
+    """Allow few new texts, which are English until somebody has translated them, and list them."""
     marked = collect()
     for language in OTHERS:
         known = set(words_of(language))
@@ -82,11 +82,11 @@ OTHER_WORDS = {
     "de": r"\b(?:Stummel|[Ii]m Spiel|Konversation|Nutzer|Prompt|Provider|Sie haben|Ihnen)\b",
     "zh": r"你|会话|提示词|提供商|占位符|回合|拥有者",
 }
-"""What is called otherwise: one thing has one name, and people are spoken to in one way."""
+"""The words that are not used: one thing has one name, and people are spoken to in one way."""
 
 
 def test_nearly_each_thing_has_one_name_in_a_language() -> None:
-    """What is new and called otherwise is listed here, until somebody mends it."""
+    """Allow few texts that call a thing otherwise, and list them until somebody mends them."""
     for language in OTHERS:
         other, texts = re.compile(OTHER_WORDS[language]), words_of(language).values()
         found = [text for text in texts if other.search(text)]

@@ -44,7 +44,7 @@ def accepted(register: Register) -> Iterator[list[Connection]]:
 
 
 def connection(register: Register, made: list[Connection], origin: str) -> Connection:
-    """One end of a pair, as a listener would have accepted it from there."""
+    """Return one end of a pair, as a listener would have accepted it from there."""
     ours, theirs = socket.socketpair()
     theirs.close()
     one = Connection(ours.family, ours.type, ours.proto, ours.detach())
@@ -85,7 +85,7 @@ async def dialled(listener: ListeningSocket, stack: AsyncExitStack) -> Ends:
 
 
 async def said(ends: Ends) -> bytes:
-    """What comes back; b"" where the connection was closed."""
+    """Return what comes back; b"" where the connection was closed."""
     reader, writer = ends
     writer.write(b"hello\n")
     async with asyncio.timeout(PATIENCE):
@@ -255,7 +255,7 @@ def _cpu_of(process: subprocess.Popen[bytes]) -> float:
 
 
 def _answer(place: tuple[str, int]) -> bytes:
-    """What comes back, once there is room again."""
+    """Return what comes back, once there is space for a connection again."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with socket.create_connection(place, PATIENCE) as line:

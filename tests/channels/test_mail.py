@@ -1,4 +1,5 @@
-"""What is mail's own: who has sent a message, what they wrote in it, and who is never answered."""
+"""Tests of what is mail's own: who has sent a message, what they wrote in it, and who is never
+answered."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from channels.mail.reading import Letter, read, thread_of
 from channels.mail.verification import is_verified, parse
 from channels.mail.words import cut_quotation, read_html
 from channels.mail.writing import Course, make_mail, make_mail_with
+from tests.tables import each_row
 from tests.waiting import PATIENCE
 
 ANN = "ann@example.org"
@@ -203,12 +205,12 @@ def listed(kinds: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
     return [(name, value) for name, values in kinds.items() for value in values]
 
 
-@pytest.mark.parametrize(("name", "value"), listed(MACHINES))
+@each_row(("name", "value"), listed(MACHINES))
 def test_a_machine_is_not_answered(name: str, value: str) -> None:
     assert letter(message(**{name: value})).automatic
 
 
-@pytest.mark.parametrize(("name", "value"), listed(PEOPLE))
+@each_row(("name", "value"), listed(PEOPLE))
 def test_a_person_is_answered(name: str, value: str) -> None:
     assert not letter(message(**{name: value})).automatic
 

@@ -1,4 +1,5 @@
-"""What is Matrix's own: its markup, its events, and a real server in front of the platform."""
+"""Tests of what is Matrix's own: its markup, its events, and a real server in front of the
+platform."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ async def test_an_answer_to_what_is_no_message_is_heard(setup: MatrixSetup) -> N
 
 
 async def failure(setup: MatrixSetup, place: Place) -> str:
-    """Why nothing can be posted there."""
+    """Return the kind of failure for which nothing can be posted there; "" if it is posted."""
     try:
         await setup.platform.post(place, Post("private words"))
     except (MatrixError, NobodyThere) as error:

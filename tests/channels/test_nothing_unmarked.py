@@ -1,5 +1,5 @@
-"""What the bot says to a person is marked to be translated: in a made-up language in which each
-marked text stands in ⟦…⟧, whatever stands outside of them was forgotten."""
+"""Tests that all that the bot says to a person is marked to be translated: in a made-up language in
+which each marked text stands in ⟦…⟧, text outside of them was forgotten."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _BROKEN = re.escape(FAILED).replace(r"\{name\}", r"\w+")
-"""What is said when a command breaks, which would hide all else that it says."""
+"""The text that is said when a command breaks, which would hide all else that it says."""
 
 
 _SETTINGS_BY_LOOK = {(one.unit, one.holds, type(one.default)): key for key, one in SETTINGS.items()}
-"""One setting of each sort that is told in another way."""
+"""A setting of each sort that is told in another way."""
 
 
 def test_a_sentence_that_is_not_marked_would_be_seen() -> None:

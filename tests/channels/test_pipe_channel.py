@@ -38,7 +38,7 @@ def outbound(text: str, data: Json | None = None, own_id: object = 1) -> Outboun
 
 
 async def spoken(source: bytes, is_jsonl: bool = True, with_bot: FakeBot | None = None) -> bytes:
-    """What the pipe writes for this input."""
+    """Return what the pipe writes for this input."""
     target = io.BytesIO()
     await (with_bot or bot()).serve(Pipe(io.BytesIO(source), target, is_jsonl))
     return target.getvalue()

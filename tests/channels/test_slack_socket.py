@@ -1,4 +1,4 @@
-"""What may come over Slack's socket."""
+"""Tests of what may come over Slack's socket."""
 
 from __future__ import annotations
 

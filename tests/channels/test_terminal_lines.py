@@ -11,7 +11,7 @@ from channels.terminal.terminal import Terminal
 
 
 async def remembered(lines: Lines) -> list[str]:
-    """What the arrow keys lead to, the newest first."""
+    """Return the lines that the arrow keys lead to, the newest first."""
     return [line async for line in lines.load()]
 
 

@@ -27,7 +27,7 @@ from plugins.cluster import rabbit, slices
 slices.SLICES = {SLICES}
 rabbit.ATTEMPTS = 12
 """
-"""What makes a process have few slices, each of which is a queue on the broker's disk."""
+"""The code that makes a process have few slices, each of which is a queue on the broker's disk."""
 
 HASTY = """
 from plugins.cluster import rabbit, worker
@@ -39,7 +39,7 @@ worker.DEAF = 8.0
 
 @dataclass
 class Processes:
-    """What runs; `gateway` has the pipe."""
+    """The processes that run; `gateway` has the pipe."""
 
     folder: Path
     endpoint: OpenAIServer

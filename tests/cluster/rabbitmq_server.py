@@ -46,7 +46,7 @@ collect_statistics_interval = 60000
 
 
 class RabbitMQServer:
-    """One node with a port mapper of its own; both end with the block."""
+    """A node with a port mapper of its own; both end with the block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -54,7 +54,7 @@ class RabbitMQServer:
         self._mapper: subprocess.Popen[bytes] | None = None
         self._node: subprocess.Popen[bytes] | None = None
         self.kins = {"parley"}
-        """What stands before the names of queues that `empty` deletes."""
+        """The prefixes of the names of queues that `empty` deletes."""
 
     @property
     def url(self) -> str:
@@ -155,7 +155,7 @@ class RabbitMQServer:
         assert run.returncode == 0, run.stderr.decode() + run.stdout.decode()
 
     def _answers(self) -> bool:
-        """Whether it speaks the protocol already: it opens its port a little before."""
+        """Return True if it speaks the protocol already: it opens its port a little before."""
         with suppress(OSError), closing(socket.create_connection((HOST, self.port), 1)) as wire:
             wire.sendall(b"AMQP\x00\x00\x09\x01")
             wire.settimeout(5)

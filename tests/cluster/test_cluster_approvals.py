@@ -1,5 +1,5 @@
-"""What is said in one chat holds for another, whose owner is another worker: an owner's yes to what
-a tool asks there, and that a limit rests."""
+"""Tests that what is said in one chat holds for another, whose owner is another worker: an owner's
+yes to what a tool asks there, and that a limit rests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says of settings with which several processes can't be one bot, and the
+"""Tests of the command line with settings by which several processes can't be one bot, and of the
 broker's version."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the command line does to a bot of several processes that run."""
+"""Tests of what the command line does to a bot of several processes that run."""
 
 from __future__ import annotations
 

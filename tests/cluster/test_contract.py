@@ -1,5 +1,5 @@
-"""What sessions, delivery and turns promise holds where several processes are one bot, whose record
-is on PostgreSQL."""
+"""Tests that what sessions, delivery and turns promise holds where several processes are one bot,
+whose record is on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Cut:
     mine: Sequence[str]
     """The chats of that worker."""
     theirs: Sequence[str]
-    """Those of the other."""
+    """The messages of the other."""
 
     def heard(self) -> int:
         return len({line["reply_to"] for line in self.gateway.replies})

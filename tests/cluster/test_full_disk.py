@@ -23,7 +23,7 @@ FULL = "could not be saved: the disk of the PostgreSQL server is full; free some
 
 
 def long() -> str:
-    """What no database stores in much less."""
+    """Return a text that no database stores in much less."""
     return os.urandom(200_000).hex()
 
 
@@ -97,7 +97,8 @@ def server_with_little_room_for_its_log() -> Iterator[tuple[PostgresqlServer, Sm
 
 
 async def _ends_before(server: PostgresqlServer, replying: Coroutine[Any, Any, object]) -> bool:
-    """Whether the server ends before there is this reply, which may then come when it is back."""
+    """Return True if the server ends before there is this reply, which may then come when it is
+    back."""
     reply = asyncio.create_task(replying)
     while server.process is not None and server.process.poll() is None:
         if (await asyncio.wait((reply,), timeout=0.05))[0]:

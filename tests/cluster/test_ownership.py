@@ -1,4 +1,4 @@
-"""Who owns what, over a real RabbitMQ: one owner at a time, and a fair share for each."""
+"""Tests of ownership over a real RabbitMQ: one owner at a time, and a fair share for each."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
 
 
 async def test_what_is_under_way_is_over_before_another_process_owns_it(cluster: Cluster) -> None:
-    """What it puts on disk is there when the next owner looks."""
+    """Look for what it puts on disk, which is there when the next owner looks."""
     one = await cluster.add("one")
     await cluster.shares(8)
     caller = await cluster.add_caller()

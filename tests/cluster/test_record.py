@@ -155,7 +155,7 @@ def test_a_database_without_tables_knows_of_nobody() -> None:
 
 
 class Owners(RuleBasedStateMachine):
-    """Whatever the order in which processes join, take, give, write and leave."""
+    """The owners, whatever the order in which processes join, take, give, write and leave."""
 
     def __init__(self) -> None:
         super().__init__()

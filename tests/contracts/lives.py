@@ -32,7 +32,7 @@ class Heard:
 
 
 Think = Callable[[str], Awaitable[str]]
-"""What a message is answered with; may take its time, or raise."""
+"""The function that answers a message; may take its time, or raise."""
 
 Take = Callable[[Heard], Awaitable[None]]
 """The platform takes a reply: returns when it has it, may take its time, or raise."""

@@ -1,5 +1,5 @@
-"""What sessions and delivery promise, here in one process; `test_cluster` runs the same tests in
-several."""
+"""Tests of what sessions and delivery promise, here in one process; `test_cluster` runs the same
+tests in several."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MANY = 5_000
 
 @dataclass
 class World:
-    """What is outside of the bot, for a test to steer: who thinks, and the platform.
+    """The world outside of the bot, for a test to steer: the one who thinks, and the platform.
 
     Texts in `slow` are thought about until the test lets them go on, chats in `slow` take no reply
     until then, and those in `broken` refuse all.

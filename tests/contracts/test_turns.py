@@ -1,5 +1,5 @@
-"""What holds while a turn runs: commands, `/stop`, `when_busy`, permissions, and tools that run
-once; here in one process, and in several in `test_cluster`."""
+"""Tests of what holds while a turn runs: commands, `/stop`, `when_busy`, permissions, and tools
+that run once; here in one process, and in several in `test_cluster`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Gated(OpenAIServer):
         super().__init__()
         self.gates: defaultdict[str, asyncio.Event] = defaultdict(_open)
         self.asked: list[list[str]] = []
-        """What persons said since the last answer, step by step."""
+        """The messages of persons since the last answer, step by step."""
         self.moved = asyncio.Condition()
 
     async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
@@ -218,7 +218,7 @@ async def _approve_all(channel: TestChannel, answered: set[str], message: str) -
 
 
 def _names(channel: TestChannel) -> set[str]:
-    """What may be approved, by the questions so far."""
+    """Return what may be approved, by the questions so far."""
     asked = [out.reply.text for out in channel.sent if not out.reply_to]
     return {_name_in(text) for text in asked}
 

@@ -62,7 +62,8 @@ class Deployment:
         return process
 
     async def are_ready(self) -> bool:
-        """Whether each gateway takes messages in; raises aiohttp.ClientError where one is down."""
+        """Return True if each gateway takes messages in; raises aiohttp.ClientError where one is
+        down."""
         async with aiohttp.ClientSession() as http:
             for port in self.ports:
                 async with http.get(f"http://{HOST}:{port}/ready") as response:

@@ -33,7 +33,7 @@ needs_box = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is 
 
 
 def make_image(folder: Path, port: int) -> None:
-    """What the image holds, but its packages, in a folder."""
+    """Copy what the image holds, but its packages, into a folder."""
     for source, target in copied():
         where = folder / (target if not target.endswith("/") else f"{target}{Path(source).name}")
         where.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def contained(image: Path, data: Path, *arguments: str) -> Iterator[subprocess.P
 
 
 def ask_health(image: Path, data: Path, address: str) -> int:
-    """What the health check says, asked in the same way."""
+    """Return what the health check says, asked in the same way."""
     command = [*confine(image, data), "--setenv", "PARLEY_HEALTH", address]
     done = subprocess.run(
         [*command, sys.executable, "-I", "health.py"], capture_output=True, check=False, timeout=60

@@ -72,7 +72,7 @@ def machine(tmp_path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended, and what it said."""
+    """The end of a command, and what it said."""
 
     returncode: int
     stdout: str

@@ -20,7 +20,7 @@ from tests.whole.testbot import TestChannel
 
 
 def set_up(folder: Path) -> Json:
-    """What the page says, step by step; returns the configuration."""
+    """Do what the page says, step by step; returns the configuration."""
     (folder / "data" / "plugins").mkdir(parents=True)
     (folder / "letters").mkdir()
     (folder / "data" / "plugins" / "letters.py").write_text(example("channels.md", "python"))
@@ -44,7 +44,8 @@ async def until_written(file: Path, words: str, after: str = "") -> str:
 
 
 async def test_the_channel_on_the_page_answers_each_line_once(tmp_path: Path) -> None:
-    """What it does after a kill is tested with all channels (tests/channels/contract)."""
+    """Start and talk; what it does after a kill is tested with all channels
+    (tests/channels/contract)."""
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **set_up(tmp_path)}))
     questions, answers = tmp_path / "letters/questions.txt", tmp_path / "letters/answers.txt"

@@ -22,7 +22,7 @@ _IN_CODE = re.compile(r"`([^`]+)`")
 
 
 def quirks_of(known: Provider) -> set[str]:
-    """What a row must name of what is different at a provider."""
+    """Return what a row must name of what is different at a provider."""
     named = {known.thoughts, known.max_tokens, *known.without}
     named |= orjson.loads(known.extra).keys() if known.extra else set()
     if known.cache_key:

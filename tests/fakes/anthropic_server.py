@@ -56,7 +56,7 @@ class Think(Say):
 
 @dataclass(frozen=True)
 class Counted:
-    """What one request was billed for, in tokens."""
+    """The tokens that one request was billed for."""
 
     fresh: int
     read: int
@@ -204,7 +204,7 @@ class AnthropicServer:
     # --- what the API counts and keeps ---
 
     def _charge(self, body: Json) -> Counted:
-        """What of a prompt was kept and what is kept from now on."""
+        """Charge a prompt: what of it was kept, and what is kept from now on."""
         alive = {name for name, until in self._cache.items() if until >= self.clock}
         total, places = 0, []
         for name, size, is_marked in _prefixes(body):

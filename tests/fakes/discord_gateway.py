@@ -39,14 +39,15 @@ _NEEDED = {
 }
 """The intent that an event takes in a guild, and in a direct message."""
 MOST_COMMANDS, COMMAND_TIME = 120, 60.0
-"""What a bot may send in so many seconds ("Gateway: Rate Limiting")."""
+"""The commands that a bot may send in so many seconds ("Gateway: Rate Limiting")."""
 HEARTBEAT = 41_250
 """Milliseconds between two heartbeats."""
 
 
 @dataclass
 class Session:
-    """What a bot has identified for; `events` are those since then, each with its number."""
+    """A session that a bot has identified for; `events` are those since then, each with its
+    number."""
 
     id: str
     intents: int
@@ -90,7 +91,7 @@ def hide(message: Json) -> Json:
 
 
 class Socket:
-    """One connection. What is sent is compressed as one stream ("Transport Compression")."""
+    """A connection. Messages are compressed as one stream ("Transport Compression")."""
 
     def __init__(self, ws: web.WebSocketResponse) -> None:
         self.ws = ws
@@ -141,7 +142,7 @@ class Gateway:
             session.add(kind, data)
 
     def tell_as_it_is(self, kind: str, data: Any) -> None:
-        """Whatever it is, to everybody."""
+        """Send data of any shape, to everybody."""
         for session in self.sessions.values():
             session.bring(kind, data)
 
@@ -252,7 +253,8 @@ class Gateway:
     def _answer(
         self, socket: Socket, session: Session | None, message: WSMessage
     ) -> Session | int | None:
-        """What a message begins, or the code that closes ("Opcodes and Status Codes")."""
+        """Return the session that a message begins, or the code that closes ("Opcodes and Status
+        Codes")."""
         try:
             payload = json.loads(message.data)
             op, data = payload["op"], payload.get("d")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _WEB = re.compile(r"https?://[^\s<]+[^<.,:;\"')\]\s]")
 _AUTOLINK = re.compile(r"<([a-z][a-z0-9+.-]*:/?/?[^ >]+)>", re.IGNORECASE)
@@ -56,8 +57,9 @@ def read(content: str) -> list[Shown]:
     return list(_read(content.strip(), frozenset(), True))
 
 
+@lru_cache(maxsize=1_000)
 def words(content: str) -> str:
-    """What is read of a message."""
+    """Return the words that are read of a message."""
     return "".join(shown.text for shown in read(content)).replace("\u200b", "")
 
 

@@ -1,7 +1,8 @@
-"""What Discord refuses of a message, a press and a list of commands, and what it keeps of them.
+"""The rules by which Discord refuses a message, a press and a list of commands, and what it keeps
+of them.
 
-Each rule names the page of Discord's reference that says so ("docs.discord.com/developers"); what
-could not be found there is marked as unverified.
+Each rule names the page of Discord's reference that says so ("docs.discord.com/developers"); rules
+that could not be found there are marked as unverified.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ LOCALES = {"de", "en-US", "en-GB", "zh-CN", "zh-TW", "fr", "es-ES", "ja", "ko"}
 
 
 class Refused(Exception):
-    """What the API answers with an error: a status, Discord's number ("Opcodes and Status Codes:
-    JSON Error Codes"), a sentence."""
+    """The error that the API answers: a status, Discord's number ("Opcodes and Status Codes: JSON
+    Error Codes"), a sentence."""
 
     def __init__(self, status: int, code: int, message: str, errors: Json | None = None) -> None:
         super().__init__(message)
@@ -120,7 +121,7 @@ def check_mentions(allowed: Mapping[str, Any]) -> None:
 
 
 def pings(content: str, allowed: Mapping[str, Any] | None) -> bool:
-    """Whether somebody is woken by a message that no one answered by it."""
+    """Return True if somebody is woken by a message that no one answered by it."""
     kinds = {"users", "roles", "everyone"} if allowed is None else set(allowed.get("parse", ()))
     patterns = {"users": r"<@!?\d+>", "roles": r"<@&\d+>", "everyone": r"@(everyone|here)"}
     return any(re.search(patterns[kind], content) for kind in kinds)

@@ -59,7 +59,7 @@ Handler = Callable[..., Any]
 
 
 class DiscordServer:
-    """One application, one server with two channels, and direct messages."""
+    """An application, one server with two channels, and direct messages."""
 
     def __init__(self) -> None:
         self.token = TOKEN

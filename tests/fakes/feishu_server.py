@@ -39,7 +39,7 @@ MOST_TABLES = 5  # in a card: unverified, people report 11310 "card table number
 
 
 class FeishuRefusal(Exception):
-    """What the open platform answers with a code."""
+    """A refusal of the open platform, with a code."""
 
     def __init__(self, code: int, message: str, status: int = 400, seconds: int = 0) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class FeishuMessage:
 
     @property
     def buttons(self) -> dict[str, Json]:
-        """What each button gives back, by its label."""
+        """Return what each button gives back, by its label."""
         parts = self.content.get("body", {}).get("elements", [])
         return {
             part["text"]["content"]: part["behaviors"][0]["value"]

@@ -128,7 +128,7 @@ def _read_plain(content: bytes) -> str:
 
 
 def missing(case: Case) -> list[str]:
-    """What should be in the text of a document and is not, and what is and should not."""
+    """List what should be in the text of a document and is not, and what is and should not."""
     text = read(case)
     return [
         *(word for word in case.expected if word not in text),

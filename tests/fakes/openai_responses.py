@@ -33,7 +33,7 @@ _PARTS = {"input_text": {"type", "text"}, "input_image": {"type", "image_url", "
 
 
 def seal(thought: str) -> str:
-    """What the API makes of a thought: nobody but it can read that."""
+    """Return what the API makes of a thought: nobody but it can read that."""
     return "sealed-" + hashlib.sha256(thought.encode()).hexdigest()
 
 

@@ -327,7 +327,8 @@ def prompt_bytes(body: Json) -> bytes:
 
 
 def cached_tokens(prompt: bytes, earlier: Iterable[bytes]) -> int:
-    """How much of the prompt is byte for byte the beginning of an earlier one, by OpenAI's rule."""
+    """Return how much of the prompt is byte for byte the beginning of an earlier one, by OpenAI's
+    rule."""
     tokens = max((_shared(prompt, other) // 4 for other in earlier), default=0)
     return tokens // CACHE_STEP * CACHE_STEP if tokens >= CACHE_FLOOR else 0
 
@@ -354,7 +355,8 @@ def _usage(answer: Say, counted: tuple[int, int]) -> Json:
 
 
 def _ollama_model(window: int) -> Json:
-    """What Ollama's /api/show says of a model: what it could take, and what it is run with."""
+    """Return the answer of Ollama's /api/show on a model: what it could take, and what it is run
+    with."""
     return {
         "parameters": f"num_ctx                        {window}",
         "model_info": {"general.architecture": "llama", "llama.context_length": 131_072},
@@ -444,8 +446,8 @@ _THOUGHTS = ("reasoning_content", "reasoning_details")
 
 
 def _bad_thoughts(body: Json, field: str) -> str:
-    """What DeepSeek, OpenRouter and Gemini say where thoughts are missing, and others where there
-    are some."""
+    """Return what DeepSeek, OpenRouter and Gemini say where thoughts are missing, and others where
+    there are some."""
     last = max(n for n, one in enumerate(body["messages"]) if one["role"] in ("user", "system"))
     for number, message in enumerate(body["messages"]):
         calls = _calls_of(message)
@@ -674,7 +676,7 @@ def main() -> None:
 
 
 DIARY = "=== Diary ==="
-"""What stands between the two parts of a summary that continues another (decision 12)."""
+"""The line between the two parts of a summary that continues another (decision 12)."""
 
 
 async def _serve(port: int, answer: Say) -> None:

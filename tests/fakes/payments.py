@@ -50,7 +50,7 @@ def install(folder: Path) -> None:
 
 
 def made(folder: Path) -> list[str]:
-    """What was paid for, as often as it was."""
+    """Return what was paid for, as often as it was."""
     till = folder / "till.txt"
     return till.read_text().split() if till.exists() else []
 

@@ -1,4 +1,5 @@
-"""What Slack refuses of blocks, as its reference of Block Kit says; `docs` names the page.
+"""The rules by which Slack refuses blocks, as its reference of Block Kit says; `docs` names the
+page.
 
 Limits that stand nowhere in it are marked as unverified.
 """
@@ -122,7 +123,7 @@ def _check_words(elements: Sequence[Json], at: str) -> None:
 
 
 def visible(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """What a person reads of blocks: a line for each item of a list, nothing of buttons."""
+    """Return what a person reads of blocks: a line for each item of a list, nothing of buttons."""
     lines: list[str] = []
     for block in blocks:
         match block["type"]:

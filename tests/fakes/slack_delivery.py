@@ -1,4 +1,5 @@
-"""How events reach the bot: over Socket Mode's websocket, or as signed calls of the Events API."""
+"""The delivery of events to the bot: over Socket Mode's websocket, or as signed calls of the Events
+API."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ Json = dict[str, Any]
 
 
 class SlackDelivery:
-    """What is sent stays `waiting` until the bot has acknowledged it; where it could not, it comes
-    again. It goes to `webhook` where there is one, else over the newest of `connections`. `skew` is
-    by how many seconds Slack's clock is ahead."""
+    """The delivery of events, which stay `waiting` until the bot has acknowledged them; an event
+    that it could not take comes again. They go to `webhook` where there is one, else over the
+    newest of `connections`. `skew` is by how many seconds Slack's clock is ahead."""
 
     def __init__(self, secret: str, notice: Callable[[], None]) -> None:
         self.secret, self._notice = secret, notice
@@ -156,7 +157,8 @@ class SlackDelivery:
     # The Events API.
 
     async def _call_webhook(self) -> None:
-        """What fails comes again up to three times ("Events API: Retries"), here at once."""
+        """Call the webhook; a call that fails comes again up to three times ("Events API:
+        Retries"), here at once."""
         async with aiohttp.ClientSession() as session:
             while True:
                 envelope = await self._calls.get()

@@ -22,7 +22,7 @@ _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 
 
 class SlackRefusal(Exception):
-    """What Slack answers with an error: mostly with status 200."""
+    """An error that Slack answers: mostly with status 200."""
 
     def __init__(
         self,

@@ -223,7 +223,7 @@ class SlackServer:
 
     @property
     def said(self) -> list[SlackMessage]:
-        """What the bot has said and not taken back."""
+        """Return what the bot has said and not taken back."""
         return [message for message in self.messages.values() if message.user == BOT_USER]
 
     # Its methods.
@@ -276,7 +276,8 @@ class SlackServer:
         return web.Response(text=f"OK - {len(content)}")
 
     async def _download(self, request: web.Request) -> web.Response:
-        """Who has no token gets Slack's page to sign in, not an error ("File object")."""
+        """Answer a download; without a token it is Slack's page to sign in, not an error ("File
+        object")."""
         number = request.match_info["file"]
         is_known = request.headers.get("Authorization") == f"Bearer {self.bot_token}"
         if not is_known or "files:read" not in self.scopes:

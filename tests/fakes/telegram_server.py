@@ -43,7 +43,7 @@ TAGS = {"b", "strong", "i", "em", "u", "s", "a", "code", "pre", "blockquote", "t
 
 
 class Refused(Exception):
-    """What the Bot API answers with an error."""
+    """An error that the Bot API answers."""
 
     def __init__(self, description: str, code: int = 400, retry_after: int = 0) -> None:
         super().__init__(description)
@@ -193,7 +193,7 @@ class TelegramServer:
 
     @property
     def texts(self) -> list[str]:
-        """What all messages of the bot show now, in order."""
+        """Return what all messages of the bot show now, in order."""
         return [sent.text for sent in self.messages.values()]
 
     # The Bot API.

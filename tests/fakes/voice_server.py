@@ -16,7 +16,7 @@ _FORMATS = ("flac", "m4a", "mp3", "mp4", "mpeg", "mpga", "oga", "ogg", "wav", "w
 _FORMS = ("mp3", "opus", "aac", "flac", "wav", "pcm")
 _LARGEST = 25 * 1024 * 1024
 OGG = b"OggS\0\2" + b"\0" * 22 + b"OpusHead"
-"""How a voice message begins."""
+"""The beginning of a voice message."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ MOST_A_MINUTE = 30  # messages to one chat: 主动推送消息
 
 
 class WeComRefusal(Exception):
-    """What the gateway answers with a code."""
+    """A refusal of the gateway, with a code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

@@ -58,7 +58,7 @@ DAY = 24 * 3600.0
 
 
 class Rejected(Exception):
-    """What the Graph API answers with an error."""
+    """An error that the Graph API answers."""
 
     def __init__(self, code: int, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -139,7 +139,7 @@ class WhatsAppServer:
             return response.status, await response.text()
 
     async def call(self, body: Json, secret: str = APP_SECRET, signature: str | None = None) -> int:
-        """One call of the webhook, signed as "Validating payloads" says; returns the status."""
+        """Call the webhook once, signed as "Validating payloads" says; returns the status."""
         raw = json.dumps(body).encode()
         digest = hmac.new(secret.encode(), raw, hashlib.sha256).hexdigest()
         signed = f"sha256={digest}" if signature is None else signature

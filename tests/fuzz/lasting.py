@@ -22,7 +22,7 @@ from tests.whole.testbot import TestBot, run_bot
 T = TypeVar("T")
 
 CRASHED = ("failed inside the bot", "went wrong inside the bot")
-"""What people are told after an error that nobody has thought of."""
+"""The words to people after an error that nobody has thought of."""
 
 FEW = settings(max_examples=max(1, settings().max_examples // 4))
 """For examples that take a whole bot."""
@@ -37,7 +37,7 @@ class Lasting:
         return self.runner.run(work)
 
     def says(self, text: str) -> Reply:
-        """What it answers, which is never that something broke."""
+        """Say a text and return the answer, which is never that something broke."""
         reply = self.does(self.bot.says(text))
         assert reply.text.strip()
         assert not any(words in reply.text for words in CRASHED), (text, reply.text)

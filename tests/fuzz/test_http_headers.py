@@ -1,5 +1,5 @@
-"""Whatever stands in the headers of a request: the web channel refuses or answers, and never
-breaks."""
+"""Tests of the headers of a request, whatever they hold: the web channel refuses or answers, and
+never breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Telegram delivers may have any shape: the channel goes on, and a message that can be read is
+"""Tests of Telegram's updates in any shape: the channel goes on, and a message that can be read is
 taken in before it is confirmed."""
 
 from __future__ import annotations

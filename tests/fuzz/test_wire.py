@@ -1,5 +1,5 @@
-"""What comes over the wire from a model may have any shape: the turn ends with a reply or a plain
-sentence, and the next message works."""
+"""Tests of a model's answers in any shape: the turn ends with a reply or a plain sentence, and the
+next message works."""
 
 from __future__ import annotations
 

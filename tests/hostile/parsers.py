@@ -160,5 +160,5 @@ DRAWN: dict[str, Callable[[str], object]] = {
     "the terminal, streaming": _on_the_screen,
     "the terse tag, streaming": _in_pieces,
 }
-"""What is drawn, or comes letter by letter, costs a thousand times as much as what is read: it is
-asked about fewer texts, which are shorter."""
+"""The parsers that draw, or read letter by letter, which costs a thousand times as much as reading
+at once: they are asked about fewer texts, which are shorter."""

@@ -1,4 +1,4 @@
-"""Which costs `python -m benchmarks.hostile texts` lets pass."""
+"""Tests of the costs that `python -m benchmarks.hostile texts` lets pass."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from agent.tools.formats import __path__ as formats_path
 from benchmarks.hostile_events import EVENTS, FEISHU_MESSAGE, places
 from benchmarks.hostile_files import FORMATS, IMPORTERS, read_all, read_document, sample_of
 from plugins.moving.kinds import OPENERS
+from tests.tables import each_row
 
 CHANNELS = Path(__file__).parents[2] / "channels"
 _READ = re.compile(r"\b(Heard|Pressed|Reacted|Event|Inbound|Letter|\w*(Arrival|Frame))\b")
@@ -71,7 +72,7 @@ def test_each_format_has_a_row() -> None:
     assert {path.stem for path in modules} | {"html"} == {*FORMATS}
 
 
-@pytest.mark.parametrize("name", EVENTS)
+@each_row("name", EVENTS)
 def test_the_samples_are_read(name: str) -> None:
     for sample in EVENTS[name].samples:
         assert EVENTS[name].read(sample)

@@ -52,7 +52,7 @@ async def other_channel(folder: Path, settings: Mapping[str, Any]) -> AsyncItera
 
 
 def unasked(bot: TestBot) -> list[str]:
-    """What the bot said that nobody had asked for, and answers of jobs."""
+    """Return what the bot said that nobody had asked for, and answers of jobs."""
     return [o.reply.text for o in bot.sent if not o.reply_to or o.reply_to.startswith("job-")]
 
 
@@ -158,7 +158,8 @@ async def test_what_is_late_of_each_chat_is_told_there_and_ten_at_a_time(
 async def test_a_prompt_that_was_due_days_ago_is_not_run_and_that_is_said(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    """What costs money is not made up for: also not when an old backup is restored."""
+    """Miss a job that costs money, which is not made up for: also not when an old backup is
+    restored."""
     async with run_bot(tmp_path, settings=SETTINGS) as bot:
         await bot.says("/jobs add tomorrow 9:00 What is new?")
         await tick_at(bot, clock, NOON + timedelta(days=3))

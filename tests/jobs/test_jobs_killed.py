@@ -23,7 +23,7 @@ ONE_RUN = """SELECT count(*) FROM message WHERE role = 'user'
 
 
 def execute(folder: Path, statement: str) -> list[tuple[object, ...]]:
-    """What a statement finds in the database of a bot that does not run."""
+    """Return what a statement finds in the database of a bot that does not run."""
     with closing(sqlite3.connect(folder / "data" / "parley.db")) as database, database:
         return database.execute(statement).fetchall()
 

@@ -257,7 +257,7 @@ async def test_a_spending_limit_holds_for_jobs_and_holds_back_no_reminder(
 async def test_whoever_is_let_in_no_more_has_nothing_run_for_them(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    """What is due rests, and what waited in line already is refused."""
+    """Revoke a person: what is due rests, and what waited in line already is refused."""
     gate = asyncio.Event()
     settings = SETTINGS | {"owners": ["other/bob"]}
     async with other_channel(tmp_path, settings) as bot:

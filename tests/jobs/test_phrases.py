@@ -22,7 +22,7 @@ GROUPS: list[dict[str, Any]] = tomllib.loads(
 
 
 def understood(phrase: str, now: float, zone: ZoneInfo, expected: str) -> tuple[str, str]:
-    """What was understood, written as in the corpus, and the text that is left."""
+    """Return what was understood, written as in the corpus, and the text that is left."""
     try:
         found = read(re.sub(r"[|^]", "", phrase), now, zone)
     except WhenError:

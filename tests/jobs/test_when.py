@@ -1,4 +1,5 @@
-"""When people mean: read in their words, in their zone, and exact when their clocks jump."""
+"""Tests of the times that people mean: read in their words, in their zone, and exact when their
+clocks jump."""
 
 from __future__ import annotations
 

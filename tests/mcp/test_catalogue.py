@@ -1,4 +1,4 @@
-"""What is made of what an MCP server lists: whatever it is, a model's API takes it."""
+"""Tests of the tools made of an MCP server's list: whatever it is, a model's API takes it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from plugins.operations.doctor import Probes, examine
 
 
 async def examined(folder: Path, servers: Mapping[str, Any]) -> dict[str, Finding]:
-    """What the doctor finds with these servers in the configuration, by name."""
+    """Return what the doctor finds with these servers in the configuration, by name."""
 
     async def well() -> str:
         return ""

@@ -28,6 +28,7 @@ from plugins.mcp.messages import (
     encode,
     read_messages,
 )
+from tests.tables import each_row
 
 FEW = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -75,7 +76,7 @@ def test_an_answer_is_read_as_it_is_however_it_is_written(
 def test_a_part_of_an_answer_fails_the_call_that_waits_at_once(
     answer: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Wherever it is cut, and whichever key stands first."""
+    """Cut it anywhere, with any key first."""
     keys = data.draw(st.permutations(list(answer)))
     written = json.dumps({key: answer[key] for key in keys}).encode()
     end = data.draw(st.integers(len('{"jsonrpc":'), len(written) - 1))
@@ -99,7 +100,7 @@ NOT_OF_THE_PROTOCOL = {
 }
 
 
-@pytest.mark.parametrize(("written", "why"), NOT_OF_THE_PROTOCOL.items())
+@each_row(("written", "why"), NOT_OF_THE_PROTOCOL.items())
 def test_an_answer_that_is_none_says_why(written: str, why: str) -> None:
     told = failed(ask(7).read(written.encode()))
     assert list(told) == [7]

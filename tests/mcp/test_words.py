@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.mcp.words import add_last_words, find_reason
+from tests.tables import each_row
 
 NODE = """file:///srv/crash.mjs:1
 throw new Error("API key is missing");
@@ -144,7 +145,7 @@ def test_the_line_that_says_why_is_found(said: str, reason: str) -> None:
     assert find_reason(said.encode()) == reason
 
 
-@pytest.mark.parametrize("said", [NODE, MODULE, FIELDS, FATAL, NPM, PYTHON, GROUP, GO, RUST])
+@each_row("said", [NODE, MODULE, FIELDS, FATAL, NPM, PYTHON, GROUP, GO, RUST])
 def test_it_is_found_behind_what_was_said_before(said: str) -> None:
     before = "Starting on port 3000\nWarning: no cache is set up\n"
     assert find_reason((before + said).encode()) == REASONS[said]

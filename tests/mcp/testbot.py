@@ -18,7 +18,7 @@ HOSTILE = Path(__file__).parent / "fakes" / "hostile_server.py"
 
 
 def notes(folder: Path, **more: Any) -> dict[str, Any]:
-    """The settings of the server `fakes/notes_server.py`, which asks nobody unless told to."""
+    """Return the settings of `fakes/notes_server.py`, which asks nobody unless told to."""
     return {"command": sys.executable, "args": [str(NOTES), str(folder)], "approve": "never"} | more
 
 
@@ -41,13 +41,13 @@ def script(request: Received) -> Answer:
 
 
 def last_result(bot: TestBot) -> str:
-    """What the model was told of the call that it made last."""
+    """Return what the model was told of the call that it made last."""
     found = [one for one in bot.sent_to_model() if one["role"] == "tool"]
     return str(found[-1]["content"])
 
 
 def calls_in(folder: Path) -> list[str]:
-    """What the server has done."""
+    """Return what the server has done."""
     file = folder / "calls"
     return file.read_text().splitlines() if file.exists() else []
 

@@ -58,7 +58,7 @@ class Obedient:
 
 @dataclass
 class Lodge:
-    """One bot's memory, which a test can leave and come back to."""
+    """A bot's memory, which a test can close and open again."""
 
     folder: Path
     limits: Limits = field(default_factory=Limits)
@@ -121,5 +121,5 @@ class Lodge:
 
 
 def texts(view: View) -> list[str]:
-    """What the messages of the next request say, without the frame."""
+    """Return what the messages of the next request say, without the frame."""
     return [str(message["content"]) for message in view.to_wire(PromptPrefix(""))]

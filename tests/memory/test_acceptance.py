@@ -10,6 +10,7 @@ import pytest
 from memory.context.acceptance import is_summary
 from memory.context.receipt import make_receipt
 from tests.memory.rooms import Lodge
+from tests.tables import each_row
 
 FACTS = (
     "Please book a table for Anna Schmidt at the Yeatman in Lisbon on March 14th at 7pm; number "
@@ -61,12 +62,12 @@ def test_a_refusal_is_no_summary_of_anything(text: str, said: str) -> None:
     assert not judge(text, said=said)
 
 
-@pytest.mark.parametrize("text", GOOD)
+@each_row("text", GOOD)
 def test_a_short_summary_that_tells_of_what_was_said_is_one(text: str) -> None:
     assert judge(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("They greeted each other.", "Hello there."),
@@ -81,7 +82,7 @@ def test_a_good_short_summary_of_a_short_chat_is_accepted(text: str, said: str) 
     assert judge(text, of_tokens=40, said=said)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["The user asked for help.", "# Recap\nThey talked.", "用户寻求帮助。", "好的。", "OK"]
 )
 def test_one_line_is_no_summary_of_thousands_of_tokens(text: str) -> None:

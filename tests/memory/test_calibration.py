@@ -1,4 +1,4 @@
-"""What a provider's reports and errors teach the meter, and what they don't."""
+"""Tests of what a provider's reports and errors teach the meter, and what they don't."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a summary can be asked for in the conversation itself, and when that is cheaper."""
+"""Tests of when a summary can be asked for in the conversation itself, and when that is cheaper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a change costs where the provider caches: the arithmetic, beside a provider that counts."""
+"""Tests of the cost of a change where the provider caches: the arithmetic, beside a provider that
+counts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ PRICE = InputPrice(0.01, 0.001)
 
 
 def bill(sizes: list[int], kept: list[int], price: InputPrice) -> float:
-    """What these requests cost, of each of which so many tokens come from the cache."""
+    """Return the cost of these requests, of each of which so many tokens come from the cache."""
     pairs = zip(sizes, kept, strict=True)
     return sum(price.kept * (size - kept) + price.cached * kept for size, kept in pairs)
 

@@ -106,7 +106,7 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
 
 
 def refusal(content: bytes, *terse: bytes) -> str:
-    """What is said of files that can't be taken."""
+    """Return what is said of files that can't be taken."""
     with pytest.raises(exchange.Unreadable) as error:
         exchange.parse(content, *terse)
     return str(error.value)

@@ -1,4 +1,4 @@
-"""What is not asked any further, because a look shows that all is far from any limit."""
+"""Tests of what is not asked any further, because a look shows that all is far from any limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whatever changes a file of an audience, or deletes one, first asks whether this process may."""
+"""Tests that code that changes a file of an audience, or deletes one, first asks whether this
+process may."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def section(job: int) -> daily.Section:
 
 
 def lay_out(data: Path) -> None:
-    """What a process before this one left."""
+    """Lay out what a process before this one left."""
     folder = data / "audiences" / KEY.audience
     daily.append(data, section(1))
     daily.append(daily.quarantine(data), section(2))

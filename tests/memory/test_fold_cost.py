@@ -1,4 +1,5 @@
-"""When `slim` folds: at the distance that is cheapest, and whatever is said, nothing is missing."""
+"""Tests of when `slim` folds: at the distance that is cheapest, and whatever is said, nothing is
+missing."""
 
 from __future__ import annotations
 

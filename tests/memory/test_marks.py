@@ -1,4 +1,4 @@
-"""What stands between marks of ours stays between them, whatever it says."""
+"""Tests that text between marks of ours stays between them, whatever it says."""
 
 from __future__ import annotations
 

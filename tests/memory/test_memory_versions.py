@@ -173,7 +173,7 @@ STEPS = ("remember", "edit", "hand", "propose", "approve", "refuse", "undo", "re
 
 
 async def take(lodge: Lodge, step: str, text: str) -> None:
-    """One step, as a person, a model or a crash takes it."""
+    """Take a step, as a person, a model or a crash takes it."""
     memory = (await lodge.conversation()).long_term
     source = Source("section", "2026-11-20", conversation=KEY.id, turns="t1", job=1, digest=text)
     match step:

@@ -1,4 +1,5 @@
-"""What leaves the context is kept in files: AgentScope's workspace, and what may go wrong."""
+"""Tests that what is removed from the context is kept in files: AgentScope's workspace, and what
+may go wrong."""
 
 from __future__ import annotations
 
@@ -201,7 +202,7 @@ WHERE = " You can refer to the file in '{}' for the truncated content if needed.
 
 
 async def shown(lodge: Lodge) -> str:
-    """What the model sees of a long result."""
+    """Return what the model sees of a long result."""
     lodge.limit(tool_result_limit=200)
     views = await lodge.says("Look.", [LONG])
     return texts(views[-1])[-1]
@@ -314,7 +315,7 @@ async def test_what_is_cleared_is_not_offloaded(lodge: Lodge, tmp_path: Path) ->
 async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_file(
     lodge: Lodge, snips: bool
 ) -> None:
-    """Whatever `snip_oversized` says, the model can still find the whole output."""
+    """Try both settings of `snip_oversized`: the model can still find the whole output."""
     lodge.limit(tool_result_limit=4_000, snip_oversized=snips)
     turn = await (await lodge.conversation()).turns.open("Look.")
     await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))

@@ -1,4 +1,5 @@
-"""What must always hold, over random conversations with tools, limits, and steering by a person."""
+"""Tests of what must always hold, over random conversations with tools, limits, and steering by a
+person."""
 
 from __future__ import annotations
 
@@ -137,7 +138,7 @@ class Witness:
         await what_was_sent_can_be_made_again(conversation, newest=1)
 
     def branch(self, turn: int) -> Witness:
-        """Who follows a branch that begins after this turn."""
+        """Return a witness that follows a branch that begins after this turn."""
         said, ends = self.said[: self.ends[turn - 1]], self.ends[:turn]
         return Witness(self.lodge, said, ends, self.cached)
 
@@ -182,7 +183,7 @@ class Witness:
 
 
 def same_or_clipped(text: str, sent: str) -> bool:
-    """Whether a text is in the request: whole, after a summary, or clipped with a mark."""
+    """Return True if a text is in the request: whole, after a summary, or clipped with a mark."""
     if sent.endswith(text):
         return True
     is_marked = "characters left out here" in sent or "<<<TRUNCATED>>>" in sent
@@ -191,7 +192,7 @@ def same_or_clipped(text: str, sent: str) -> bool:
 
 
 def is_held(history: list[ViewEvent]) -> bool:
-    """Whether an undo may be holding cuts off (the rule itself is tested apart)."""
+    """Return True if an undo may be holding cuts off (the rule itself is tested apart)."""
     kinds = [event.kind for event in history if event.kind != "inject"]
     return "undo" in kinds or "redo" in kinds
 
@@ -382,8 +383,8 @@ async def live(
 
 
 async def send_all(lodge: Lodge, keys: Iterable[ConversationKey]) -> dict[ConversationKey, Any]:
-    """What each of these conversations would send now, but for those that wait for a strategy: a
-    restart lets that be in force."""
+    """Return what each of these conversations would send now, but for those that wait for a
+    strategy: a restart lets that be in force."""
     there = {key: await lodge.conversation(key) for key in keys}
     return {
         key: one.context.view().to_wire(lodge.frame)

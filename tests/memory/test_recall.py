@@ -53,12 +53,12 @@ async def tell(lodge: Lodge, *said: str, at: datetime = MONDAY, key: Conversatio
 
 
 async def recalled(lodge: Lodge, text: str, most: int = 5, key: ConversationKey = KEY) -> list[str]:
-    """What the model finds."""
+    """Return what the model finds."""
     return texts((await (await lodge.conversation(key)).memory.recall(text, most)).said)
 
 
 async def searched(lodge: Lodge, text: str, key: ConversationKey = KEY) -> list[str]:
-    """What a person finds."""
+    """Return what a person finds."""
     return texts((await (await lodge.conversation(key)).memory.search(text, 10)).said)
 
 
@@ -281,7 +281,8 @@ async def test_a_database_of_an_older_parley_is_indexed_at_the_first_search(tmp_
 
 @pytest.mark.sqlite
 async def test_an_index_of_an_older_parley_is_used_as_it_is(tmp_path: Path) -> None:
-    """What it saw of a message has new numbers: a question, a time, oneself, a user."""
+    """Keep the index, where the signs of a message have new numbers: a question, a time, oneself, a
+    user."""
     step = next(n for n, step in enumerate(MIGRATIONS) if step.__name__ == "_search_signs")
     database = connect(tmp_path / "parley.db")
     for older in MIGRATIONS[:step]:
@@ -438,7 +439,7 @@ def test_notes_that_are_in_no_file_any_more_do_not_stay_in_memory() -> None:
 
 
 def holds(notes: NoteSearch, text: str) -> bool:
-    """Whether a text is anywhere in what a search keeps from one time to the next."""
+    """Return True if a text is anywhere in what a search keeps from one time to the next."""
     return text in repr([vars(one) for one in notes._indexed.values()])  # by no other way seen
 
 

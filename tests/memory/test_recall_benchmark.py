@@ -87,7 +87,8 @@ async def test_all_of_a_short_talk_is_found_again_and_under_every_strategy(small
 
 
 async def test_long_searches_are_measured_by_file_and_in_all(small: Path, other: Path) -> None:
-    """What is short is said again until it is long enough; turns are not cut."""
+    """Measure a short conversation, which is said again until it is long enough; turns are not
+    cut."""
     (line,) = (await recall.measure_joined([small], lambda line: 1, 20)).splitlines()[2:]
     name, messages, _, questions, middle, high, indexing = line.strip("| ").split(" | ")
     assert (name, messages, questions) == ("small", "19", "3")

@@ -1,13 +1,14 @@
-"""What a summary kept: facts are found, and found again, in several languages and quickly."""
+"""Tests of what a summary kept: facts are found, and found again, in several languages and
+quickly."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.names import find_names
 from memory.context.receipt import MOST, Receipt, make_receipt, sentence_with
+from tests.tables import each_row
 
 ASKED = (
     "Please book a table for Anna Schmidt at the Yeatman in Lisbon on March 14th at 7pm. My "
@@ -42,7 +43,7 @@ def test_a_summary_that_has_them_in_other_words_has_kept_them() -> None:
     assert make_receipt([ASKED], [], [], said) == Receipt(9, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "kept"),
     [
         ("It costs 1.200,50 euros.", "1200.5"),
@@ -116,7 +117,7 @@ def test_any_text_has_a_receipt_and_keeps_itself(texts: list[str], summary: str)
     assert whole.kept == whole.total
 
 
-@pytest.mark.parametrize("piece", ["1.", "a.b@a.", "王", "a\\", "“"])
+@each_row("piece", ["1.", "a.b@a.", "王", "a\\", "“"])
 def test_hostile_texts_take_little_time(piece: str) -> None:
     """A search that began anew at every place would not end."""
     text = piece * (200_000 // len(piece))

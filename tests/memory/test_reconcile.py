@@ -1,4 +1,4 @@
-"""What is believed of a prompt's size, whatever a provider reports of it."""
+"""Tests of what is believed of a prompt's size, whatever a provider reports of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sent(raw: int, tools: int = 0) -> View:
 
 
 def report_sizes(sizes: Sequence[int], caches: str, times: str) -> list[tuple[int, int]]:
-    """What a provider reports of prompts of these sizes: how much of them, and what of it was
+    """Return a provider's reports of prompts of these sizes: how much of them, and what of it was
     cached."""
     said, before = list[tuple[int, int]](), 0
     for number, size in enumerate(sizes):
@@ -68,7 +68,7 @@ WAYS = (
     *((caches, "") for caches in ("never", "inside", "apart", "uncached only")),
     *(("inside", times) for times in ("2", "4", "all so far")),
 )
-"""What is done with what is cached, and with the figures."""
+"""The ways of reporting what is cached, and of the figures."""
 
 
 @given(
@@ -108,7 +108,7 @@ def test_what_is_believed_is_never_far_from_the_truth(
 
 
 def learn(*reports: tuple[int, int, int]) -> Calibration:
-    """What was learned of reports: raw tokens, the prompt, what was cached."""
+    """Return a calibration that learned from reports: raw tokens, the prompt, what was cached."""
     calibration = fresh()
 
     async def hear() -> None:
@@ -120,7 +120,7 @@ def learn(*reports: tuple[int, int, int]) -> Calibration:
 
 
 def size(calibration: Calibration, raw: int) -> tuple[int, bool]:
-    """What is shown of a request, and whether it is called measured."""
+    """Return what is shown of a request, and whether it is called measured."""
     scale = calibration.scale(sent(raw), "m")
     return scale.tokens(raw), scale.is_measured
 

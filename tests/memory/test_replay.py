@@ -1,4 +1,4 @@
-"""What the newest events tell is what all of them tell."""
+"""Tests that the newest events tell what all of them tell."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
 
 
 async def compacted(lodge: Lodge) -> ViewEvent | None:
-    """What the rule _auto_compact does as a turn begins."""
+    """Compact as the rule _auto_compact does when a turn begins."""
     conversation = await lodge.conversation()
     due = conversation.compactor.forecaster.due(by_rule=True)
     return await conversation.compactor.compact_by_rule(why=due.why) if due else None

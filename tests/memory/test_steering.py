@@ -1,4 +1,4 @@
-"""What people did to the context after a turn, as far as it concerns what came before."""
+"""Tests of what people did to the context after a turn, as far as it concerns what came before."""
 
 from __future__ import annotations
 

@@ -196,7 +196,8 @@ async def test_a_database_held_elsewhere_ends_in_a_sentence(store: Store, path: 
 
 @pytest.mark.sqlite
 async def test_no_cursor_leaves_its_thread(store: Store) -> None:
-    """One that is freed elsewhere can take the error from a statement that fails meanwhile."""
+    """Leave no cursor: one that is freed elsewhere can take the error from a statement that fails
+    meanwhile."""
     asked = "SELECT 1 UNION SELECT 2"
     for lane in (store.write, store.read):
         assert await lane(lambda db: db.execute_sql(asked)) is None

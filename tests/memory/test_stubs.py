@@ -45,7 +45,7 @@ async def events(lodge: Lodge) -> list[tuple[str, str]]:
 
 
 async def fetch(conversation: Conversation, text: str) -> list[str]:
-    """What the result that a stub names is, when the model asks for it."""
+    """Return the result that a stub names, as the model gets it when it asks."""
     named = re.search(r't(\d+)\.(\d+)"', text)
     assert named is not None
     found = await conversation.passages(Exactly(int(named[1]), int(named[2])))

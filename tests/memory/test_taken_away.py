@@ -1,4 +1,5 @@
-"""What a person takes away is out of all that the model can reach, and comes back as it was."""
+"""Tests that what a person removes is out of all that the model can reach, and comes back as it
+was."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def workspace(folder: Path) -> Path:
 
 
 def reach(folder: Path) -> dict[str, str]:
-    """What the model's file tools find of the conversation."""
+    """Return what the model's file tools find of the conversation."""
     session = workspace(folder) / "sessions" / "pipe%2Fmain"
     return {file.name: file.read_text() for file in sorted(session.glob("*"))}
 

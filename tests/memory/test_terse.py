@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.terse import TerseFilter, extract
+from tests.tables import each_row
 
 DASHBOARD = "I created the dashboard with three sections for shopping, todos, and schedule."
 LINE = "created dashboard with shopping, todo, schedule sections"
@@ -16,7 +16,7 @@ def test_the_documents_own_example() -> None:
     assert extract(f"{DASHBOARD}\n<terse>{LINE}</terse>") == (DASHBOARD, LINE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown", "line"),
     [
         ("No tag at all.", "No tag at all.", ""),

@@ -51,7 +51,7 @@ def silent(line: str) -> None:
 
 
 def stop_at(table: str) -> Callable[[str], None]:
-    """What says how far it is, and dies after this table."""
+    """Return a function that takes each line of progress, and dies after this table."""
 
     def say(line: str) -> None:
         if line.startswith(f"{table}: "):

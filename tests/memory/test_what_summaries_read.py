@@ -53,8 +53,8 @@ LIMITS = st.fixed_dictionaries(
 
 @dataclass
 class Inputs:
-    """What each summary was made of, by its id: what the model was sent, or where none was asked,
-    the turns that an extract was made of."""
+    """The inputs of each summary, by its id: what the model was sent, or where none was asked, the
+    turns that an extract was made of."""
 
     of: dict[int, str] = field(default_factory=dict)
     asked: ContextVar[list[str]] = field(default_factory=lambda: ContextVar("asked"))

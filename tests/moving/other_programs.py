@@ -1,4 +1,4 @@
-"""What other programs keep, in their shapes: written here, by what is public of them.
+"""The data of other programs, in their shapes: written here, by what is public of them.
 
 `ChatGptExport`, `write_webui_database` and `write_cow_workspace` make files like theirs.
 """

@@ -85,7 +85,7 @@ async def write(place: Path, record: dict[str, tuple[str, list[Entry]]]) -> None
 
 
 async def read(place: Path) -> dict[str, tuple[str, list[Entry]]]:
-    """What is in a record; how many tokens a message has is counted anew, and left out."""
+    """Return what is in a record; how many tokens a message has is counted anew, and left out."""
     store = await Store.open(engines.engine_for(place))
     try:
 
@@ -286,7 +286,7 @@ DAMAGED: list[tuple[list[str], str]] = [
 
 
 async def refused(homes: Homes, name: str, lines: list[str], folder: str) -> str:
-    """What an import says of a conversation of this name, with these messages."""
+    """Return what an import says of a conversation of this name, with these messages."""
     place = homes.out / "web-main" / folder
     os.makedirs(place)
     about = {"format": "parley-conversation", "version": 1, "id": name}
@@ -366,7 +366,7 @@ async def test_a_rehearsal_tells_what_the_real_import_tells(homes: Homes) -> Non
 
 
 def facts_in(report: str) -> list[str]:
-    """What a report of an import counts."""
+    """Return what a report of an import counts."""
     return [line for line in report.splitlines() if line.startswith("  ")]
 
 

@@ -51,7 +51,7 @@ except (MovingError, StoreError) as error:
 
 
 def read(kind: str, path: Path) -> str:
-    """What comes of reading it, in a process of its own with little memory and time."""
+    """Return what comes of reading it, in a process of its own with little memory and time."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (GIGABYTE, GIGABYTE))

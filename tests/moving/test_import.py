@@ -1,4 +1,4 @@
-"""What other programs kept is brought in by the command line, and the bot goes on with it."""
+"""Tests of bringing in what other programs kept, by the command line: the bot goes on with it."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ async def test_pictures_come_along(command: Bringing) -> None:
 
 
 def facts_in(report: str) -> list[str]:
-    """What a report counts."""
+    """Return what a report counts."""
     return [line for line in report.splitlines() if line.startswith("  ")]
 
 

@@ -1,4 +1,5 @@
-"""What each program keeps, as it is read: every kind of thing that its files are known to hold."""
+"""Tests of what each program keeps, as it is read: every kind of thing that its files are known to
+hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever order messages come in elsewhere, they become whole turns, and none is lost."""
+"""Tests that messages in any order elsewhere become whole turns, and none is lost."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.fakes.openai_server import Answer, Fail, Received, Say
 from tests.whole.testbot import run_bot
 
 CANARY = "zqcanary7"
-"""What must not be found; private words begin so."""
+"""The text that must not be found; private words begin so."""
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 PLUGIN = f'''
 import logging

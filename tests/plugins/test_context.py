@@ -1,4 +1,4 @@
-"""What `/context` is made of, as far as it is pure."""
+"""Tests of what `/context` is made of, as far as it is pure."""
 
 from __future__ import annotations
 

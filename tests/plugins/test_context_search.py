@@ -1,4 +1,5 @@
-"""What `context_search` answers its model with: flo.monster's own example, and its bounds."""
+"""Tests of what `context_search` answers its model with: flo.monster's own example, and its
+bounds."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
 
 
 async def run(lodge: Lodge, **arguments: Any) -> str:
-    """What the model reads; a refusal begins with "!"."""
+    """Return what the model reads; a refusal begins with "!"."""
     context = ToolContext(KEY, Path("nowhere"), ZoneInfo("UTC"), await lodge.conversation())
     call = ToolCall("1", "context_search", json.dumps(arguments))
     text, is_error = await Toolbox([context_search]).run(call, context)

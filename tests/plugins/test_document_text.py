@@ -1,4 +1,4 @@
-"""What is in a document is in its text, or a line says what kind was left out."""
+"""Tests that what is in a document is in its text, or a line says what kind was left out."""
 
 from __future__ import annotations
 

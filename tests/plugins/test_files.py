@@ -255,7 +255,8 @@ async def test_a_glob_finds_files_by_name(run: Run, root: Path) -> None:
 
 @pytest.mark.timeout(60)
 async def test_no_glob_takes_for_ever(run: Run, root: Path) -> None:
-    """One that is tried in every way does not come to its end within the time."""
+    """Try patterns that match in very many ways: a search does not come to its end within the
+    time."""
     put(root, "files/" + "a/" * 25 + "a" * 200, "")
     for pattern in ("**/a" * 100 + "/b", "*a" * 200 + "b"):
         assert (await run("glob", pattern=pattern)).startswith("No file matches")

@@ -26,6 +26,7 @@ from plugins.rules import Fault, Rule, RuleFaults, auto_compact, parse
 from plugins.rules.conditions import Moment
 from plugins.rules.rule import CompactContext
 from tests.memory.rooms import Lodge
+from tests.tables import each_row
 
 SEED_BLOCK = """
 runtime:
@@ -106,7 +107,7 @@ def test_short_forms_mean_the_long_ones() -> None:
 # --- what is refused -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "sentence"),
     [
         ({"on": "turn_strat"}, """.on is "turn_strat"; did you mean 'turn_start'?"""),

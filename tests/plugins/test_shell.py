@@ -44,7 +44,7 @@ async def run(folder: Path, command: str, seconds: int = 20) -> str:
 
 
 async def allowed(permission: Permission) -> None:
-    """Whoever is asked says yes."""
+    """Say yes to every permission."""
 
 
 async def answer(folder: Path, command: str, settings: ToolSettings) -> tuple[str, bool]:
@@ -253,7 +253,8 @@ async def test_a_command_that_fills_the_chats_folder_is_killed(
 async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who has very many files can't write beside them until they have been counted once more."""
+    """Write fast where there are very many files: none can be written beside them until they have
+    been counted once more."""
     begun = tmp_path / "files" / "begun"
 
     def slowly(workspace: Path) -> int:

@@ -210,7 +210,7 @@ class PostOffice:
         return AuthResult(success=is_right, handled=False)
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
-        """What aiosmtpd calls with a whole message."""
+        """Handle a whole message; aiosmtpd calls this."""
         if not session.authenticated:
             return "530 5.7.0 Authentication required"
         if self.refusals:

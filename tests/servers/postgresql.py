@@ -36,7 +36,7 @@ _starter = ThreadPoolExecutor(1)
 
 
 def find_binaries() -> Path | None:
-    """Where the server's programs are; None where they are not installed."""
+    """Find where the server's programs are; None where they are not installed."""
     if found := shutil.which("postgres"):
         return Path(found).parent
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
@@ -131,7 +131,7 @@ class PostgresqlServer:
 
 
 def _unprivileged() -> list[str]:
-    """What a command is started with; it ends with who has started it."""
+    """Return what a command is started with; it ends with the process that has started it."""
     account = ["--reuid=postgres", "--regid=postgres", "--init-groups"] * (os.geteuid() == 0)
     return ["setpriv", *account, "--pdeathsig=QUIT"]
 

@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 
 class Cut(Enum):
-    """What becomes of something that a client sends."""
+    """The fate of something that a client sends."""
 
     NOT = auto()  # it goes through
     AFTER = auto()  # the server takes it and answers; the client hears nothing and loses the wire

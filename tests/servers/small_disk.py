@@ -20,7 +20,7 @@ _SMALL = 256  # megabytes that are filled quickly
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """Where `folder` is, there is little room."""
+    """A folder on a disk with little space."""
 
     folder: Path
 

@@ -239,7 +239,7 @@ class MatrixPerson:
         self.call("POST", f"join/{quote(room)}", {})
 
     def members(self, room: str) -> dict[str, str]:
-        """Who is in a room, or invited, or was there."""
+        """Return the people who are in a room, or invited, or were there."""
         found = self.call("GET", f"rooms/{quote(room)}/members")["chunk"]
         return {str(one["state_key"]): str(one["content"]["membership"]) for one in found}
 

@@ -23,7 +23,7 @@ from tests.whole.process import BotProcess
 
 HERE = Path(__file__).parent
 UNANSWERED = "Is this answered after the upgrade?"
-"""What was said last: the release was killed while the model was asked."""
+"""The last message: the release was killed while the model was asked."""
 TALK = (
     *("My dog is called Rufus.", "Rufus likes the lake at Prien.", "What is 6 * 7?"),
     *("/context pin t1", "/config agent_max_context_turns 8"),
@@ -39,7 +39,7 @@ TALK = (
 
 
 def answer(request: Received, is_last: asyncio.Event) -> Answer:
-    """What the model says to a question, a tool's result, or a request for a summary."""
+    """Return what the model says to a question, a tool's result, or a request for a summary."""
     last = request.body["messages"][-1]
     text = str(last["content"])
     if UNANSWERED in text:

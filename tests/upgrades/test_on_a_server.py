@@ -24,7 +24,8 @@ pytestmark = pytest.mark.sqlite  # it is about both
 
 @pytest.fixture
 def address(tmp_path: Path, postgresql_server: PostgresqlServer) -> str:
-    """Where a record is on a server, as a release has left it; a configuration names it."""
+    """Return the address of a record on a server, as a release has left it; a configuration names
+    it."""
     url = postgresql_server.make_database("template1")
     (tmp_path / "file").mkdir()
     unpack(HERE / f"schema-{SCHEMA}.tar.gz", tmp_path / "file")

@@ -44,7 +44,7 @@ def bring_back(file: Path, folder: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> int:
-    """What the command line does there; returns its exit code."""
+    """Run the command line there; returns its exit code."""
     places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
     return main.main([*places, *arguments])
 

@@ -1,4 +1,4 @@
-"""One version, told everywhere, and the changelog begins with it."""
+"""Tests of the version, which is the same everywhere, and begins the changelog."""
 
 from __future__ import annotations
 

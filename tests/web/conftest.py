@@ -21,7 +21,7 @@ from tests.web.site import Site, serving
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(processes: None) -> AsyncIterator[Browser]:
-    """One Chromium for all tests; each context has a profile of its own in it."""
+    """Launch one Chromium for all tests; each context has a profile of its own in it."""
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield launched

@@ -119,7 +119,7 @@ async def events_of(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
 
 
 async def asked_raw(url: str, request: bytes) -> bytes:
-    """What the server at `url` answers to these bytes, until it closes the connection."""
+    """Return what the server at `url` answers to these bytes, until it closes the connection."""
     place = urlsplit(url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:

@@ -46,7 +46,7 @@ def echo(request: Received) -> Answer:
 
 
 async def fetch(site: Site, path: str, **headers: str) -> tuple[int, bytes, Mapping[str, str]]:
-    """What comes over the wire, as it is packed."""
+    """Return what comes over the wire, as it is packed."""
     url, headers = f"{site.url}{path}", {"Accept-Encoding": "identity", **headers}
     async with site.http.get(url, headers=headers, auto_decompress=False) as response:
         return response.status, await response.read(), response.headers.copy()

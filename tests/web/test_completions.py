@@ -39,12 +39,12 @@ def user(text: object) -> dict[str, object]:
 
 
 def named(conversation: str) -> dict[str, Any]:
-    """What names a conversation in a request."""
+    """Return what names a conversation in a request."""
     return {"extra_body": {"parley_conversation": conversation}}
 
 
 def sent(site: Site) -> list[dict[str, Any]]:
-    """What reached the model last."""
+    """Return what reached the model last."""
     return list(site.server.requests[-1].body["messages"])
 
 

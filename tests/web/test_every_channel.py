@@ -1,5 +1,5 @@
-"""What a person does to the context, on every channel that has buttons: the terminal, where they
-are the commands that are named below a reply, Telegram, and the page."""
+"""Tests of what a person does to the context, on every channel that has buttons: the terminal,
+where they are the commands that are named below a reply, Telegram, and the page."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ AT = {"terminal": at_terminal, "telegram": in_telegram}
 
 @pytest.fixture(params=list(AT))
 def being(request: pytest.FixtureRequest) -> Being:
-    """What opens a channel in this process."""
+    """Return what opens a channel in this process."""
     return AT[request.param]
 
 

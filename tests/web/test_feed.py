@@ -1,4 +1,5 @@
-"""What is kept of what happened lately: bounded by bytes and by age, and nobody misses anything."""
+"""Tests of what is kept of what happened lately: bounded by bytes and by age, and nobody misses
+anything."""
 
 from __future__ import annotations
 
@@ -28,12 +29,13 @@ def tell_long(request: Received) -> Say:
 
 
 async def place_of(site: Site, session: str) -> str:
-    """Where the events of a session go on."""
+    """Return the place at which the events of a session go on."""
     return str((await site.get(f"/api/sessions/{session}/messages"))[1]["event"])
 
 
 async def kind_after(site: Site, session: str, place: str) -> str:
-    """What comes first for somebody who saw all until then, once the bot has said more."""
+    """Return the kind of what comes first for somebody who saw all until then, once the bot has
+    said more."""
     async with site.follows(session, **{"Last-Event-ID": place}) as events:
         return (await anext(events)).kind
 

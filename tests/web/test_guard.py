@@ -1,4 +1,4 @@
-"""Who is let in: the token, the cookie, and pages from elsewhere."""
+"""Tests of who is let in: the token, the cookie, and pages from elsewhere."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ TOKEN = "a long random text"
 
 
 async def run(folder: Path, *arguments: str) -> int:
-    """What `python main.py key …` does, as another process would beside the bot."""
+    """Run `python main.py key …`, as another process would beside the bot."""
     config = folder / "config.json"
     if not config.exists():
         config.write_text("{}")

@@ -96,7 +96,7 @@ async def test_a_text_from_right_to_left_runs_so(tab: Tab, model: Model) -> None
 async def test_of_an_answer_that_grows_only_the_last_block_is_drawn_again(
     tab: Tab, model: Model
 ) -> None:
-    """What somebody has selected in the first paragraph stays selected."""
+    """Select something in the first paragraph, which stays selected."""
     paragraphs = [f"Paragraph {number}.\n\n" for number in range(300)]
     script = [Say("".join(paragraphs), pieces=300, gate=(rest := asyncio.Event()))]
     model.script = script

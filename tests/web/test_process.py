@@ -19,7 +19,7 @@ ANYWHERE = {"web": {"port": 0}}
 
 
 async def url_of(bot: BotProcess) -> str:
-    """Where it says that it is."""
+    """Return the address at which it says that it is."""
     await bot.until(lambda: bot.out)
     found = re.search(rb"http://\S+", bot.out[0])
     assert found

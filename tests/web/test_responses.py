@@ -234,14 +234,13 @@ ITEMS: tuple[tuple[list[Json], list[Json]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("items", "messages"), ITEMS)
-async def test_items_reach_the_model_as_messages(
-    tmp_path: Path, items: list[Json], messages: list[Json]
-) -> None:
+async def test_items_reach_the_model_as_messages(tmp_path: Path, subtests: pytest.Subtests) -> None:
     async with serving(tmp_path, lambda _: Say("Well."), {"system_prompt": ""}) as site:
-        await asked(site, items)
-        found = [one for one in sent(site) if one in messages or one["role"] != "system"]
-    assert found == messages
+        for items, messages in ITEMS:
+            with subtests.test(items=items):
+                await asked(site, items)
+                found = [one for one in sent(site) if one in messages or one["role"] != "system"]
+                assert found == messages
 
 
 async def test_parameters_are_sent_on_in_the_shape_of_chat_completions(tmp_path: Path) -> None:
@@ -302,14 +301,16 @@ REFUSED: tuple[tuple[Json, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("more", "sentence"), REFUSED)
-async def test_what_is_not_done_gets_a_sentence(tmp_path: Path, more: Json, sentence: str) -> None:
+async def test_what_is_not_done_gets_a_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
     async with serving(tmp_path, echo) as site:
-        status, answer = await site.post("/v1/responses", {"model": "x", "input": "Hi", **more})
-        assert not site.server.requests
-    assert status == 400
-    assert sentence in answer["error"]["message"]
-    assert answer["error"]["type"] == "invalid_request_error"
+        for more, sentence in REFUSED:
+            with subtests.test(more=more):
+                asking = {"model": "x", "input": "Hi", **more}
+                status, answer = await site.post("/v1/responses", asking)
+                assert not site.server.requests
+                assert status == 400
+                assert sentence in answer["error"]["message"]
+                assert answer["error"]["type"] == "invalid_request_error"
 
 
 async def test_a_picture_from_within_is_refused_as_a_part_of_the_input(tmp_path: Path) -> None:

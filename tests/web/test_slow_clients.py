@@ -51,7 +51,7 @@ async def connected(
 
 
 async def trickled(url: str, beginning: bytes) -> bytes:
-    """What the server says to somebody who goes on a byte at a time, until it closes."""
+    """Return what the server says to somebody who goes on a byte at a time, until it closes."""
     async with connected(url) as (reader, writer):
         writer.write(beginning)
         hearing = asyncio.create_task(reader.read())

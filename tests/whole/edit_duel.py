@@ -130,13 +130,13 @@ def server() -> OpenAIServer:
 
 
 def asked(endpoint: OpenAIServer) -> list[Json]:
-    """What the last request of a turn held."""
+    """Return what the last request of a turn held."""
     turns = [r.body["messages"] for r in endpoint.requests if "tools" in r.body]
     return list(turns[-1]) if turns else []
 
 
 def rows(folder: Path) -> dict[str, list[Any]]:
-    """What a bot has on the disk, but for times."""
+    """Return what a bot has on the disk, but for times."""
     with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
         return {
             name: [_timeless(row) for row in database.execute(query)]
@@ -167,7 +167,7 @@ def share_unused(folder: Path, other: Path, answer: str) -> None:
 
 
 class Script:
-    """What is said next, at random."""
+    """The script of what is said next, at random."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance, self._said = chance, 0
@@ -222,7 +222,7 @@ class Mortal:
         (self._folder / "data" / "dies").unlink(missing_ok=True)
 
     async def says(self, text: str) -> str:
-        """What it answers, however often it dies of it."""
+        """Say a text and return the answer, however often the bot dies of it."""
         self._said += 1
         message = f"m{self._said}"
         while not (replies := await self._live(message, text)):

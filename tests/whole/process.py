@@ -58,7 +58,7 @@ class BotProcess:
 
     @property
     def lines(self) -> list[Json]:
-        """What it wrote, parsed; a line that a kill cut short is left out."""
+        """Return what it wrote, parsed; a line that a kill cut short is left out."""
         return [json.loads(line) for line in self.out if line.endswith(b"\n")]
 
     @property
@@ -67,7 +67,7 @@ class BotProcess:
 
     @property
     def is_over(self) -> bool:
-        """Whether all that it wrote before its end has been read."""
+        """Return True if all that it wrote before its end has been read."""
         return self._reading.done()
 
     async def write(self, data: bytes) -> None:
@@ -189,7 +189,8 @@ def _surroundings(endpoint: Endpoint | None) -> dict[str, str]:
 
 
 def run_command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """What the command line says to a person, on the data that `talking` works with there."""
+    """Return what the command line says to a person, on the data that `talking` works with
+    there."""
     places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
     return subprocess.run(
         [sys.executable, str(MAIN), *places, *arguments],

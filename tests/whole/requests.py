@@ -1,4 +1,5 @@
-"""What a whole bot sends its model and keeps on disk, and scripts for the model, for tests."""
+"""The requests of a whole bot to its model, what it keeps on disk, and scripts for the model, for
+tests."""
 
 from __future__ import annotations
 

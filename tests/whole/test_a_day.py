@@ -100,7 +100,7 @@ class Life:
 
     @property
     def asked(self) -> int:
-        """How often the model was asked."""
+        """Return how often the model was asked."""
         return len(self.model.requests)
 
 

@@ -1,4 +1,5 @@
-"""Who is let in and who is not: strangers, codes, owners, users, chats; and how fast they go."""
+"""Tests of who is let in and who is not: strangers, codes, owners, users, chats; and how fast they
+go."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What surrounds the bot fails for a while: its disk, its clock, its model, a platform. It says so,
-loses nothing that it has confirmed, and goes on when that is over."""
+"""Tests of adversity: what surrounds the bot fails for a while, its disk, its clock, its model, a
+platform. It says so, loses nothing that it has confirmed, and goes on when that is over."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_on_a_disk_that_becomes_read_only_messages_are_refused_until_it_is
 async def test_a_database_that_gets_locked_in_mid_turn_ends_it_and_no_tool_runs_again(
     tmp_path: Path,
 ) -> None:
-    """What was accepted is not lost: the next start answers it."""
+    """Lock the database; what was accepted is not lost: the next start answers it."""
     with closing(sqlite3.connect(tmp_path / "holder", isolation_level=None)) as holder:
         answers = [Say(calls=(Call("calculate", '{"expression": "6*7"}', "a"),)), Say("It is 42.")]
 

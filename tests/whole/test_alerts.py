@@ -49,7 +49,7 @@ async def afar(folder: Path, script: Script, **settings: Any) -> AsyncIterator[T
 
 
 def alerts(bot: TestChannel) -> list[tuple[str, str]]:
-    """What nobody had asked for: (chat, text)."""
+    """Return what nobody had asked for: (chat, text)."""
     return [(o.address.chat, o.reply.text) for o in bot.sent if o.reply_to == ""]
 
 

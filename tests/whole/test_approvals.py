@@ -37,7 +37,7 @@ def results(bot: TestBot) -> list[str]:
 
 
 async def question(bot: TestBot) -> Outbound:
-    """What the bot asks while the turn waits."""
+    """Return what the bot asks while the turn waits."""
     return await bot.reply_to("")
 
 
@@ -268,5 +268,5 @@ async def test_two_sites_are_two_questions(tmp_path: Path) -> None:
 
 
 def unasked(bot: TestBot) -> list[Reply]:
-    """What nobody had asked for: the questions."""
+    """Return what nobody had asked for: the questions."""
     return [outbound.reply for outbound in bot.sent if not outbound.reply_to]

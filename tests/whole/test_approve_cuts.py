@@ -27,7 +27,7 @@ SHOW: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_ap
 
 
 def told(bot: TestBot) -> list[Reply]:
-    """What the bot has said without being asked."""
+    """Return what the bot has said without being asked."""
     return [outbound.reply for outbound in bot.sent if not outbound.reply_to]
 
 
@@ -49,7 +49,7 @@ def without_sizes(text: str) -> str:
 
 
 def paid(bot: TestBot) -> int:
-    """How often a model was asked for the summary of the first turns."""
+    """Return how often a model was asked for the summary of the first turns."""
     return sum(is_summary(r) and "[t1]" in str(r.body) for r in bot.server.requests)
 
 

@@ -31,7 +31,7 @@ def echo(request: Received) -> Say:
 
 
 def asked(bot: TestBot, index: int = -1) -> list[Any]:
-    """What a request held besides the system prompt, without the answers."""
+    """Return what a request held besides the system prompt, without the answers."""
     return [m["content"] for m in bot.sent_to_model(index) if m["role"] == "user"]
 
 

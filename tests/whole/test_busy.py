@@ -1,4 +1,4 @@
-"""What becomes of a message that comes while a turn runs: the setting `when_busy`."""
+"""Tests of a message that comes while a turn runs: the setting `when_busy`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_between(message: Mapping[str, Any]) -> bool:
 
 
 def asked(request: Received) -> list[str]:
-    """What people said since the model's last reply."""
+    """Return what people said since the model's last reply."""
     said: list[str] = []
     for message in reversed(request.body["messages"]):
         if message["role"] == "user":

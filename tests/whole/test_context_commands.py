@@ -58,7 +58,7 @@ async def states(bot: TestBot) -> dict[str, str]:
 
 
 async def request_of(bot: TestBot, text: str) -> list[dict[str, Any]]:
-    """What the model is sent for a message, without the system prompt."""
+    """Return what the model is sent for a message, without the system prompt."""
     await bot.says(text)
     requests = [r.body["messages"] for r in bot.server.requests if "tools" in r.body]
     return list(requests[-1][1:])

@@ -23,13 +23,13 @@ Body = Mapping[str, Any]
 
 
 def is_summary(body: Body) -> bool:
-    """Whether a summary is asked for, wherever."""
+    """Return True if a summary is asked for, wherever."""
     first, last = (str(body["messages"][place]["content"]) for place in (0, -1))
     return any(words in first + last for words in ("Summarise this part", "These lines are"))
 
 
 def is_behind(body: Body) -> bool:
-    """Whether it is asked for in the conversation."""
+    """Return True if it is asked for in the conversation."""
     return is_summary(body) and body["messages"][0]["content"].startswith("You are Parley")
 
 

@@ -1,4 +1,5 @@
-"""What a change breaks in the provider's cache, told where the change is foreseen and recorded."""
+"""Tests of what a change breaks in the provider's cache, told where the change is foreseen and
+recorded."""
 
 from __future__ import annotations
 

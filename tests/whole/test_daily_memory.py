@@ -1,4 +1,5 @@
-"""What leaves the context is in the daily memory before anything may delete it."""
+"""Tests that what is removed from the context is in the daily memory before anything may delete
+it."""
 
 from __future__ import annotations
 
@@ -228,8 +229,8 @@ def diarist(request: Received) -> Answer:
 
 @pytest.mark.parametrize("model", [remembering, diarist, no_summaries])
 async def test_a_section_does_not_retell_the_earlier_ones(tmp_path: Path, model: Any) -> None:
-    """What is below the heading of t3 to t4 is of t3 and t4; the context's own summary goes on from
-    the one before. fact-7 is said in t7."""
+    """Compare sections: below the heading of t3 to t4 is what is of t3 and t4; the context's own
+    summary goes on from the one before. fact-7 is said in t7."""
     script = answering(lambda _: Say("I see."), model)
     async with run_bot(tmp_path, script, FEW_TURNS) as bot:
         await talk(bot, *(f"Keep fact-{number}." for number in range(1, 12)))

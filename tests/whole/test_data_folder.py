@@ -1,4 +1,5 @@
-"""One bot for a data folder, whatever is deleted there; and none that silently starts anew."""
+"""Tests of one bot for a data folder, whatever is deleted there; and none that silently starts
+anew."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def tools_of(request: Received) -> set[str]:
 
 
 def results(bot: TestBot) -> list[str]:
-    """What the tools of the last request returned."""
+    """Return what the tools of the last request returned."""
     return [str(m["content"]) for m in bot.sent_to_model() if m["role"] == "tool"]
 
 

@@ -74,13 +74,14 @@ def go(folder: Path) -> None:
 
 
 def is_cooked(person: Sitter) -> bool:
-    """Whether the terminal shows what is typed and takes Ctrl-C for a signal, as it did before."""
+    """Return True if the terminal shows what is typed and takes Ctrl-C for a signal, as it did
+    before."""
     flags = termios.tcgetattr(person.keyboard)[3]
     return bool(flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG)
 
 
 def has_open(person: Sitter, file: Path) -> bool:
-    """Whether the bot has got so far that it has this file open."""
+    """Return True if the bot has got so far that it has this file open."""
     links = Path(f"/proc/{person.process.pid}/fd").iterdir()
     return file in [Path(os.path.realpath(link)) for link in links]
 

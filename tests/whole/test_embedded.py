@@ -54,7 +54,7 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def answers(folder: Path) -> list[Usage]:
-    """What the model reported for each answer."""
+    """Return what the model reported for each answer."""
     query = "SELECT prompt, cached FROM usage WHERE purpose = 'answer' ORDER BY id"
     return [Usage(*row) for row in rows(folder, query)]
 
@@ -125,8 +125,9 @@ def check_requests(folder: Path, budget: int) -> None:
 
 
 def check_summaries(folder: Path) -> None:
-    """What left is in the daily memory: in the model's words, or, where it did not say apart what
-    is new, as questions and replies. A model as small as this one seldom does."""
+    """Check that the removed turns are in the daily memory: in the model's words, or, where it did
+    not say apart what is new, as questions and replies. A model as small as this one seldom does.
+    """
     events = rows(folder, "SELECT kind FROM view_event")
     assert {"compact"} <= {kind for (kind,) in events} <= {"compact", "inject"}
     summaries = rows(

@@ -27,7 +27,7 @@ SMALL = {"agent_max_context_turns": 4, "request_timeout": 1}
 
 
 def is_summary(request: Received) -> bool:
-    """Whether this is the call of a summary: it carries no tools."""
+    """Return True if this is the call of a summary: it carries no tools."""
     return "tools" not in request.body
 
 

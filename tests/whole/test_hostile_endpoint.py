@@ -44,7 +44,7 @@ HEARD = {
 
 @pytest.mark.usefixtures("processes")
 async def test_an_endpoint_that_wants_to_harm_gets_nowhere(tmp_path: Path) -> None:
-    """One process under limits has an agent for each kind of endpoint."""
+    """Run a process under limits, with an agent for each kind of endpoint."""
     families = [family for family in FAMILIES if family.name in HEARD]
     async with AsyncExitStack() as stack:
         endpoints = [

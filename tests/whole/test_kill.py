@@ -69,7 +69,7 @@ def _call(word: str, asked: str) -> Call:
 
 @dataclass
 class Script:
-    """What is said, and what has been seen of it; it survives the bot's deaths."""
+    """The script of what is said, and what has been seen of it; it survives the bot's deaths."""
 
     chance: random.Random
     said: list[Json] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Script:
 
     @property
     def asked(self) -> list[Json]:
-        """What is for the model."""
+        """Return what is for the model."""
         return [message for message in self.said if message["text"] not in COMMANDS]
 
     def think_of_more(self) -> None:
@@ -106,7 +106,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Files:
-    """What a bot has left on the disk."""
+    """The files that a bot has left on the disk."""
 
     data: Path
 
@@ -128,7 +128,7 @@ class Files:
         return "".join(file.read_text() for file in self.data.glob("audiences/*/memory/*.md"))
 
     def sections(self) -> Counter[int]:
-        """How often each job's section stands in the daily memory."""
+        """Count how often each job's section stands in the daily memory."""
         return Counter(int(job) for job in re.findall(r"<!-- job (\d+) -->", self.memory()))
 
 
@@ -321,7 +321,7 @@ def check_transcript(files: Files, script: Script) -> None:
 
 
 def check_memory(files: Files) -> None:
-    """What left the context is in the daily memory, once."""
+    """Check that what was removed from the context is in the daily memory, once."""
     jobs = files.rows("SELECT id, conversation, event, turns, is_done FROM job")
     assert all(is_done for *_, is_done in jobs)
     assert files.sections() == Counter(job for job, *_ in jobs)
@@ -333,7 +333,8 @@ def check_memory(files: Files) -> None:
 
 
 def check_offloaded(files: Files) -> None:
-    """What left the context stands in its conversation's file, each message once."""
+    """Check that what was removed from the context is in its conversation's file, each message
+    once."""
     for chat in "ab":
         places = files.rows(
             "SELECT seq, turn, c.id FROM message JOIN conversation c ON c.id = conversation "

@@ -30,7 +30,7 @@ OWNERS = {"owners": ["afar/ann"]}
 
 
 def echo(request: Received) -> Say:
-    """How many user messages the model sees, and the last of them."""
+    """Answer how many user messages the model sees, and the last of them."""
     said = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
     return Say(f"{len(said)}: {said[-1]}")
 

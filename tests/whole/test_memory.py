@@ -1,4 +1,4 @@
-"""What the process keeps of the machine's memory."""
+"""Tests of what the process keeps of the machine's memory."""
 
 from __future__ import annotations
 

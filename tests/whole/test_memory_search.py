@@ -30,7 +30,7 @@ def seeker(request: Received) -> Answer:
 
 
 async def finds(bot: TestBot, what: str, chat: str = "main") -> str:
-    """What the tool returns to the model."""
+    """Return what the tool returns to the model."""
     return (await bot.says(f"Find {what}", chat)).text
 
 

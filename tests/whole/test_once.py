@@ -73,7 +73,8 @@ def read(folder: Path) -> list[str]:
 
 @pytest.mark.usefixtures("processes")
 async def test_a_call_that_a_kill_cut_short_is_not_run_again_by_itself(tmp_path: Path) -> None:
-    """One that must not run twice, one that the model may call again, and a subagent's."""
+    """Kill the bot during a call that must not run twice, one that the model may call again, and a
+    subagent's."""
     (tmp_path / FILES / "hang").touch()
     async with OpenAIServer(script) as endpoint:
         async with talking(tmp_path, endpoint) as bot:
@@ -91,7 +92,8 @@ async def test_a_call_that_a_kill_cut_short_is_not_run_again_by_itself(tmp_path:
 
 @pytest.mark.usefixtures("processes")
 async def test_a_call_that_had_not_begun_runs_after_an_orderly_stop(tmp_path: Path) -> None:
-    """Those before it in the same reply have results; `shutdown_timeout` cuts the turn short."""
+    """Stop the bot after calls of the same reply that have results; `shutdown_timeout` cuts the
+    turn short."""
     (tmp_path / FILES / "hang").touch()
     settings = {"shutdown_timeout": 0}
     async with OpenAIServer(script) as endpoint:

@@ -30,7 +30,7 @@ def echo(request: Received) -> Answer:
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    """What the database of a bot that has ended says."""
+    """Return what the database of a bot that has ended says."""
     with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
         return database.execute(query).fetchall()
 

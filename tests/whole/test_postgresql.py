@@ -24,7 +24,7 @@ def set_database(folder: Path, url: str) -> None:
 
 
 async def recall(bot: BotProcess) -> list[str]:
-    """What the bot knows of what was said."""
+    """Return what the bot knows of what was said."""
     asked = ("/memory search number 3", "/context", "/config agent_max_steps")
     return [str((await bot.says(line, id=f"{line} {uuid4()}"))["text"]) for line in asked]
 

@@ -27,9 +27,9 @@ ADD = Call("calculate", '{"expression": "2+2"}', "call_0")
 
 
 def complain(messages: list[dict[str, Any]]) -> str:
-    """What the strictest endpoint says of a history; "" where it takes it. Written apart from the
-    rules of the product: Mistral's order, Gemma's turns, OpenAI's names, the Responses API's ids,
-    and JSON by RFC 8259."""
+    """Return what the strictest endpoint says of a history; "" where it takes it. Written apart
+    from the rules of the product: Mistral's order, Gemma's turns, OpenAI's names, the Responses
+    API's ids, and JSON by RFC 8259."""
     roles = "".join("A" if m.get("tool_calls") else m["role"][0] for m in messages)
     if not re.fullmatch(r"s?u(?:(?:At+)*au)*(?:At+)*", roles):
         return f"the roles do not take turns: {roles}"
@@ -265,7 +265,7 @@ async def test_thoughts_and_calls_in_the_text_are_neither_shown_nor_sent_back(
 
 
 async def test_thoughts_that_were_shown_as_text_are_taken_back(tmp_path: Path) -> None:
-    """That they were thoughts is known at their end alone."""
+    """Stream thoughts that are known to be thoughts at their end alone."""
     events: list[Activity] = []
     async with run_bot(tmp_path, in_turn(Say("Hm. Four.\n</think>\n\nIt is 4."))) as bot:
         watching = await bot.watches(events)

@@ -449,7 +449,7 @@ async def test_the_preview_goes_by_a_strategy_that_is_in_force_from_the_next_tur
 
 @pytest.mark.parametrize("name", ["trim", "structured"])
 async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) -> None:
-    """Where nothing but summaries of ranges is left to leave, they do."""
+    """Leave nothing but summaries of ranges to remove: they are removed."""
 
     def long(request: Received) -> Answer:
         return Say("word " * 300) if "tools" not in request.body else echo(request)

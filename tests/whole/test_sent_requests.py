@@ -1,4 +1,5 @@
-"""What was sent to the model, made again from what is kept of it, beside what the endpoint got."""
+"""Tests of what was sent to the model, made again from what is kept of it, beside what the endpoint
+got."""
 
 from __future__ import annotations
 
@@ -375,7 +376,7 @@ async def test_what_was_sent_costs_no_commit_of_its_own(tmp_path: Path) -> None:
 
 
 async def commits(bot: TestBot) -> int:
-    """How many transactions one message takes."""
+    """Count the transactions that one message takes."""
     await bot.app.idle()  # nothing of the message before is under way
     writes = 0
     store = bot.app.store

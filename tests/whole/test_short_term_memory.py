@@ -33,7 +33,7 @@ def echo(request: Received) -> Answer:
 
 
 def turns_sent(bot: TestBot) -> list[str]:
-    """What the last request of a turn held, without the system prompt."""
+    """Return what the last request of a turn held, without the system prompt."""
     requests = [request for request in bot.server.requests if "tools" in request.body]
     return [str(message["content"]) for message in requests[-1].body["messages"][1:]]
 

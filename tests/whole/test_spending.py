@@ -1,4 +1,4 @@
-"""What it costs: shown by day, chat, model and purpose; warned of, and stopped at a limit."""
+"""Tests of the cost: shown by day, chat, model and purpose; warned of, and stopped at a limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def echo(request: Received) -> Answer:
 
 
 async def spent(bot: TestBot, chat: str = "main") -> float:
-    """What a chat has cost this month, as /usage says."""
+    """Return what a chat has cost this month, as /usage says."""
     data = (await bot.says("/usage", chat=chat)).data
     assert data is not None
     cost: float = data["limits"]["spend_limit_chat"]["bill"]["cost"]

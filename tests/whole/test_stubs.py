@@ -56,7 +56,7 @@ def script(request: Received) -> Answer:
 
 
 def named(body: dict[str, Any]) -> Iterator[str]:
-    """What the stubs of a request say that the model has to ask for."""
+    """Yield what the stubs of a request say that the model has to ask for."""
     return (found[1] for text in results(body) if (found := ARRIVED.search(text)))
 
 

@@ -24,7 +24,7 @@ RULE: dict[str, Any] = {
 
 
 def continued(requests: Any) -> list[str]:
-    """What the model was shown for each summary."""
+    """Return what the model was shown for each summary."""
     return [str(r.body["messages"]) for r in requests if is_summary(r)]
 
 

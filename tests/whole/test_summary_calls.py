@@ -1,5 +1,5 @@
-"""One compaction is one call for a summary: prepared ahead, then used; a summary stays in its
-block; and no cut is paid for that frees nothing."""
+"""Tests that a compaction is one call for a summary: prepared ahead, then used; a summary stays in
+its block; and no cut is paid for that frees nothing."""
 
 from __future__ import annotations
 

@@ -205,7 +205,8 @@ async def test_a_change_while_the_bot_was_down_is_recorded_too(tmp_path: Path) -
 
 
 async def test_skills_that_are_left_out_are_told_of_by_status(tmp_path: Path) -> None:
-    """One whose name is taken, one whose file is in small letters, and the one above a hundred."""
+    """Leave out a skill with a name that is taken, one with a file in small letters, and the one
+    above a hundred."""
     for place, name, file in (
         ("cooker", "cooking", "SKILL.md"),
         ("kitchen", "cooking", "SKILL.md"),

@@ -1,5 +1,5 @@
-"""What is said with text from outside in view may repeat it, so it is kept out of the memory too:
-whatever becomes of its source, it takes an owner to let it in."""
+"""Tests of text that is said with text from outside in view, and may repeat it, so it is kept out
+of the memory too: whatever becomes of its source, it takes an owner to let it in."""
 
 from __future__ import annotations
 

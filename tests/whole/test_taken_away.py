@@ -1,4 +1,5 @@
-"""What a person took out of the context is out of the model's reach until it is brought back."""
+"""Tests that what a person took out of the context is out of the model's reach until it is brought
+back."""
 
 from __future__ import annotations
 

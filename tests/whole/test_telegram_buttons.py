@@ -68,7 +68,7 @@ async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -
 
 
 def forged(bot: TelegramTestBot, who: Person, below: Sent | None, data: str) -> None:
-    """What a client sends that presses a button which the bot has not made."""
+    """Send what a client sends that presses a button which the bot has not made."""
     message = (
         bot.telegram._as_message(below)
         if below

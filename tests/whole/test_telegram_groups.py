@@ -83,12 +83,12 @@ async def test_each_person_in_a_group_can_have_a_conversation(tmp_path: Path) ->
 
 
 def questions(bot: TelegramTestBot) -> list[str]:
-    """What people said, as the last request to the model holds it."""
+    """Return what people said, as the last request to the model holds it."""
     return [m["content"] for m in bot.sent_to_model() if m["role"] == "user"]
 
 
 def hidden(bot: TelegramTestBot) -> dict[str, Any]:
-    """How Telegram shows an administrator who hides: as the group itself."""
+    """Return how Telegram shows an administrator who hides: as the group itself."""
     robot = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
     return {"from": robot, "sender_chat": bot.telegram.chats[GROUP]}
 

@@ -19,7 +19,7 @@ CONFIG = '{"model": "gpt-4o-mini"}'
 
 
 def install(folder: Path) -> None:
-    """What stands in the folder where the bot is started."""
+    """Write the files of the folder where the bot is started."""
     (folder / "config.json").write_text(CONFIG)
 
 

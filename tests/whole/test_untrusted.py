@@ -1,4 +1,5 @@
-"""What comes from outside is marked for the model, and remembered once a person looked at it."""
+"""Tests that what comes from outside is marked for the model, and remembered once a person looked
+at it."""
 
 from __future__ import annotations
 
@@ -148,7 +149,7 @@ GREP = 'call grep {"pattern": "Buy", "path": "files"}'
 
 
 async def is_marked(bot: TestBot, question: str, source: str, chat: str = "main") -> bool:
-    """Whether the result of what is asked for came marked."""
+    """Return True if the result of what is asked for came marked."""
     await bot.app.conversations.settle()  # so that no summary is what is asked last
     await bot.says(question, chat)
     result = [*results(bot)][-1]

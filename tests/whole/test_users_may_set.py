@@ -1,5 +1,5 @@
-"""What people who are no owners may set for themselves, in a private chat and in a group, and how
-far; what they had set when the owner narrows the list; and who was an owner once."""
+"""Tests of what people who are no owners may set for themselves, in a private chat and in a group,
+and how far; what they had set when the owner narrows the list; and who was an owner once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.whole.testbot import TestBot
 
 
 async def in_force(bot: TestBot, key: str, chat: str) -> object:
-    """What an owner sees of a setting in a chat."""
+    """Return what an owner sees of a setting in a chat."""
     data = (await bot.says(f"/config {key}", chat, OWNER)).data or {}
     return data["value"]
 

@@ -1,4 +1,4 @@
-"""How a test acts as a person at a platform, and what it sees there."""
+"""The stage on which a test acts as a person at a platform, and sees what is there."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Stage:
     """Ann's id, as it stands in `owners` after the channel's name and a slash."""
     can: Collection[Ability] = ()
     secrets: tuple[str, ...] = ()
-    """What must not be found in any log."""
+    """The secrets that must not be found in any log."""
     address = ""
-    """Where the web channel's server is, once the bot runs, for platforms that call."""
+    """The address of the web channel's server, once the bot runs, for platforms that call."""
 
     def use(self, server: Any) -> None:
         """Take the real server, before `open`."""
@@ -117,11 +117,11 @@ class Stage:
         raise NotImplementedError
 
     async def see(self, chat: str = "private", by: str = "ann") -> list[Seen]:
-        """What the bot has written there and is there now, in order."""
+        """Return what the bot has written there and is there now, in order."""
         raise NotImplementedError
 
     def has_streamed(self) -> bool:
-        """Whether a message of the bot was edited."""
+        """Return True if a message of the bot was edited."""
         raise NotImplementedError
 
     def has_typed(self) -> bool:

@@ -24,7 +24,7 @@ STAGES: dict[str, str] = {
 }
 """Module and class; more are added by whoever imports this."""
 SERVERS = ("mail", "matrix")
-"""Those whose platforms are real servers."""
+"""The stages whose platforms are real servers."""
 
 
 def list_stages(wanted: Collection[Ability], names: Collection[str]) -> list[ParameterSet]:

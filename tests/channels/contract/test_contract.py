@@ -1,4 +1,4 @@
-"""What every channel to a messenger has to do, by a whole bot before each platform."""
+"""Tests of what every channel to a messenger has to do, by a whole bot before each platform."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class PlatformTestBot:
 
     @property
     def state(self) -> str:
-        """How the channel is."""
+        """Return the state of the channel."""
         assert isinstance(self.channel, WithHealth)
         return self.channel.health.state
 

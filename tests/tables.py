@@ -1,0 +1,45 @@
+"""Tables of cases that are one test: a row costs no fixtures of its own, and fails by name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+_LONGEST = 120  # characters of a value in the name of a row
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def each_row(
+    names: str | tuple[str, ...], rows: Iterable[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Call a test once for each row; all rows that fail are reported, each with its values.
+
+    It is written like `pytest.mark.parametrize`, for tests that take nothing but the row.
+    """
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        known = (names,) if isinstance(names, str) else names
+        assert set(inspect.signature(test).parameters) == set(known), test
+
+        @functools.wraps(test)
+        def run(subtests: pytest.Subtests) -> None:
+            for row in rows:
+                values = dict(zip(known, (row,) if isinstance(names, str) else row, strict=True))
+                try:
+                    test(**values)
+                except (Exception, pytest.fail.Exception):  # a row that passes costs no report
+                    with subtests.test(", ".join(f"{n}={_short(v)}" for n, v in values.items())):
+                        raise
+
+        run.__signature__ = inspect.signature(run, follow_wrapped=False)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

@@ -1,0 +1,108 @@
+"""Tests of how docstrings begin: with a verb or a noun, never with a headless relative clause."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("memory", "agent", "channels", "benchmarks")
+"""The folders whose docstrings are checked."""
+WORDS = (
+    r"\s*(How|One|That|Those|What|Whatever|When|Whenever|Where|Wherever|Whether|Which|Who|Whoever"
+    r"|Whom|Whose|Why)\b"
+)
+HEADLESS, MAY_BE = re.compile(WORDS), re.compile(rf'^[ \t]*[a-zA-Z]?"+{WORDS}', re.MULTILINE)
+
+
+def docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the docstring of each module, class and function, and the texts below constants."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        statements = body if isinstance(body, list) else []
+        for before, statement in zip([node, *statements], statements, strict=False):
+            match before, statement:
+                case (
+                    (
+                        ast.Module()
+                        | ast.ClassDef()
+                        | ast.FunctionDef()
+                        | ast.AsyncFunctionDef()
+                        | ast.Assign()
+                        | ast.AnnAssign()
+                    ),
+                    ast.Expr(value=ast.Constant(value=str()) as found),
+                ):
+                    yield found
+
+
+def headless_in(source: str, name: str) -> list[str]:
+    """List the docstrings that begin with such a word, as "name:line: their first words"."""
+    if not MAY_BE.search(source):  # which is much faster to find out
+        return []
+    found = [one for one in docstrings(ast.parse(source)) if HEADLESS.match(str(one.value))]
+    found.sort(key=lambda one: one.lineno)
+    return [f"{name}:{one.lineno}: {' '.join(str(one.value).split()[:6])}" for one in found]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_begin_with_a_verb_or_a_noun(folder: str) -> None:
+    found: list[str] = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        found += headless_in(path.read_text("utf-8"), path.relative_to(ROOT).as_posix())
+    assert found == [], 'write "Return the names that …" or "The names that …"'
+
+
+BAD = '''"""What is said."""
+
+LIMIT = 3
+"""How many there are."""
+kept: int = 0
+"""
+Whether it is kept."""
+
+
+class Names:
+    """Whose they are."""
+
+    names = ()
+    """Those that are known."""
+
+    async def find(self) -> str:
+        """One of them."""
+        if self.names:
+            first = 1
+            """Where it stands."""
+        return "What is no docstring."
+
+
+def find() -> None:
+    """Whoever asks."""
+'''
+GOOD = '''"""The names, and what they mean."""
+
+LIMIT = 3
+"""The most of them: those that are kept."""
+
+
+def find() -> None:
+    """Return the oneness that Whatson found."""
+    print("""What is printed.""")
+    """What is no docstring, since no assignment is above it."""
+
+
+def stub() -> str:
+    """Onesided names are found."""
+    return """Which is a value."""
+'''
+
+
+def test_each_kind_of_docstring_is_checked() -> None:
+    lines = [1, 4, 6, 11, 14, 17, 20, 25]
+    assert [int(one.split(":")[1]) for one in headless_in(BAD, "bad.py")] == lines
+    assert headless_in(BAD, "bad.py")[0] == "bad.py:1: What is said."
+    assert headless_in(GOOD, "good.py") == []
