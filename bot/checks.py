@@ -1,7 +1,8 @@
 """Checks: what a feature finds in an installation, for `python main.py doctor`.
 
 A feature has its checks in a module `checks.py` of its folder, with a function
-`async examine(settings) -> Sequence[Finding]`, which returns nothing where the feature is not used.
+`async examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing where the feature
+is not used, and asks no server unless it may connect.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class Finding(Struct, frozen=True):
     advice: str = ""
 
 
-async def examine_features(settings: Settings) -> list[Finding]:
+async def examine_features(settings: Settings, may_connect: bool = True) -> list[Finding]:
     """Return what all features have found. Nothing is changed."""
     if settings.broker and not any(find_modules("process")):
         return [Finding("broker", False, NO_CLUSTER)]
-    return [one for module in find_modules("checks") for one in await module.examine(settings)]
+    modules = find_modules("checks")
+    return [one for module in modules for one in await module.examine(settings, may_connect)]

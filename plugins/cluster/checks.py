@@ -11,7 +11,7 @@ from memory.record.engines import engine_for
 INSTALL = ".venv/bin/python -m pip install -r plugins/cluster/requirements.txt"
 
 
-async def examine(settings: Settings) -> Sequence[Finding]:
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
     """Look at the broker, the processes and the queues, where the setting broker is set."""
     if not settings.broker:
         return ()
@@ -23,4 +23,6 @@ async def examine(settings: Settings) -> Sequence[Finding]:
     except ModuleNotFoundError as error:
         sentence = f"The setting broker needs a package that is not installed ({error.name})."
         return [Finding("broker", False, sentence, f"Install it: {INSTALL}")]
+    if not may_connect:
+        return ()
     return await checkup.examine(settings.broker, engine_for(settings.database))

@@ -11,8 +11,9 @@ from bot.settings import Settings
 from plugins.mcp.settings import McpServer, McpSettings
 
 
-async def examine(settings: Settings) -> Sequence[Finding]:
-    """Look for what the servers of the configuration need on this machine."""
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Look for what the servers of the configuration need on this machine; none is asked."""
+    del may_connect
     servers = settings.section(McpSettings).all.values()
     return [check_servers(servers, find_spec("mcp") is not None)] if servers else ()
 

@@ -18,6 +18,7 @@ import zipfile
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from agent.models.catalogue import window_of
 from agent.models.embedded import is_installed
 from agent.models.selection import AUTO, EMBEDDED, place_of
 from bot.app import VERSION
+from bot.checks import examine_features
 from bot.command_line import say
 from bot.data_folder import find_database
 from bot.logs import make_masker
@@ -224,6 +226,7 @@ async def _check(place: Reported) -> dict[str, str]:
         place=lambda layers, brain: place_of(brain, credentials(layers)),
         models=_ask_nobody,
         has_embedded=is_installed,
+        features=partial(examine_features, may_connect=False),
     )
     findings = await doctor.examine(place.config, place.data, place.environ, probes)
     told: dict[str, str] = {}

@@ -134,6 +134,7 @@ async def test_nothing_that_anybody_said_or_is_called_or_keeps_secret_is_in_it(
     assert told["when_busy"]["value"] == "steer"
     assert told["system_prompt"]["value"].startswith("<text, ")
     assert json.loads(members["data.json"])["rows"]["message"] >= 2
+    assert json.loads(members["checks.json"])["MCP servers"] == "well"
     assert "bot.turn_runner: the turn failed: " in members["log.txt"]
     assert 'File "bot/commands.py", line ' in members["log.txt"]
     assert "(error 400)" not in members["log.txt"]
