@@ -100,15 +100,16 @@ async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
     async with afar(tmp_path, failing(answers)) as bot:
         for _ in range(5):
             await bot.says("fail", "family", "kid")
+        await bot.app.idle()
         assert len(alerts(bot)) == 1
         answers[0] = EMPTY
         await bot.says("fail", "family", "kid")
-        await bot.app.delivery.queues.idle()
+        await bot.app.idle()
         assert len(alerts(bot)) == 2
         later = bot.app.alerts._clock() + QUIET
         bot.app.alerts._clock = lambda: later
         await bot.says("fail", "family", "kid")
-        await bot.app.delivery.queues.idle()
+        await bot.app.idle()
         assert len(alerts(bot)) == 3
 
 
@@ -119,6 +120,7 @@ async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         async with running(tmp_path, bot, {"owners": [f"afar/{OWNER}"]}, environ):
             bot.app.alerts.channel_down("page", OSError("gone"))
+            await bot.app.alerts.idle()
             await bot.says("/version", OWNER, OWNER)
             bot.app.alerts.channel_down("page", OSError("gone"))
             bot.app.alerts.channel_down("page", OSError("gone"))
