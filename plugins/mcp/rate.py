@@ -1,4 +1,4 @@
-"""What a server may cost: how long its messages may be, and how many come in a second."""
+"""Limits of a server: the length of its messages, and their number in a second."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Rate:
 
 
 class Health(Struct):
-    """Whether a server is still there: `over` is set when it is not, and `why` says what happened
+    """State of a connection to a server: `over` is set when it has ended; `why` says what happened
     ("": it was ended, or only its session is over). `said` is the end of what it wrote for people,
     `refused` the last status of HTTP with which it refused a call."""
 

@@ -104,7 +104,7 @@ class ServerSession:
         await self._connection()
 
     async def call(self, tool: str, arguments: dict[str, object]) -> str:
-        """What one of its tools returns. Raises ToolError with what it says, and ServerDown."""
+        """Call one of its tools. Raises ToolError with what it says, and ServerDown."""
         try:
             return await self._call(tool, arguments)
         except SessionOver:  # it was restarted, and has not looked at the call

@@ -158,8 +158,8 @@ def _quote(value: Any) -> str:
 
 
 def find_plain_secret(written: Any) -> str:
-    """Where servers, as they are written, hold what looks like a key as plain text ("files.env.
-    TOKEN"); "" for nowhere."""
+    """Return the place of a key in plain text in servers as they are written ("files.env.TOKEN");
+    "" where there is none."""
     try:
         named = _by_place(written)
     except ServerFaults:
