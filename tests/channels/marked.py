@@ -60,7 +60,9 @@ def _marked() -> Iterator[str]:
 
 def _named() -> Iterator[str]:
     """Yield the texts that are given by a name that only the running bot knows."""
-    for command in load(Path("/nonexistent"), HookContext()).commands.values():
+    loaded = load(Path("/nonexistent"), HookContext())
+    yield from (f"{{n}} {row.noun}{ending}" for row in loaded.rows for ending in ("", "s"))
+    for command in loaded.commands.values():
         yield command.summary
         yield command.interrupted
         yield from (sub.summary for sub in command.subs)
