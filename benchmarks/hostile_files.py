@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from heapq import nlargest
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
@@ -40,6 +41,8 @@ from tests.moving.other_programs import (
 SIZES = (100_000, 1_000_000)
 MOST = 15
 """The largest factor between the CPU of the smaller file and of the larger one."""
+_FIRST, _WORST = 3_000, 12
+"""Bytes of which all values are tried in all places, and how many of the worst are tried larger."""
 FLOOR = 0.1
 """Seconds of CPU that count as nothing."""
 
@@ -143,20 +146,21 @@ def _tree(kind: str, size: int) -> bytes:
     return json.dumps([one]).encode()
 
 
-def imports(sizes: tuple[int, int] = SIZES) -> Iterator[FileCost]:
-    """The worst of each importer."""
+def imports(sizes: tuple[int, int] = SIZES, each: int = 1) -> Iterator[FileCost]:
+    """The worst of each importer; of so many contents one is tried."""
     for kind, importer in IMPORTERS.items():
         contents = [
             (f"{what} in {place}", partial(_filled, holed, number))
             for number, (what, _) in enumerate(values(10))
             for place, holed in places(importer.sample)
         ]
-        contents += [(name, partial(_tree, name)) for name in TREES]
+        contents = contents[::each] + [(name, partial(_tree, name)) for name in TREES]
+        first = [
+            (_import_cost(kind, importer, make(_FIRST)), make, what) for what, make in contents
+        ]
         costs = []
-        for what, make in contents:
-            large = _import_cost(kind, importer, make(sizes[1]))
-            is_much = large > MOST * FLOOR  # what costs next to nothing is not measured small
-            small = _import_cost(kind, importer, make(sizes[0])) if is_much else 0.0
+        for _cost, make, what in nlargest(_WORST, first, key=lambda one: one[0]):
+            small, large = (_import_cost(kind, importer, make(size)) for size in sizes)
             costs.append(FileCost(kind, what, small, large))
         yield max(costs, key=lambda cost: (not cost.is_well, cost.large))
 

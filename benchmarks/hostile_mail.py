@@ -14,7 +14,7 @@ from channels.mail.mail import _open_letter
 MOST = 0.25
 """Seconds of CPU for 100 KB, in a thread that reads mail alone; a megabyte may take ten times as
 long, and what only grows with the square of a length does not."""
-_WORST = 60  # mails of a size that are measured at the next one, too
+_WORST = 20  # mails of a size that are measured at the next one, too
 _FEW = 23  # of so many mails one is measured in a short run
 
 _FROM = b"From: Ann <ann@example.net>\r\n"

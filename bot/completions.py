@@ -183,6 +183,7 @@ class _RunningRequest:
             bill.prompt,
             bill.cached,
             bill.completion,
+            bill.reasoning,
         )
 
     # --- what the agent tells while it works ---

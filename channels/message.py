@@ -179,7 +179,8 @@ class HandedCall(Struct, frozen=True):
 
 class Completed(Struct, frozen=True):
     """The answer as a whole. `finish` is the protocol's reason; tokens are those of all calls to
-    models that it took, `cached` the part of `prompt` that came from a cache."""
+    models that it took, `cached` the part of `prompt` that came from a cache, `thought` the part of
+    `completion` that was thought, as far as the provider says so."""
 
     text: str
     finish: str
@@ -188,6 +189,7 @@ class Completed(Struct, frozen=True):
     prompt: int = 0
     cached: int = 0
     completion: int = 0
+    thought: int = 0
 
 
 class HookCall(Struct, frozen=True):

@@ -335,7 +335,7 @@ def _usage(done: Completed) -> Json:
         "input_tokens": done.prompt,
         "input_tokens_details": {"cached_tokens": done.cached, "cache_write_tokens": 0},
         "output_tokens": done.completion,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": done.thought},
         "total_tokens": done.prompt + done.completion,
     }
 

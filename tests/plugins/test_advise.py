@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from agent.models.long_context import long_context_of
@@ -20,7 +21,7 @@ from plugins.builtin.context.facts import Facts, Results
 from plugins.builtin.context.soft_limit import SoftLimit
 from plugins.rules import parse
 from plugins.rules.conditions import ContextPressure
-from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow
 from tests.whole.testbot import run_bot
 
 NOW = datetime.fromtimestamp(0, UTC)
@@ -247,6 +248,40 @@ async def test_what_is_advised_can_be_typed_and_helps(tmp_path: Path) -> None:
         assert "is now" in (await bot.says(action.command)).text
         await bot.says("Read it again!")
         assert "<<<TRUNCATED>>>" in bot.sent_to_model()[-1]["content"]
+
+
+GONE = ("/context drop t2", "/context clear", "/context compact t1-t2")
+
+
+@pytest.mark.parametrize("leaves", GONE)
+async def test_a_huge_result_that_is_gone_is_not_named_after_an_overflow(
+    tmp_path: Path, leaves: str
+) -> None:
+    refused = list[object]()
+
+    def model(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        if last["role"] == "tool" and not refused:
+            refused.append(last)
+            return openai_overflow(16_500, 16_000)
+        is_asked = last["role"] == "user" and "Read it" in str(last["content"])
+        if is_asked and "tools" in request.body:
+            return Say(calls=(Call("read_file", '{"path": "big.txt"}'),))
+        return Say("Fine.")
+
+    files = tmp_path / "data" / "audiences" / "pipe-main" / "files"
+    files.mkdir(parents=True)
+    (files / "big.txt").write_text(("word " * 20 + "\n") * 350)
+    settings = {"context": {"strategy": "truncate", "max_tokens": 16_000}}
+    async with run_bot(tmp_path, model, settings) as bot:
+        for text in ("Hello!", "Read it!", "And now?"):
+            await bot.says(text)
+        assert "look at t2: a result of read_file" in (await bot.says("/context advise")).text
+        await bot.says(leaves)
+        told = (await bot.says("/context advise")).text
+    assert "did not fit" in told
+    assert "look at t2" not in told
+    assert "tool_result_limit" not in told
 
 
 async def test_every_line_that_is_advised_is_taken(tmp_path: Path) -> None:

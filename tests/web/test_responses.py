@@ -150,6 +150,9 @@ async def test_what_a_model_thought_is_told_where_a_summary_is_wanted(tmp_path: 
     assert answer.output[0].summary[0].text == "2 and 2 …"
     thoughts = [e["delta"] for e in events if e["type"] == "response.reasoning_summary_text.delta"]
     assert thoughts == ["2 and 2 …"]
+    for one in (silent, answer):
+        assert one.usage is not None
+        assert one.usage.output_tokens_details.reasoning_tokens == len("2 and 2 …".encode()) // 4
 
 
 # What is sent
