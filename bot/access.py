@@ -1,4 +1,4 @@
-"""Who may talk to the bot, and who owns it. Fails closed: who is not known is not let in.
+"""The people who may talk to the bot, and its owners. Fails closed: who is not known is not let in.
 
 A stranger who writes is given a code; an owner who is told of it lets them in with it. People who
 are known are kept in memory, so that a message costs no query.
@@ -29,7 +29,7 @@ LOCAL = frozenset({"terminal", "pipe", "ask", "web"})
 """Channels whose other end sits at this machine, under the account that started the bot; the web
 channel lets in only such, and who has its token."""
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""What codes are made of: no letter or digit that looks like another."""
+"""The characters of codes: no letter or digit that looks like another."""
 CODE_LENGTH = 8
 HOUR = 3600.0
 """Seconds for which a code is valid."""
@@ -68,7 +68,7 @@ def is_local(address: Address) -> bool:
 
 
 def knock(code: str) -> str:
-    """What a stranger is told: nothing about the bot, and how to be let in."""
+    """Return the reply to a stranger: nothing about the bot, and how to be let in."""
     return _(KNOCK, code=f"{code[:4]}-{code[4:]}")
 
 
@@ -83,8 +83,8 @@ def refuse_guesser(seconds: float) -> None:
 
 
 def digest_of(code: str) -> str:
-    """What is kept of a code, however it is typed. It is short-lived and lets in only by an owner's
-    hand, so a plain hash is enough to keep it out of backups."""
+    """Return the digest that is kept of a code, however it is typed. It is short-lived and lets in
+    only by an owner's hand, so a plain hash is enough to keep it out of backups."""
     typed = "".join(letter for letter in code.upper() if letter.isalnum())
     return hashlib.sha256(typed.encode()).hexdigest()
 
@@ -112,8 +112,8 @@ class MessageRate:
 
 
 class Rules(Struct, frozen=True):
-    """What the settings say: the owners ("telegram/42"), and how many messages a minute a user may
-    send (0: any number)."""
+    """The rules for access in the settings: the owners ("telegram/42"), and how many messages a
+    minute a user may send (0: any number)."""
 
     owners: Sequence[str] = ()
     messages_per_minute: int = 0
@@ -166,8 +166,8 @@ class Access:
         return self._clock() - HOUR
 
     def identify(self, address: Address) -> Person | None:
-        """Who speaks, or None for a stranger. In a chat that was let in as a whole everybody is a
-        user."""
+        """Return the person who speaks, or None for a stranger. In a chat that was let in as a
+        whole everybody is a user."""
         if is_local(address):
             return Person(address.channel, "owner")
         name = name_of(address)
@@ -210,7 +210,8 @@ class Access:
         return int(self._pace.left) + 1
 
     async def turn_away(self, inbound: Inbound) -> str:
-        """What a stranger is told, at most once a minute; "" for nothing. Raises StoreError."""
+        """Return the reply to a stranger, at most once a minute; "" for nothing. Raises
+        StoreError."""
         address = inbound.address
         if address.channel == "web":  # whose key was taken away meanwhile, and who waits for this
             return _(CLOSED)
@@ -268,6 +269,7 @@ class Access:
         await self.changed()
 
     async def changed(self) -> None:
-        """Who is let in was changed on disk: let all know who hold it in memory."""
+        """Read the list of people who are let in again, which was changed on disk, and call
+        `on_change`."""
         await self.take_up()
         self._on_change()

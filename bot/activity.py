@@ -1,4 +1,4 @@
-"""What happens in conversations, for whoever watches: bounded, never waited for."""
+"""The events of conversations, for all who watch: bounded, never waited for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EventBus:
             self._running.pop(topic, None)
 
     def so_far(self, topic: str) -> list[Activity]:
-        """What happened in the turn that runs, from its beginning."""
+        """Return the events of the turn that runs, from its beginning."""
         return [] if self._running is None else list(self._running.get(topic, ()))
 
     def forget(self, is_gone: Callable[[str], bool]) -> None:

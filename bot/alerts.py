@@ -1,4 +1,5 @@
-"""What only an owner can mend is told to one: a refused key, an empty account, a channel down."""
+"""Messages to an owner about what only an owner can mend: a refused key, an empty account, a
+channel that is down."""
 
 from __future__ import annotations
 
@@ -117,8 +118,8 @@ class Alerts:
             return False
 
     async def _owners_address(self, without: str) -> Address | None:
-        """Where an owner wrote last, on a channel that runs; on the web, where nobody may look any
-        more, only if they wrote nowhere else."""
+        """Return the address at which an owner wrote last, on a channel that runs; on the web,
+        where nobody may look any more, only if they wrote nowhere else."""
         names = [*(f"{channel}/" for channel in LOCAL), *self._access.owners]
         running = self._delivery.channels - {without}
         for channels in (running - {"web"}, running & {"web"}):

@@ -1,4 +1,4 @@
-"""What a person is told when a turn is over: the model's last word, and what stands beside it."""
+"""The reply at the end of a turn: the model's last message, and the lines beside it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MOST_PICTURES = 6
 
 
 class Answers:
-    """What answers are made of. `notes` say more of a turn below its answer; `speaking` reads
-    answers aloud, and `tasks` can be stopped meanwhile."""
+    """The parts that answers are made of. `notes` say more of a turn below its answer; `speaking`
+    reads answers aloud, and `tasks` can be stopped meanwhile."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class TurnAnswer(Struct):
         return self.prepared.store
 
     async def compose(self, last: Message, problem: Problem = "") -> Reply:
-        """What is told of a turn that ends with this message."""
+        """Return the reply to a turn that ends with this message."""
         is_here = self._answers.conversations.branches.is_current(self._conversation.key)
         self.turn_id = self._turn.id if is_here else None
         told = (
@@ -160,7 +160,7 @@ class TurnAnswer(Struct):
         return "" if task.cancelled() else task.result()
 
     async def _name_branch(self) -> str:
-        """Which branch it belongs to, where the chat leads elsewhere by now."""
+        """Return a line that names the answer's branch, for a chat that leads elsewhere by now."""
         number = self._conversation.key.number
         return _(
             "(This answer belongs to {called}; /branches {number} goes back there.)",

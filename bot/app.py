@@ -218,7 +218,8 @@ class App(Struct, frozen=True):
                     await queues.idle_in(_queues_of(is_meant))
 
     async def cut_short(self, is_meant: Scope) -> None:
-        """What is left under way in these conversations goes on elsewhere, and has not failed."""
+        """Drop the work under way in these conversations: it goes on elsewhere, and has not
+        failed."""
         await self._drop(is_meant)
         await self.delivery.excuse(is_meant)
         with suppress(StoreError):

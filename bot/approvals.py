@@ -1,4 +1,4 @@
-"""What a tool may only do when a person says yes: asked in the chat, answered by a command.
+"""Questions about tool calls that need a person's yes: asked in the chat, answered by a command.
 
 Questions live in memory: a turn that goes on after a restart comes to its call again, and asks
 anew. Where several processes share the conversations, an answer may come to one that does not have
@@ -46,7 +46,7 @@ class _Question(Struct):
 
 
 class GivenAnswer(Struct, frozen=True):
-    """What a person says, at an address, to the question of this name."""
+    """A person's answer, given at an address, to the question of this name."""
 
     name: str
     person: Person
@@ -55,7 +55,7 @@ class GivenAnswer(Struct, frozen=True):
 
 
 Verdict = Literal["taken", "refused", "unknown"]
-"""What comes of an answer: it counts, this person may not give it, or nothing waits for it."""
+"""The result of an answer: it counts, this person may not give it, or nothing waits for it."""
 
 
 async def _nobody_else(answer: GivenAnswer) -> Verdict:

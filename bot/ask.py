@@ -31,7 +31,7 @@ ANSWERED, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 
 class WrongCall(Exception):
-    """What was asked for can't be asked so; the text says why, and what to do."""
+    """A call that can't be made so; the text says why, and what to do."""
 
 
 def add_command(commands: Commands) -> None:
@@ -96,7 +96,7 @@ def compose(words: str, piped: bytes, files: Sequence[Path], chat: str) -> Inbou
 
 
 def _as_text(piped: bytes) -> str | None:
-    """What was piped in as text; None where it is none, but a file."""
+    """Return the input that was piped in as text; None where it is none, but a file."""
     try:
         return None if b"\0" in piped else piped.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -104,7 +104,8 @@ def _as_text(piped: bytes) -> str | None:
 
 
 def _read_input() -> bytes:
-    """What is piped in; nothing where a person sits at the keyboard, or it is closed."""
+    """Return the input that is piped in; nothing where a person sits at the keyboard, or it is
+    closed."""
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     with io.FileIO(sys.stdin.fileno(), closefd=False) as source:

@@ -116,7 +116,7 @@ def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: in
 
 
 def _choose_path(folder: Path, attachment: Attachment) -> Path:
-    """Where a file is to stand in its audience's folder."""
+    """Return the path for a file in its audience's folder."""
     if media_type := find_picture_type(attachment.data):
         return folder / Image(hashlib.sha256(attachment.data).hexdigest(), media_type).file
     if is_bytes(attachment):
@@ -167,7 +167,8 @@ def dump(files: Sequence[Stored]) -> str:
 
 
 def _fields(file: Stored) -> dict[str, object]:
-    """What was not heard says nothing of it: processes of another version read the inbox, too."""
+    """Return the fields of a file, without `heard` where it was not heard: processes of another
+    version read the inbox, too."""
     fields = asdict(file)
     if file.heard is None:
         del fields["heard"]
@@ -185,15 +186,15 @@ def images_of(files: Sequence[Stored]) -> tuple[Image, ...]:
 
 
 def data_of(files: Sequence[Stored]) -> tuple[str, ...]:
-    """Where those among them are that are kept by their hash and are no pictures."""
+    """Return the paths of those files that are kept by their hash and are no pictures."""
     return tuple(f.path for f in files if f.path.startswith(f"{PICTURES}/") and not f.sha256)
 
 
 _SOUNDS = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav"})
 HEARD = "[heard] "
-"""What stands before the words that were heard in a sound."""
+"""The mark before the words that were heard in a sound."""
 NOT_HEARD = "[not heard]"
-"""What stands for words that nobody has listened to, where listening was tried."""
+"""The mark for a sound that could not be heard, where listening was tried."""
 
 
 def is_sound(file: Stored) -> bool:
@@ -227,14 +228,14 @@ def _bytes_in(size: str) -> float:
 
 
 def find_stored(said: Message) -> tuple[Stored, ...]:
-    """What is in the folder already, for a message that brings it again."""
+    """Return the files of a message that are in the folder already, since it brings them again."""
     pictures = (Stored("", i.media_type, 0, i.file, i.sha256) for i in said.images)
     return (*pictures, *(Stored("", "", 0, path, is_told=True) for path in said.files))
 
 
 def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) -> str:
-    """What the model reads of a message: its words, what was heard, and a line for each file but
-    pictures; `is_unheard` says that listening was tried in vain."""
+    """Return the text of a message for the model: its words, what was heard, and a line for each
+    file but pictures; `is_unheard` says that listening was tried in vain."""
     lines = [f"{HEARD}{file.heard}" for file in files if file.heard]
     lines += [NOT_HEARD] * is_unheard
     lines += [_line(file) for file in files if not (file.sha256 or file.is_told)]

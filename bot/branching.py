@@ -15,7 +15,7 @@ from memory.record.branches import BranchRow
 from plugins.api import BranchInfo, CommandError
 
 SCOPES = ("", OF_USERS)
-"""What stands before a conversation's id in the scopes of its settings."""
+"""The prefixes of a conversation's id in the scopes of its settings."""
 
 
 class Branching:

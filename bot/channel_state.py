@@ -1,4 +1,4 @@
-"""What channels keep over restarts, in the bot's database, and how they are."""
+"""The values that channels keep over restarts, in the bot's database, and the channels' health."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ChannelWatch(Struct, frozen=True):
 
 
 def read_health(engine: DatabaseEngine) -> list[ChannelInfo]:
-    """How the channels were when that last changed, by the record; the bot may be running."""
+    """Return the channels' health when it last changed, by the record; the bot may be running."""
     with engine.visit() as database:
         if "channel_state" not in database.get_tables():
             return []

@@ -19,7 +19,8 @@ NO_CLUSTER = (
 
 
 class Finding(Struct, frozen=True):
-    """What was looked at and what was seen; `advice` says what to do where that is not well."""
+    """The result of one check: its name and a sentence; `advice` says what to do if it is not
+    well."""
 
     name: str
     is_ok: bool

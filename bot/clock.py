@@ -29,9 +29,9 @@ PROBATION = DAY
 
 
 def judge(kept: Clock, now: float, ran: float) -> Clock:
-    """What to keep of a clock that says `now`, `ran` seconds of running after what is kept. It is
-    believed where `believed` is `now` then. Steps of a clock that already is on probation begin
-    that anew."""
+    """Return the state to keep of a clock that says `now`, `ran` seconds of running after what is
+    kept. It is believed where `believed` is `now` then. Steps of a clock that already is on
+    probation begin that anew."""
     if abs(now - kept.believed - ran) <= FARTHEST:
         return Clock(now, now)
     is_steady = abs(now - kept.seen - ran) <= FARTHEST and kept.seen != kept.believed

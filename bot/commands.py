@@ -198,7 +198,7 @@ def _in_words(reply: Reply) -> Reply:
 
 
 def describe_unknown(name: str, commands: Mapping[str, Command]) -> str:
-    """What a person is told who mistyped a command."""
+    """Return the reply to a person who mistyped a command."""
     parts = (f"{one.name} {sub.name}" for one in commands.values() for sub in one.subs)
     near = [part for part in parts if part.endswith(f" {name}")]
     near = near or difflib.get_close_matches(name, commands, n=1, cutoff=0.6)

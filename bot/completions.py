@@ -50,7 +50,7 @@ from memory.tasks import cancel_and_wait
 log = logging.getLogger(__name__)
 
 FOLDERS = ".request-"
-"""How the audiences of requests begin; no chat's does."""
+"""The beginning of the audiences of requests; no chat's begins so."""
 BROKE_OFF = "The model's answer broke off after part of it had been sent; ask again."
 STOPPED = "The bot is shutting down; ask again in a moment."
 AN_HOUR = 3600
@@ -58,7 +58,7 @@ _ROLES: dict[str, Role] = {"system": "note", "user": "user", "assistant": "user"
 
 
 class CompletionRules(Struct, frozen=True):
-    """What holds for a request; asked for each."""
+    """The rules for a request; asked for each."""
 
     agent_for: Callable[[ConversationKey, CompletionRequest], Agent]
     timeout_for: Callable[[ConversationKey], float]
@@ -139,7 +139,8 @@ class _RunningRequest:
         self._has_said = False
 
     async def events(self, seconds: float) -> AsyncGenerator[Delta | Completed, None]:
-        """What happens, for at most so long. Whatever becomes of it, what it took is booked."""
+        """Yield the events of a request, for at most so many seconds. Its cost is booked in any
+        case."""
         started = time.monotonic()
         task = asyncio.create_task(self._work())
         task.add_done_callback(lambda _: self._queue.put_nowait(None))
@@ -226,7 +227,7 @@ def finish_of(finish: str) -> str:
 
 
 def _messages(given: Sequence[Given]) -> list[Message]:
-    """What a client sent, for the meter and for the model."""
+    """Return the messages that a client sent, for the meter and for the model."""
     picture = Image("", "")
     return [
         GivenMessage(_ROLES[one.role], one.text, images=(picture,) * one.pictures, wire=one.wire)

@@ -22,7 +22,8 @@ class CutNotices:
         self._store, self._delivery = store, delivery
 
     async def tell(self, key: ConversationKey, notice: CutNotice) -> None:
-        """What can't be told is in the log, and in `/context`."""
+        """Tell the people in a conversation of a cut; one they can't be told of is in the log and
+        in `/context`."""
         try:
             place = await self._store.read(lambda db: mailbox.last_place(db, key.id))
             if place is None:

@@ -22,20 +22,20 @@ if sys.platform != "win32":
 DATABASE = "parley.db"
 """The file that keeps the record, where no other database is set."""
 ENDINGS = ("", "-wal", "-shm", "-journal")
-"""What the names of a database's files end with."""
+"""The endings of the names of a database's files."""
 MOVED_ASIDE = "before-restore-"
-"""What the name of a folder in the data folder begins with to which a restore moved all that was
+"""The beginning of the name of a folder in the data folder to which a restore moved all that was
 there."""
 _SIGNS = ("audiences", "quarantine", "terminal_history")
 
 
 def find_database(layers: Layers, data: Path) -> Path | str:
-    """Where the record is kept: at the address in the setting `database`, or else in a file."""
+    """Return the place of the record: the address in the setting `database`, or else a file."""
     return SettingsStore(layers).effective().database or data / DATABASE
 
 
 def plugins_folder(settings: Settings, data: Path) -> Path:
-    """Where a person's own plugins and channels are."""
+    """Return the folder of a person's own plugins and channels."""
     return Path(settings.plugins_dir) if settings.plugins_dir else data / "plugins"
 
 
@@ -152,7 +152,7 @@ def _is_unborn(database: Path) -> bool:
 
 
 def _signs_of_life(data: Path) -> list[str]:
-    """What in the folder a bot has left there, besides its database."""
+    """Return the names in the folder that a bot has left there, besides its database."""
     wal = data / f"{DATABASE}-wal"
     names = (*_SIGNS, *(path.name for path in data.glob(f"{MOVED_ASIDE}*")))
     found = [name for name in names if _holds_something(data / name)]

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Sending(Protocol):
-    """Who sends what goes out (`bot.sending.Sender`)."""
+    """The sender of replies (`bot.sending.Sender`)."""
 
     queues: KeyedQueues
 
@@ -87,8 +87,8 @@ class Delivery:
         return frozenset(self._channels)
 
     def speaking_to(self, address: Address, conversation: str = "") -> AbstractContextManager[None]:
-        """What is said in here is in the language of who is at this address, in this conversation
-        ("": where it leads)."""
+        """Return a context in which the bot speaks the language of the person at this address, in
+        this conversation ("": where it leads)."""
         return speaking(self._languages.of(address, conversation))
 
     async def receive(
@@ -250,7 +250,7 @@ class Delivery:
 
 
 def sendable(reply: object) -> Reply:
-    """What a plugin returned, if it is a reply that can be put on disk; else raises TypeError."""
+    """Return a plugin's reply if it can be put on disk; otherwise raise TypeError."""
     if not isinstance(reply, Reply):
         raise TypeError(f"a command must return a Reply, not {reply!r}")
     dump_reply(reply)

@@ -1,4 +1,4 @@
-"""What a start does before most of the bot is loaded, which takes most of a second."""
+"""The first steps of a start, before most of the bot is loaded, which takes most of a second."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def open_input(arguments: Sequence[str]) -> EarlyInput | None:
 
 
 def history_in(data: Path) -> Path:
-    """What somebody has typed in a terminal, in the data folder."""
+    """Return the file in the data folder that keeps the lines typed in a terminal."""
     return data / "terminal_history"
 
 
@@ -56,7 +56,7 @@ def has_person() -> bool:
 
 
 def add_terminal_options(parser: argparse.ArgumentParser) -> None:
-    """What a start in a terminal may be told."""
+    """Add the options of a start in a terminal."""
     parser.add_argument(
         "--config",
         type=Path,

@@ -58,8 +58,9 @@ class GivenUp(Exception):
 
 
 class ServedModel(Struct, frozen=True):
-    """What was answered. `provider` is "" for an address of one's own, `key_name` the name that
-    the key has in `.env`; `variables` is what else stands there of the address."""
+    """The answers about the model's provider and key. `provider` is "" for an address of one's own,
+    `key_name` the name that the key has in `.env`; `variables` is what else stands there of the
+    address."""
 
     provider: str
     base_url: str
@@ -86,7 +87,7 @@ class ServedModel(Struct, frozen=True):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """What `.env` is to say."""
+        """Return the values that `.env` is to hold."""
         found = {**self.variables}
         if self.key_name and self.key:
             found[self.key_name] = self.key
@@ -203,7 +204,7 @@ def _ask_for_place() -> ServedModel:
 
 
 def _ask_for_value(name: str) -> str:
-    """What stands in an address under this name."""
+    """Ask for the part of an address that has this name."""
     while True:
         value = _ask(f"Its address has your {name}, which is").rstrip("/")
         if _VALUE.fullmatch(value):

@@ -36,7 +36,7 @@ class Forgetting:
         self._bus = bus
 
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
-        """What would be deleted."""
+        """Return a report of all that would be deleted."""
         if wish.is_audience or wish.is_branches:
             keys = await self._keys(key, wish)
             every = [await self._conversations.get(one) for one in keys]
@@ -161,7 +161,7 @@ class Forgetting:
 
 
 def _count(folder: Path) -> int:
-    """What the house notes beside them (agent/tools/provenance.py) is none of a person's files."""
+    """Count a person's files in a folder, without the bot's notes (agent/tools/provenance.py)."""
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 

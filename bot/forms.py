@@ -61,7 +61,7 @@ class AwaitedText(Struct, frozen=True):
 
 
 class Forms:
-    """Who is asked for text by which command."""
+    """The addresses at which a command waits for text."""
 
     def __init__(
         self,
@@ -109,8 +109,9 @@ class Forms:
         return one if one is not None and one.until > self._clock() else None
 
     def claim(self, inbound: Inbound, line: CommandLine | None) -> AwaitedText | None:
-        """What this message ends, and is no longer waited for; `put_back` takes that back. Of the
-        commands only the one that asked does, sent with its text; another one changes nothing."""
+        """Return the wait for text that this message ends, and end it; `put_back` takes that back.
+        Of the commands only the one that asked ends it, sent with its text; another one changes
+        nothing."""
         one = self.find(inbound.address)
         if one is None or (line is not None and not inbound.text.startswith(f"{one.command} ")):
             return None

@@ -1,4 +1,4 @@
-"""What is said in voice messages becomes text, before their turn begins.
+"""Voice messages become text, before their turn begins.
 
 A message is on disk before it is heard, and what was heard is put beside it at once: whatever
 happens, it is heard once, and paid for once more at most.
@@ -35,7 +35,7 @@ class _NotHeardError(Exception):
 
 
 class Ears(Struct, frozen=True):
-    """What a conversation's voice messages are heard with: `voice` is None where nothing was set
+    """The model that hears a conversation's voice messages: `voice` is None where nothing was set
     for that; `language` is the hint."""
 
     voice: Voice | None

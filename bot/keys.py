@@ -38,7 +38,8 @@ def new_key() -> str:
 
 
 def digest_of(key: str) -> str:
-    """What is kept of a key. It is long and random, so that a plain hash can't be turned back."""
+    """Return the digest that is kept of a key. The key is long and random, so that a plain hash
+    can't be turned back."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -94,7 +95,8 @@ class ApiKeys:
             raise CommandError(f"There is no key {name}; python main.py key list shows all.")
 
     async def holder(self, key: str) -> KeyHolder | None:
-        """Whose key this is; None for what is none, or is none any more. Raises StoreError."""
+        """Return the holder of a key; None for what is no key, or is one no more. Raises
+        StoreError."""
         if not key.startswith(KEY_PREFIX):
             return None
         digest = digest_of(key)

@@ -1,4 +1,5 @@
-"""What refusals have taught about models, in the bot's database (`agent/models/learnt.py`)."""
+"""The facts about models that refusals have taught, in the bot's database
+(`agent/models/learnt.py`)."""
 
 from __future__ import annotations
 

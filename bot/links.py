@@ -1,4 +1,4 @@
-"""Which conversation an address leads to: that of its chat, or the one that `/link` led it to.
+"""The conversation that an address leads to: that of its chat, or the one that `/link` led it to.
 
 Where chats lead is kept in memory, so that a message costs no query, and on disk. Several chats of
 one person that share a conversation are watched each by its own name (`EventBus`).

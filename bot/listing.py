@@ -84,8 +84,9 @@ class Listing:
 
 
 def title_of(beginning: str) -> str:
-    """What a conversation is called by the first words that were said in it, with all their signs:
-    only what makes a line a heading, an item or a quotation goes, and what makes words bold."""
+    """Return a conversation's title, from the first words that were said in it, with all their
+    signs: only what makes a line a heading, an item or a quotation goes, and what makes words
+    bold."""
     line = next((line for line in without_files(beginning).split("\n") if line.strip()), "")
     words = without_bold(_AT_START.sub("", " ".join(line.split())))
     if len(words) <= LONGEST_TITLE:
@@ -95,7 +96,7 @@ def title_of(beginning: str) -> str:
 
 
 def find(matched: Matched, words: Sequence[str], is_here: bool) -> Snippet:
-    """Where in a message the words are, with what stands around the first of them. `is_here`: the
+    """Return a message's text around the first of the words that were searched for. `is_here`: the
     chat leads to the conversation that has it."""
     text = without_bold(" ".join(without_files(matched.text).split()))
     low = text.lower()

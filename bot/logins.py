@@ -1,5 +1,5 @@
-"""Who is signed in on the page: browsers with a secret of their own, looked up at every request, so
-that one that is signed out anywhere is out everywhere at once.
+"""The people who are signed in on the page: browsers with a secret of their own, looked up at every
+request, so that one that is signed out anywhere is out everywhere at once.
 
 Whoever has the page's token is its owner; everybody else comes in by a link that works once
 (`/invite`), and may choose a password to sign in with elsewhere. Passwords are hashed with Argon2;
@@ -38,7 +38,7 @@ _NOBODYS = (
     "$argon2id$v=19$m=65536,t=3,p=4$r9ewDoY8r7I6GlKict/svA"
     "$ElhJuTh7AUu1zj6C8hLYNtekBSyBtiG5iBynLwipQ0o"
 )
-"""What a password is compared with of somebody who has none: it takes as long."""
+"""The hash that a password is compared with for somebody who has none: it takes as long."""
 
 
 def digest_of(secret: str) -> str:
@@ -62,7 +62,8 @@ class Logins:
         self.changed = asyncio.Event()
 
     async def find(self, secret: str, proof: str) -> Login | None:
-        """Who is signed in with this; `proof` is what the owner's must have been made with."""
+        """Return the login that has this secret; `proof` is what the owner's must have been made
+        with."""
         digest, since = digest_of(secret), self._clock() - KEPT
         row = await self._store.read(lambda db: logins.find(db, digest, since))
         if row is None or not await self._is_let_in(row, proof):
@@ -154,7 +155,7 @@ class Logins:
         return True
 
     async def list_all(self, person: str = "") -> list[LoginRow]:
-        """Where a person is signed in ("": everybody). Raises StoreError."""
+        """Return the logins of a person ("": of everybody). Raises StoreError."""
         since = self._clock() - KEPT
         return await self._store.read(lambda db: logins.list_logins(db, since, person))
 

@@ -18,8 +18,8 @@ from bot.recent import FailureLog
 from bot.settings import Layers, SettingsStore
 
 ROOMS = ("bot", "plugins", "agent", "channels", "memory")
-"""Whose lines are written from the level in the settings on; of others, warnings only: what a
-library says below that may hold whole requests."""
+"""The packages whose lines are written from the level in the settings on; of others, warnings only:
+what a library says below that may hold whole requests."""
 
 FILE_SIZE, FILES_KEPT = 5_000_000, 5
 SHORTEST_SECRET = 6  # characters; masking shorter ones would garble the lines
@@ -78,7 +78,8 @@ def set_level(level: str) -> None:
 
 
 def make_masker(secrets: Collection[str]) -> Callable[[str], str]:
-    """What puts *** in the place of these values, and of what looks like a key or token."""
+    """Return a function that puts *** in the place of these values, and of what looks like a key or
+    token."""
     hide = make_hider(secrets)
     return lambda text: _LOOKS_SECRET.sub("***", hide(text))
 
@@ -89,7 +90,7 @@ def looks_secret(text: str) -> bool:
 
 
 def make_hider(secrets: Collection[str]) -> Callable[[str], str]:
-    """What puts *** in the place of these values alone."""
+    """Return a function that puts *** in the place of these values alone."""
     known = sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len)
     values = re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # (?!) is never there
     return lambda text: values.sub("***", text)
@@ -107,8 +108,8 @@ def _close(handlers: Collection[logging.Handler]) -> None:
 
 
 class _LineFormatter(logging.Formatter):
-    """One line an event: what follows in the same event (a traceback, pasted text) is indented,
-    so that no text can pass for a line of its own."""
+    """A formatter of one line an event: what follows in the same event (a traceback, pasted text)
+    is indented, so that no text can pass for a line of its own."""
 
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -146,7 +147,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 class _Sentences(logging.Formatter):
-    """What happened, for a person: no time, no traceback."""
+    """A formatter of sentences for a person: no time, no traceback."""
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         super().__init__()

@@ -86,7 +86,7 @@ def _make(
 
 
 def find_type(name: str, plugins: Path) -> ChannelType:
-    """How a channel is made. Raises ChannelError where there is none of this name."""
+    """Return the type of the channel that has this name. Raises ChannelError where none has."""
     if name in BUILT_IN:
         found: Any = importlib.import_module(f"channels.{name}").CHANNEL
     elif (file := plugins / f"{name}.py").is_file():
@@ -119,7 +119,7 @@ def _load(file: Path) -> Any:
 
 
 def what_is_missing(kind: ChannelType, secrets: Mapping[str, str]) -> str:
-    """What a channel lacks to run, and what to do; "" for nothing."""
+    """Return what a channel lacks to run, and what to do; "" for nothing."""
     packages = [name for name in kind.packages if not _is_installed(name)]
     if packages:
         is_ours = kind.name in BUILT_IN

@@ -1,4 +1,5 @@
-"""How a process is watched: it tells what happens to `RecentActivity`, and a feature may hear more.
+"""The monitoring of a process: it tells what happens to `RecentActivity`, and a feature may hear
+more.
 
 A feature that does so has a module `monitoring.py` in its folder, with a function
 `monitor(layers) -> Monitoring | None`.

@@ -1,5 +1,5 @@
-"""What systemd is told by a bot that it has started (`Type=notify`, `WatchdogSec=`): that it is
-ready, again and again that it goes on, and that it ends (`man sd_notify`)."""
+"""The messages to systemd from a bot that it has started (`Type=notify`, `WatchdogSec=`): that it
+is ready, again and again that it goes on, and that it ends (`man sd_notify`)."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ _MISSING = (
 
 
 def go_on_with_packages(root: Path) -> None:
-    """Where this Python lacks the packages, start anew with the one in .venv, for which `make run`
-    has installed them; where that lacks them, too, say what to do and end."""
+    """Start anew with the Python in .venv, for which `make run` has installed the packages, if this
+    one lacks them; if that lacks them, too, say what to do and end."""
     if find_spec(_NEEDED) is not None:
         return
     venv = root.resolve() / ".venv"

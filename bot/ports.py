@@ -1,4 +1,4 @@
-"""What commands may ask of the bot (`plugins.api.Ports`), answered by the rooms that know."""
+"""The questions that commands may ask of the bot (`plugins.api.Ports`), and their answers."""
 
 from __future__ import annotations
 
@@ -127,14 +127,14 @@ class StoredSettings:
 
 
 def choice_of(settings: Settings) -> ModelChoice:
-    """What the settings say about the model that answers."""
+    """Return the settings of the model that answers."""
     fallbacks, timeout = settings.fallback_models, settings.request_timeout
     return ModelChoice(settings.model, fallbacks, timeout, settings.brain)
 
 
 def summary_choice_of(settings: Settings) -> ModelChoice:
-    """What the settings say about the model that writes summaries: a brain of its own, which is
-    served where the other is unless it says where, or the model that answers."""
+    """Return the settings of the model that writes summaries: a brain of its own, which is served
+    where the other is unless it says where, or the model that answers."""
     own = settings.context.summary_brain
     if not own.model:
         return choice_of(settings)
@@ -294,7 +294,7 @@ class StoredLedger:
 
 
 class LetIn:
-    """Who is let in; those who are hear of it."""
+    """The people who are let in; they are told of it."""
 
     def __init__(self, access: Access, delivery: Delivery, links: Links) -> None:
         self._access, self._delivery, self._links = access, delivery, links
@@ -337,7 +337,7 @@ class LetIn:
 
 
 class PageVisitors:
-    """Who comes in on the page."""
+    """The people who may sign in on the page."""
 
     def __init__(
         self, logins: Logins, book: SettingsStore, channels: Mapping[str, Channel]
@@ -452,7 +452,7 @@ async def _alone() -> ClusterInfo | None:
 
 
 class Processes(Struct):
-    """Which processes are this bot: one, unless there is a `survey` of many."""
+    """The processes that are this bot: one, unless there is a `survey` of many."""
 
     survey: Callable[[], Awaitable[ClusterInfo | None]] = _alone
 
@@ -519,7 +519,7 @@ class RunningTurns(Struct, frozen=True):
 
 
 class RecentWork(Struct, frozen=True, eq=False, weakref=True):
-    """What happened lately in this process, and what waits there; `queues` and `channels` by their
+    """The recent events of this process, and what waits there; `queues` and `channels` by their
     names."""
 
     recent: RecentActivity

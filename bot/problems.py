@@ -1,4 +1,4 @@
-"""What went wrong with a turn, as a word that a program can decide by."""
+"""The problems of turns, each as a word that a program can decide by."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAULTS_OF_THE_REQUEST = (400, 413, 422)
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What went wrong, for who decides by it whether to ask again."""
+    """Return the word for an error, by which a program decides whether to ask again."""
     match error:
         case BudgetSpent():
             return "spent"

@@ -57,7 +57,7 @@ def command_line(text: str) -> CommandLine | None:
 
 
 def unescape_slash(text: str) -> str:
-    """What reaches the model of a message: "//text" is meant as "/text"."""
+    """Return a message's text for the model: "//text" is meant as "/text"."""
     stripped = text.lstrip()
     return stripped[1:] if stripped.startswith("//") else text
 

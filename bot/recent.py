@@ -1,5 +1,5 @@
-"""What happened lately, in memory alone: how long answers took, and what failed. `/status` tells
-it; whoever wants more than that, such as metrics, hears the same by overriding `RecentActivity`.
+"""Recent events, in memory alone: how long answers took, and what failed. `/status` tells them; a
+feature that wants more than that, such as metrics, hears the same by overriding `RecentActivity`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_FAILURES = 20
 """Kinds of failures that are known, each with how often it happened."""
 LONGEST_SENTENCE = 300  # characters of a failure that are kept
 Kind = tuple[str, ...]
-"""What a failure is known by: the text of its log line, and what was filled in that matters."""
+"""The identity of a failure: the text of its log line, and what was filled in that matters."""
 
 
 class EndedTurn(Struct, frozen=True):
@@ -43,9 +43,9 @@ class EndedTurn(Struct, frozen=True):
 
 
 class Workload(Protocol):
-    """What waits or is under way at this moment: `sizes` by queue, `oldest` for how many seconds
-    a message waits; `data` is the data folder, `reached` says of channels that know it whether they
-    reach their platforms."""
+    """The work that waits or is under way at this moment: `sizes` by queue, `oldest` for how many
+    seconds a message waits; `data` is the data folder, `reached` says of channels that know it
+    whether they reach their platforms."""
 
     @property
     def data(self) -> Path: ...
@@ -179,7 +179,8 @@ class FailureLog(logging.Handler):
         return f"{said[:LONGEST_SENTENCE]}{why}"
 
     def since(self, moment: float) -> tuple[RecentFailure, ...]:
-        """Those whose last time was after a moment, in seconds since 1970; the newest first."""
+        """Return the failures whose last time was after a moment, in seconds since 1970; the newest
+        first."""
         return tuple(one for one in reversed(self._known.values()) if one.at >= moment)
 
 

@@ -60,7 +60,7 @@ EMPTY = "Your message is empty. Write something, or /help to see what I can do."
 AT_THE_MACHINE = ("web", "terminal")
 """Channels whose chats belong to whoever sits at this machine."""
 _ITSELF = Person("parley", "owner")
-"""Who changes a setting that nobody has asked for by a command."""
+"""The person named for a change of a setting that nobody has asked for by a command."""
 
 
 class RunningBot(Struct, frozen=True):
@@ -144,7 +144,7 @@ class RunningBot(Struct, frozen=True):
         return self.completions.answer(holder, request)
 
     async def key_holder(self, key: str) -> KeyHolder | None:
-        """Whose key to OpenAI's protocol this is."""
+        """Return the holder of a key to OpenAI's protocol; None where it is no key."""
         return await self.keys.holder(key)
 
     def list_commands(self) -> Sequence[CommandEntry]:
@@ -152,7 +152,7 @@ class RunningBot(Struct, frozen=True):
         return self.commands.offered
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
-        """What happens at this address from now on, whichever conversation it leads to."""
+        """Watch the events at this address from now on, whichever conversation it leads to."""
         return self.bus.watch(key_of(address).id)
 
     # --- what pages and clients read and fill -------------------------------------------------
@@ -175,7 +175,7 @@ class RunningBot(Struct, frozen=True):
         return sorted(found, key=lambda session: session.at, reverse=True)
 
     def own_address(self, channel: str, chat: str) -> Address | None:
-        """Where a chat of theirs is."""
+        """Return the address of an owner's chat."""
         if channel in AT_THE_MACHINE:
             return Address(channel, chat)
         user = chat.partition("/")[0]
@@ -200,7 +200,7 @@ class RunningBot(Struct, frozen=True):
         return _with_sounds(said, spoken, f"{SESSIONS}/{conversation.folder.name}")
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
-        """What stands in a chat's workspace."""
+        """Return the files in a chat's workspace."""
         return await self.workspaces.list_files(self.turns.lead(address))
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:

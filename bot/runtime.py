@@ -1,4 +1,4 @@
-"""What holds for a conversation now: its settings, its model, its limits, what that is offered.
+"""The rules for a conversation now: its settings, its model, its limits, what that is offered.
 
 Asked for at each step, never kept, so that `/config` holds from the next one on.
 """
@@ -55,12 +55,13 @@ from plugins.rules import find_compacting
 
 _MOST_KNOWN = 250  # conversations: somewhat more than stay open
 MEMORY_SHARE = 16
-"""What of the window `MEMORY.md` may take in the prompt: a sixteenth."""
+"""The divisor for the part of the window that `MEMORY.md` may take in the prompt: a sixteenth."""
 
 
 class TurnConfig(Struct, frozen=True):
-    """What holds for a conversation at one step. `version` is that of the settings, `known_window`
-    what the model said of its own window, when it was made; `choice` is who answers."""
+    """The settings and the model of a conversation at one step. `version` is that of the settings,
+    `known_window` what the model said of its own window, when it was made; `choice` is who
+    answers."""
 
     version: int
     settings: Settings
@@ -106,7 +107,8 @@ class RuntimeConfig(Struct, frozen=True):
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
     def at(self, key: ConversationKey) -> TurnConfig:
-        """What holds now; made when something has changed, so asking costs next to nothing."""
+        """Return the settings and the model that hold now; made when something has changed, so
+        asking costs next to nothing."""
         known = self._known.get(key.id)
         if (
             known
@@ -144,7 +146,8 @@ class RuntimeConfig(Struct, frozen=True):
         return next((tools for tools in found if tools is not None), None)
 
     def choice(self, key: ConversationKey) -> ModelChoice:
-        """Which model answers: the one that is set, or a cheaper one where money is short."""
+        """Return the model that answers: the one that is set, or a cheaper one where money is
+        short."""
         settings = self.book.effective(key.id)
         if settings.spend_soft_model and self.saving:
             return self.saving.choice(key, settings)
@@ -157,14 +160,14 @@ class RuntimeConfig(Struct, frozen=True):
         return self.at(key).limits
 
     def ears(self, key: ConversationKey) -> Ears:
-        """What voice messages of a conversation are heard with."""
+        """Return the model that hears a conversation's voice messages."""
         settings = self.settings(key)
         own, timeout = settings.voice, settings.request_timeout
         voice = self.models.voice(own, own.model, timeout) if own.model else None
         return Ears(voice, own.language)
 
     def mouth(self, key: ConversationKey) -> Mouth:
-        """How the answers of a conversation are spoken."""
+        """Return the voice of a conversation's answers."""
         settings = self.settings(key)
         own, timeout = settings.voice, settings.request_timeout
         voice = self.models.voice(own, own.speech_model, timeout) if own.speech_model else None
@@ -192,7 +195,7 @@ class RuntimeConfig(Struct, frozen=True):
         return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
 
     def prefix(self, key: ConversationKey) -> PromptPrefix:
-        """What is sent besides the conversation."""
+        """Return the part of a request that precedes the conversation."""
         return self._prefix(key, self.skills.of(self.folder(key)))
 
     def _prefix(self, key: ConversationKey, there: tuple[Skill, ...]) -> PromptPrefix:
@@ -216,7 +219,7 @@ class RuntimeConfig(Struct, frozen=True):
         return self.prompt.prefix(key, known[2], tools, self.memory_in_prompt(key).text)
 
     def memory_in_prompt(self, key: ConversationKey) -> PromptMemory:
-        """What of `MEMORY.md` stands in the prompt."""
+        """Return the part of `MEMORY.md` that stands in the prompt."""
         if self.memories is None:
             return NOTHING
         now = self.at(key)
@@ -224,7 +227,8 @@ class RuntimeConfig(Struct, frozen=True):
         return self.memories.of(key.audience, most)
 
     def agent(self, conversation: Conversation, address: Address) -> Agent:
-        """What the next turn of a conversation is answered with; who asks is at an address."""
+        """Return the agent for the next turn of a conversation; the person who asks is at an
+        address."""
         key = conversation.key
         if self.saving:
             self.saving.settle(key, self.limited_user(address))
@@ -251,8 +255,8 @@ class RuntimeConfig(Struct, frozen=True):
         )
 
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
-        """What a request that stands by itself is answered with: the client's tools, or those of
-        the bot's own that need no conversation; and nobody who could be asked."""
+        """Return the agent for a request that stands by itself: the client's tools, or those of the
+        bot's own that need no conversation; and nobody who could be asked."""
         if self.saving:
             self.saving.settle(key)
         now, workspace = self.at(key), self.workspace(key)
@@ -296,7 +300,8 @@ class RuntimeConfig(Struct, frozen=True):
         )
 
     def _approve(self, key: ConversationKey, address: Address) -> Approve:
-        """Who is asked there; whoever speaks through a key has no place to be asked in."""
+        """Return the function that asks a person there; one who speaks through a key can't be
+        asked."""
         is_by_key = address.channel == CHANNEL and address.user
         if is_by_key and self.settings(key).tools.approve == "ask":
             return refuse_permission
@@ -310,20 +315,20 @@ class RuntimeConfig(Struct, frozen=True):
         return folder
 
     def folder(self, key: ConversationKey) -> Path:
-        """Where the folder of a conversation's audience is, or will be."""
+        """Return the folder of a conversation's audience, which may not be there yet."""
         if (folder := self._folders.get(key.audience)) is None:
             folder = self._folders[key.audience] = self.data / "audiences" / key.audience
         return folder
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
-        """Who keeps what leaves the context of a conversation."""
+        """Return the offloader that keeps what leaves the context of a conversation."""
         if not self.settings(key).context.offload:
             return None
         return self.plugin_offloader or LocalWorkspace(self.workspace(key))
 
     @property
     def _offers(self) -> str:
-        """What the prompt says of where what left is found."""
+        """Return the part of the prompt that says how to find what left the context."""
         return str(getattr(self.plugin_offloader or LocalWorkspace, "offers", ""))
 
     def restores_exactly(self) -> bool:

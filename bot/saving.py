@@ -31,10 +31,10 @@ def find_nearly_spent(accounts: Sequence[Account], percent: int) -> Account | No
 
 
 class Saving:
-    """Whose model gives way to the cheaper one, `spend_soft_model`. That is found out when a turn
-    begins, and holds for all of it.
+    """The change of a conversation's model to the cheaper one, `spend_soft_model`. It is decided
+    when a turn begins, and holds for all of it.
 
-    It does where the chat's budget, that of all, or that of the user who speaks is nearly spent,
+    It comes where the chat's budget, that of all, or that of the user who speaks is nearly spent,
     and the model that is set costs more; not where a person chose a model for this conversation.
     """
 
@@ -79,7 +79,8 @@ class Saving:
         return self._models.chain(base)[-1]
 
     async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
-        """What is to be said now, once: the line under the first answer of the cheaper model."""
+        """Return the lines to say now, once: the line under the first answer of the cheaper
+        model."""
         del turn
         key = conversation.key
         account = self._near.get(key.id)
@@ -89,8 +90,8 @@ class Saving:
         return [f"({self.describe(key, usage_of(conversation.context).tokens)})"] if is_new else []
 
     def describe(self, key: ConversationKey, tokens: int = 0) -> str:
-        """What is said where the cheaper model answers; "" where it does not. `tokens` are what the
-        conversation holds."""
+        """Return the sentence for a conversation in which the cheaper model answers; "" where it
+        does not. `tokens` are what the conversation holds."""
         settings = self._book.effective(key.id)
         usual, now = choice_of(settings), self.choice(key, settings)
         account = self._near.get(key.id) if settings.spend_soft_model else None
@@ -117,7 +118,8 @@ def is_cheaper(one: Model, other: Model) -> bool:
 
 
 def _describe_price(cheaper: Model, dear: Model, tokens: int) -> str:
-    """What that saves, and what it costs that the other model has none of this in its cache."""
+    """Return what that saves, and what it costs that the other model has none of this in its
+    cache."""
     costs = (0.0, 0.0) if cheaper.is_free else price(cheaper.name, cheaper.provider)
     others = price(dear.name, dear.provider)
     if costs is None or others is None:

@@ -1,5 +1,5 @@
-"""What happens by the clock: one tick at the start of the bot and one each night, what is done
-every few minutes, and what features do every minute."""
+"""The work that is done by the clock: one tick at the start of the bot and one each night, what is
+done every few minutes, and what features do every minute."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Schedule:
 
     @property
     def next_tick(self) -> datetime | None:
-        """When the next tick comes."""
+        """Return the time of the next tick; None where none is planned."""
         job = self._scheduler.get_job("night") if self._scheduler else None
         return job.next_run_time if job else None
 

@@ -32,8 +32,8 @@ class Sentence(Struct, frozen=True):
         return sum(c.isalpha() for piece in self.pieces for c in piece)
 
     def match(self, text: str) -> list[str] | None:
-        """What stands in the places of a text; None where it is another sentence. In a time that
-        grows with the text alone, whoever wrote it."""
+        """Return the values in the places of a text; None where it is another sentence. In a time
+        that grows with the text alone, whoever wrote it."""
         first, *rest = self.pieces
         if not rest:
             return [] if text == first else None
@@ -53,7 +53,7 @@ class Sentence(Struct, frozen=True):
 
 @cache
 def known_sentences() -> Sequence[Sentence]:
-    """What the bot says to people, the most words first."""
+    """Return the sentences that the bot says to people, the one with the most letters first."""
     found = [Sentence(tuple(_PLACE.split(text))) for text in list_sentences()]
     return sorted((one for one in found if one.letters >= _LEAST), key=lambda one: -one.letters)
 
@@ -81,5 +81,6 @@ def mask_text(
 
 @lru_cache(maxsize=4096)
 def mask_known(text: str, depth: int = 0) -> str:
-    """What the bot says to people with what was filled in left out; LEFT_OUT for all else."""
+    """Return what the bot says to people, with what was filled in left out; LEFT_OUT for all
+    else."""
     return mask_text(text, known_sentences(), depth=depth)

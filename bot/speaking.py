@@ -39,8 +39,8 @@ _SENTENCE_END = re.compile(r"(?<![.!?。！？…])[.!?。！？…]++[\"'”’
 
 
 def to_spoken(text: str) -> str:
-    """What of an answer is read aloud: no code, no tables, no addresses; as much as one request
-    takes, up to the end of a sentence."""
+    """Return the part of an answer that is read aloud: no code, no tables, no addresses; as much as
+    one request takes, up to the end of a sentence."""
     for pattern, instead in (
         (_FENCED, "\n"),
         (_PICTURE, r"\1"),
@@ -58,7 +58,7 @@ def to_spoken(text: str) -> str:
 
 
 class Mouth(Struct, frozen=True):
-    """How a conversation's answers are spoken: `when` is the setting `voice.reply`."""
+    """The voice of a conversation's answers: `when` is the setting `voice.reply`."""
 
     voice: Voice | None
     when: str
@@ -117,7 +117,7 @@ class Speaking:
 
 
 ANSWER = "answer-t"
-"""How the name of a file begins in which the answer of a turn is read aloud; it stands in the
+"""The beginning of the name of a file in which the answer of a turn is read aloud; it stands in the
 folder of its conversation, and goes with it."""
 
 

@@ -50,7 +50,7 @@ def find_reached_share(account: Account) -> float:
 
 
 def note_of(account: Account) -> str:
-    """What is kept once a person was told; a changed limit is told of anew."""
+    """Return the note that is kept once a person was told; a changed limit is told of anew."""
     return f"{find_reached_share(account):g} of {account.limit:g}"
 
 
@@ -90,7 +90,7 @@ _WHOSE = {
 
 
 def describe_spent(account: Account) -> str:
-    """What was spent, as a part of a sentence."""
+    """Return the amount that was spent, as a part of a sentence."""
     unknown = account.bill.unknown
     besides = (
         _(" (not counting {calls} of unknown price)", calls=count(unknown, "call"))
@@ -149,12 +149,12 @@ class Spending:
 
     @property
     def since(self) -> float:
-        """When the month began, in seconds since 1970."""
+        """Return the time at which the month began, in seconds since 1970."""
         return self._midnight().replace(day=1).timestamp()
 
     @property
     def since_midnight(self) -> float:
-        """When the day began, in seconds since 1970."""
+        """Return the time at which the day began, in seconds since 1970."""
         return self._midnight().timestamp()
 
     def _midnight(self) -> datetime:
@@ -195,7 +195,7 @@ class Spending:
         return refusal(account) if account else ""
 
     async def warnings(self, key: ConversationKey, user: str = "") -> list[str]:
-        """What is to be said now, once: the lines under the reply."""
+        """Return the warnings to give now, once: the lines under the reply."""
         near = filter(find_reached_share, self.accounts(key, user))
         due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
         for account in due:
@@ -243,12 +243,12 @@ _QUARTER = 900
 
 @lru_cache(maxsize=2)
 def _month_of(quarter: int, zone: tzinfo) -> str:
-    """Which month it is: asked several times a message, and seldom another."""
+    """Return the month as "2026-11": asked for several times a message, and seldom a new one."""
     return f"{datetime.fromtimestamp(quarter * _QUARTER, zone):%Y-%m}"
 
 
 def _scope(person: str) -> str:
-    """What stands for a person where a conversation's id may stand too."""
+    """Return the scope of a person, where a conversation's id may stand too."""
     return f"user {person}"
 
 
@@ -272,15 +272,15 @@ class BudgetSpent(ModelError):
 
 
 class Budget(Protocol):
-    """What may still be spent."""
+    """The amount that may still be spent."""
 
     def check(self, coming: float = 0.0) -> None:
         """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
 
 
 class MonthBudget(Struct, frozen=True):
-    """What the limits of the month leave a turn that is under way: of a conversation, and of the
-    user who speaks ("": an owner)."""
+    """The amount that the limits of the month leave to a turn that is under way: of a conversation,
+    and of the user who speaks ("": an owner)."""
 
     spending: Spending
     key: ConversationKey
@@ -298,9 +298,9 @@ class MonthBudget(Struct, frozen=True):
 
 
 class RunBudget(Struct, frozen=True):
-    """What a run of a job may cost, in US dollars, and what all that its job runs on one day may
-    (0: no limit). `spent` is asked what the run has cost so far; `earlier` is what the others of
-    the day have."""
+    """The amount that a run of a job may cost, in US dollars, and that all runs of the job on one
+    day may (0: no limit). `spent` is asked what the run has cost so far; `earlier` is what the
+    others of the day have."""
 
     run: float
     day: float

@@ -97,7 +97,7 @@ class Record(Struct, frozen=True):
 
 
 class People(Struct, frozen=True):
-    """Who may talk to the bot, and the ways to them."""
+    """The people who may talk to the bot, and the ways to them."""
 
     links: Links
     bus: EventBus
@@ -300,7 +300,7 @@ def make_turns(
 
 
 class _SettingChange(Struct, frozen=True):
-    """What follows from a changed setting."""
+    """The effects of a changed setting."""
 
     record: Record
     people: People
@@ -315,7 +315,7 @@ class _SettingChange(Struct, frozen=True):
 
 
 class _Problems(Struct, frozen=True):
-    """What is wrong with the installation, for the conversation where it is asked."""
+    """The problems of the installation, for the conversation where it is asked."""
 
     left_out: Sequence[str]
     plugins: Loaded
@@ -431,7 +431,7 @@ def make_bot(
 
 
 def credentials(layers: Layers) -> Credentials:
-    """Where models are served, and the key to it."""
+    """Return the address at which models are served, and the key to it."""
     secrets = layers.secrets
     return Credentials(
         secrets.get("OPENAI_API_KEY", ""),

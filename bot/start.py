@@ -39,7 +39,7 @@ SMALL = (
 
 
 class BotStart(Struct, frozen=True):
-    """What the command line, the configuration and the environment say of the bot that starts."""
+    """The command line, the configuration and the environment of the bot that starts."""
 
     options: argparse.Namespace
     layers: Layers
@@ -56,7 +56,7 @@ class BotStart(Struct, frozen=True):
 
     @property
     def has_telegram(self) -> bool:
-        """Whether there is a token for it."""
+        """Return whether there is a token for Telegram."""
         return bool(self.layers.secrets.get(TOKEN))
 
     def set_up_logs(self, folder: Path) -> Callable[[], None]:

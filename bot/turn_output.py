@@ -1,4 +1,4 @@
-"""What people see of a turn while it runs."""
+"""The output of a turn that people see while it runs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnRules(Struct, frozen=True):
-    """What holds for the turns of a conversation; asked for each turn. `busy_for` is the setting
+    """The rules for the turns of a conversation; asked for each turn. `busy_for` is the setting
     `when_busy`; `waited_for` counts the seconds for which turns waited for a person, which are no
     part of their time."""
 
@@ -42,7 +42,7 @@ class TurnRules(Struct, frozen=True):
 
 
 class _Ending(Struct, frozen=True):
-    """How a turn ended that the agent did not end itself; `is_for_owner` where only an owner can
+    """The end of a turn that the agent did not end itself; `is_for_owner` where only an owner can
     mend what went wrong, which `problem` names."""
 
     mark: Mark
@@ -114,7 +114,7 @@ class TurnRunner:
 
 
 def _judge_ending(running: StoppableTask, seconds: float, is_late: bool) -> _Ending | None:
-    """How a finished task ended the turn; None when the agent's reply stands."""
+    """Return how a finished task ended the turn; None when the agent's reply stands."""
     if running.stopped:
         return _Ending("stopped", running.stopped)
     if is_late:
@@ -135,7 +135,7 @@ def _judge_ending(running: StoppableTask, seconds: float, is_late: bool) -> _End
 
 
 def describe_timeout(seconds: float) -> str:
-    """What a person is told whose answer took too long."""
+    """Return the sentence for a person whose answer took too long."""
     return (
         f"The answer took longer than {seconds:g} s and was stopped; `/config turn_timeout` shows "
         "how long it may take."

@@ -1,5 +1,5 @@
-"""What runs in each conversation now, and can be stopped: a voice message is heard, the model
-answers, an answer is read aloud."""
+"""The tasks that run in each conversation now, and can be stopped: a voice message is heard, the
+model answers, an answer is read aloud."""
 
 from __future__ import annotations
 

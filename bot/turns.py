@@ -53,7 +53,7 @@ BUSY = (
 )
 INTERRUPTED = "Stopped, because you wrote again."
 MOST_RESUMES = 3
-"""How often in a row a turn may be taken up after a crash without getting any further."""
+"""The most times in a row that a turn may be taken up after a crash without getting any further."""
 PUT_ASIDE = (
     f"The bot crashed {MOST_RESUMES} times while working on this, so it was put aside; the log "
     "has the details (data/logs). Send it again to try once more."
@@ -183,8 +183,8 @@ class Turns:
         return self._tasks.has(key)
 
     def exclusive(self, key: ConversationKey) -> asyncio.Lock:
-        """Who holds this has the conversation for himself: no turn of it runs, and the reply to the
-        one that did is on disk; those behind it wait."""
+        """Return a lock whose holder has the conversation alone: no turn of it runs, and the reply
+        to the one that did is on disk; those behind it wait."""
         return self._exclusive.setdefault(key.id, asyncio.Lock())
 
     async def drop(self, is_meant: Scope) -> None:
@@ -299,8 +299,8 @@ class Turns:
             await run_shielded(self._hand_over(key, turn, ready))
 
     async def _find_ready(self, key: ConversationKey) -> list[_Said]:
-        """Those who wait and may be handed over, in order, up to one that nobody can listen to: it
-        gets a turn of its own, in which it is said why."""
+        """Return the waiting messages that may be handed over, in order, up to one that nobody can
+        listen to: it gets a turn of its own, in which it is said why."""
         ready = []
         for said in [*self._waiting[key.id]]:
             if said.received.run or self._refusal(key, said):

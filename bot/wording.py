@@ -1,4 +1,4 @@
-"""How the command line, which speaks English alone, says how many there are of something."""
+"""Counts in words for the command line, which speaks English alone."""
 
 from __future__ import annotations
 

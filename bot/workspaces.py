@@ -56,7 +56,7 @@ class Workspaces(Struct, frozen=True):
         return await store(self.make(key), attachments, self.quota(key))
 
     async def list_files(self, key: ConversationKey) -> WorkspaceFiles:
-        """What stands in `files/`, and the room that is left."""
+        """Return the files in `files/`, and the space that is left."""
         return await asyncio.to_thread(_list, self.folder_of(key), self.quota(key))
 
     async def open(self, key: ConversationKey, path: str) -> OpenedFile | None:

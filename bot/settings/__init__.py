@@ -1,4 +1,5 @@
-"""What a person can set: composed from each room's section, checked, and asked for at each step."""
+"""The settings that a person can change: composed from each package's section, checked, and asked
+for at each step."""
 
 from bot.settings.book import SettingsStore
 from bot.settings.layers import Layers, Secrets, load_layers

@@ -105,15 +105,16 @@ _QUIRKS = tuple(f"quirks.{name}" for name in ProviderQuirks.model_fields)
 
 
 def with_strategy(written: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """What the file says (`names` are those that it has there); with fields of `runtime.context`
-    that mean nothing under other strategies it says `summarize`, as in Digitorn's own example."""
+    """Return the settings that the file sets (`names` are those that it has there); fields of
+    `runtime.context` that mean nothing under other strategies set `summarize`, as in Digitorn's own
+    example."""
     is_meant = any(f"runtime.context.{name}" in names for name in _OF_ITS_STRATEGIES)
     return {**({"context.strategy": RUNTIME_STRATEGIES[1]} if is_meant else {}), **written}
 
 
 def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:
-    """What one source says, with the endpoint of each of its brains complete: a key that another
-    source names must not be sent to the address that this one does."""
+    """Return the settings of one source, with the endpoint of each of its brains complete: a key
+    that another source names must not be sent to the address that this one does."""
     whole = dict(written)
     for brain in _BRAINS:
         if any(f"{brain}.{name}" in written for name in _ENDPOINT):

@@ -24,7 +24,7 @@ from plugins.api import SettingInfo
 from plugins.rules import Rule
 
 Overrides = Mapping[str, Mapping[str, Any]]
-"""What was changed in chat: scope -> key -> value; the scope is "" or a conversation's id."""
+"""The changes made in chat: scope -> key -> value; the scope is "" or a conversation's id."""
 
 EVERYWHERE = ""
 OF_USERS = "users of "
@@ -58,7 +58,7 @@ class SettingsStore:
         return self._layers.agents
 
     def with_agent(self, name: str) -> Settings:
-        """What would hold for a conversation that has nothing of its own but this agent."""
+        """Return the settings of a conversation that has nothing of its own but this agent."""
         return self._merge({"agent": name}, self._changes[EVERYWHERE])
 
     def effective(self, conversation_id: str = EVERYWHERE) -> Settings:
@@ -152,7 +152,8 @@ class SettingsStore:
         return {key: value_of(settings, key) for key in values}
 
     def may_set(self, key: str, conversation_id: str) -> str | None:
-        """What users who are no owners may set here, in words; None: they may not."""
+        """Return the values that users who are no owners may set here, in words; None: they may
+        not."""
         if not conversation_id or key not in SETTINGS:
             return None
         permit = permit_for(key, self.effective().users_may_set)
@@ -222,7 +223,7 @@ class SettingsStore:
         )
 
     def _list_layers(self, conversation_id: str) -> Sequence[_NamedLayer]:
-        """What is set, the nearest first."""
+        """Return the layers of settings, the nearest first."""
         agent = self.effective(conversation_id).agent
         return (
             ("--here", self._filter_permitted(conversation_id)),
@@ -242,7 +243,7 @@ class SettingsStore:
         self._changes[scope] = changed
 
     def _settle(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:
-        """What would hold in every scope that a change in this one touches."""
+        """Return the settings that would hold in every scope that a change in this one touches."""
         if scope != EVERYWHERE:
             return {scope: self._with_users(scope, changed, self._changes[EVERYWHERE])}
         settled = {EVERYWHERE: self._merge({}, changed)}
@@ -278,13 +279,13 @@ class SettingsStore:
             raise
 
     def _base(self, conversation_id: str) -> Settings:
-        """What holds in a conversation without what users have set there."""
+        """Return the settings in a conversation without what users have set there."""
         return self._merge(self._get_changes(conversation_id), self._changes[EVERYWHERE])
 
     def _filter_permitted(
         self, conversation_id: str, base: Settings | None = None
     ) -> dict[str, Any]:
-        """What users have set in a conversation, as far as they may by now."""
+        """Return the values that users have set in a conversation, as far as they may by now."""
         wanted = self._users_in(conversation_id)
         if not wanted:
             return {}
@@ -328,7 +329,7 @@ class SettingsStore:
             raise SettingError(f"{key} can't be {quote(value)} here; you can set {may}.")
 
     def _merge(self, here: Mapping[str, Any], everywhere: Mapping[str, Any]) -> Settings:
-        """What holds with these changes, in one conversation and in all."""
+        """Return the settings with these changes, in one conversation and in all."""
         below = (everywhere, self._layers.environment.values, self._layers.file.values)
         name = _first("agent", here, *below) or NO_AGENT
         if name in (NO_AGENT, *self.agents):

@@ -42,7 +42,7 @@ PREFIX = "PARLEY_"
 CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN", "PARLEY_METRICS_TOKEN"})
 """Names in the environment that begin so and are no settings."""
 HOOK_SECRET = "PARLEY_HOOK_SECRET_"
-"""What the names of secrets begin with by which jobs are called (`plugins/jobs/calls.py`)."""
+"""The beginning of the names of secrets by which jobs are called (`plugins/jobs/calls.py`)."""
 IN_FILE = {
     **IN_RUNTIME,
     "runtime.hooks": "hooks",
@@ -101,7 +101,7 @@ class WrittenSetting(Struct, frozen=True):
 
 
 class AgentLayer(Struct, frozen=True):
-    """What an agent of the configuration says."""
+    """An agent of the configuration, with the settings that it has there."""
 
     id: str
     description: str
@@ -158,8 +158,8 @@ class _Source(Struct, frozen=True):
     def settings(
         self, tree: Mapping[Any, Any], keys: Mapping[str, str], agent: str = ""
     ) -> WrittenSetting:
-        """What the file sets, or an agent in it; `keys` are the settings by the names that they
-        have there."""
+        """Return the values that the file sets, or an agent in it; `keys` are the settings by the
+        names that they have there."""
         file = self.config.name
         where, of = (f"the agent {agent} in {file}", "of") if agent else (file, "in")
         levels: dict[str, dict[str, tuple[str, Any]]] = {"": {}}
@@ -243,7 +243,8 @@ def _flatten(
 
 
 def _no_brain(name: str, keys: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """What `summary_brain: null` says: the model that answers writes the summaries, too."""
+    """Yield the settings that `summary_brain: null` stands for: the model that answers writes the
+    summaries, too."""
     for inside, key in keys.items():
         if inside.startswith(f"{name}."):
             yield inside, SETTINGS[key].default
@@ -339,7 +340,8 @@ _AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,3})?(?=[kKmM]))([kKmM]?)
 
 
 def parse_typed(kind: Kind, text: str) -> Any:
-    """What was typed, as a value: JSON where it is JSON, else text, or a list split at commas.
+    """Return what was typed as a value: JSON where it is JSON, else text, or a list split at
+    commas.
 
     The value may still be a wrong one for its setting; `validate` tells.
     """

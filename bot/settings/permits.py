@@ -1,4 +1,5 @@
-"""What people who are no owners may set in their conversations, and how far: `users_may_set`.
+"""The settings that people who are no owners may change in their conversations, and how far:
+`users_may_set`.
 
 An entry names a setting, and may bound it: `when_busy` (any value), `agent_max_steps 1..20`,
 `turn_timeout ..600`, `model gpt-5-mini|gpt-5`, and `agent_max_context_turns down` (at most what
@@ -31,8 +32,8 @@ model or an agent, which cost; nor the system prompt, in which an owner may have
 
 
 class Permit(Struct, frozen=True):
-    """How far one setting may be changed. `words` are the values, where these are named; the
-    numbers are inclusive; `is_down` says that what holds otherwise is the most."""
+    """The bounds within which one setting may be changed. `words` are the values, where these are
+    named; the numbers are inclusive; `is_down` says that what holds otherwise is the most."""
 
     key: str
     words: tuple[str, ...] = ()
@@ -56,7 +57,8 @@ class Permit(Struct, frozen=True):
         return self.lowest <= value <= highest and (not self.is_down or _is_number(usual))
 
     def describe(self, usual: Any) -> str:
-        """What may be set, in words that complete "it must be"; "" for whatever fits."""
+        """Return the values that may be set, in words that complete "it must be"; "" for whatever
+        fits."""
         if self.words:
             return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
         parts = [f"at least {self.lowest:g}"] if self.lowest > -math.inf else []

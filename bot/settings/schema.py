@@ -282,7 +282,7 @@ Kind = Literal["text", "list", "flag", "scalar"]
 
 
 class Setting(Struct, frozen=True):
-    """What is known of one setting, apart from its value.
+    """The description of one setting, without its value.
 
     `wants` completes "it must be …"; `kind` says how text that is typed becomes a value, and `near`
     what a mistyped one may have meant; `is_per_conversation` whether `--here` may set it,
@@ -369,13 +369,13 @@ def _catalogue(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
 
 _ALL: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
 BRAIN = frozenset(key for key in _ALL if key.startswith("brain."))
-"""Where a model is served, which is for the configuration alone."""
+"""The settings that say where a model is served, which is for the configuration alone."""
 SETTINGS: Mapping[str, Setting] = {key: _ALL[key] for key in _ALL if key not in BRAIN}
 SECTIONS = frozenset(key.rpartition(".")[0] for key in SETTINGS if "." in key)
 
 
 def value_of(settings: Settings, key: str) -> Any:
-    """What holds for a key, as JSON has it."""
+    """Return the value in force for a key, as JSON has it."""
     value: Any = settings
     for name in key.split("."):
         value = getattr(value, name)
@@ -473,7 +473,7 @@ def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> 
 
 
 def nearest(word: str, words: Collection[str]) -> str:
-    """Which of these words was probably meant; "" for none.
+    """Return the one of these words that was probably meant; "" for none.
 
     First the shortest that holds all the parts typed ("max_turns": agent_max_context_turns), then
     the most similar, as a whole or in its last part.
