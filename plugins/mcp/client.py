@@ -110,7 +110,7 @@ class McpConnection(Struct):
         return list(found.values())
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> str:
-        """What a tool returns, as text. Raises ToolError with what it says of its failure, and
+        """Return a tool's result as text. Raises ToolError with what it says of its failure, and
         ServerDown."""
         if tool in (LIST_RESOURCES, READ_RESOURCE):
             return await self._about_resources(tool, arguments)
@@ -167,7 +167,7 @@ def _join(parts: Any) -> str:
 
 
 async def _asked(work: Awaitable[T]) -> T:
-    """What a server answers. Raises ToolError where it refuses, and ServerDown."""
+    """Return a server's answer. Raises ToolError where it refuses, and ServerDown."""
     try:
         return await work
     except MCPError as error:

@@ -142,7 +142,7 @@ def _read_servers(rest: str) -> list[dict[str, Any]]:
 
 
 def _read_server(what: str) -> dict[str, Any]:
-    """What is said of a server behind its name."""
+    """Return the fields of a server that are written behind its name."""
     try:
         if what.startswith("{"):
             read = json.loads(what)

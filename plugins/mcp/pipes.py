@@ -34,7 +34,7 @@ _NEEDED = ("TMPDIR", "LANG", "LC_ALL", "XDG_RUNTIME_DIR", "PYTHONUTF8")
 
 
 class Program(Struct, frozen=True):
-    """What is started: with `environ` beside what every program needs, in `folder`."""
+    """A program to start: with `environ` beside what every program needs, in `folder`."""
 
     command: str
     arguments: Sequence[str]

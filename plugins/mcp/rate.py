@@ -1,4 +1,4 @@
-"""What a server may cost: how long its messages may be, and how many come in a second."""
+"""The limits of a server's messages: how long they may be, and how many come in a second."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Rate:
 
 
 class Health(Struct):
-    """Whether a server is still there: `over` is set when it is not, and `why` says what happened
-    ("": it was ended, or only its session is over). `said` is the end of what it wrote for people,
+    """The health of a server: `over` is set when it is gone, and `why` says what happened ("": it
+    was ended, or only its session is over). `said` is the end of what it wrote for people,
     `refused` the last status of HTTP with which it refused a call."""
 
     over: asyncio.Event = field(default_factory=asyncio.Event)

@@ -46,8 +46,9 @@ Tell = Callable[[str, str], None]
 
 
 class ServerPorts(Struct, frozen=True):
-    """What servers need of the bot: the settings in force, `fill`, which puts secrets in the place
-    of their names (and raises ServerDown), and who is told that one is down, or has changed."""
+    """The services that servers need of the bot: the settings in force, `fill`, which puts secrets
+    in the place of their names (and raises ServerDown), and the functions that are told that one is
+    down, or has changed."""
 
     settings: Callable[[], McpSettings]
     fill: Callable[[str], str]
@@ -75,7 +76,7 @@ class Servers:
 
     @property
     def all(self) -> Mapping[str, McpServer]:
-        """Those that are set, by their names."""
+        """Return the servers that are set, by their names."""
         return self._ports.settings().all
 
     # --- what is known ---------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Servers:
         return found
 
     async def list_changes(self, server: str) -> Sequence[ListingChange]:
-        """How what a server lists has changed, the newest first."""
+        """List the changes of a server's listing, the newest first."""
         return await self._store.read(lambda db: rows.list_changes(db, server))
 
     async def _keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
@@ -147,7 +148,8 @@ class Servers:
     async def _connect(
         self, server: McpServer, folder: Path
     ) -> AbstractAsyncContextManager[ServerConnection]:
-        """How a server is reached; the SDK takes most of a second to load, which is done aside."""
+        """Return a connection to a server; the SDK takes most of a second to load, which is done
+        aside."""
         try:
             client = await asyncio.to_thread(import_module, "plugins.mcp.client")
         except ImportError:
@@ -270,8 +272,8 @@ class Servers:
 
 
 class OfferedServers(Struct, frozen=True):
-    """Those of the servers whose tools are offered in a conversation (`RemoteTools`); `may_use` are
-    those that whoever asks may use, too."""
+    """The servers whose tools are offered in a conversation (`RemoteTools`); `may_use` are those
+    that the person who asks may use, too."""
 
     servers: Servers
     offered: tuple[tuple[str, str], ...]
