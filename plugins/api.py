@@ -81,8 +81,8 @@ hookimpl = pluggy.HookimplMarker("parley")
 
 
 class HookContext(Struct, frozen=True):
-    """What listeners may ask of the bot: the hook rules in force; a line to whoever watches a
-    conversation, which is part of no answer; and the conversation of an event."""
+    """The services that listeners may use: the hook rules in force; a line to the people who watch
+    a conversation, which is part of no answer; and the conversation of an event."""
 
     rules: Callable[[], Sequence[Rule]] = tuple
     notify: Callable[[ConversationKey, str], None] = lambda key, text: None
@@ -94,7 +94,8 @@ class CommandError(Exception):
 
 
 class Person(Struct, frozen=True):
-    """Who speaks: `id` as it stands in `owners` ("telegram/42"), and what they may do."""
+    """The person who speaks: `id` as it stands in `owners` ("telegram/42"), and what they may
+    do."""
 
     id: str
     role: Literal["owner", "user"]
@@ -105,7 +106,7 @@ class Person(Struct, frozen=True):
 
     @property
     def limited(self) -> str:
-        """Whose limits hold for them: their own; "" for owners, who have none."""
+        """Return the id by which their limits are kept; "" for owners, who have none."""
         return "" if self.is_owner else self.id
 
 
@@ -142,7 +143,8 @@ class SettingsPort(Protocol):
         ...
 
     def may_set(self, key: str, scope: str) -> str | None:
-        """What users who are no owners may set there, in words ("at most 20"); None: nothing."""
+        """Return the values that users who are no owners may set there, in words ("at most 20");
+        None: nothing."""
         ...
 
     def once(self, values: Mapping[str, Any], scope: str, by: Person) -> dict[str, Any]:
@@ -178,7 +180,7 @@ class TurnsPort(Protocol):
         ...
 
     def status(self, key: ConversationKey) -> Status:
-        """How the bot is doing, with what is wrong for this conversation, too."""
+        """Return the bot's status, with the problems of this conversation, too."""
         ...
 
 
@@ -234,7 +236,8 @@ class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
-        """Those that may answer there: those that are set, and those that the endpoint lists."""
+        """Return the models that may answer there: those that are set, and those that the endpoint
+        lists."""
         ...
 
     def forget_learnt(self, key: ConversationKey) -> list[str]:
@@ -260,7 +263,7 @@ class AgentsPort(Protocol):
 
 
 class LedgerPort(Protocol):
-    """What was spent in all conversations; times in seconds since 1970."""
+    """The ledger of all conversations; times in seconds since 1970."""
 
     async def bill(self, since: float, until: float = math.inf) -> Bill: ...
 
@@ -302,7 +305,7 @@ class Account(Struct, frozen=True):
 class SpendingPort(Protocol):
     @property
     def since(self) -> float:
-        """When the month began, in seconds since 1970."""
+        """Return the time at which the month began, in seconds since 1970."""
         ...
 
     def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
@@ -316,7 +319,7 @@ class SpendingPort(Protocol):
 
 
 class AccessPort(Protocol):
-    """Who is let in. What is refused raises CommandError."""
+    """The people and chats that are let in. A refused request raises CommandError."""
 
     @property
     def known(self) -> Sequence[Known]:
@@ -382,7 +385,7 @@ class LinksPort(Protocol):
 
 
 class VisitorsPort(Protocol):
-    """Who comes in on the page. What is refused raises CommandError."""
+    """The people who sign in on the page. A refused request raises CommandError."""
 
     async def invite(self, name: str, role: Role, by: str) -> str:
         """The address of the page that lets somebody in by this name, once."""
@@ -398,8 +401,9 @@ class VisitorsPort(Protocol):
 
 
 class ToolRun(Struct, frozen=True):
-    """What came of a tool that a person has called; `is_untrusted` where strangers may have written
-    it, `shown` are the pictures that it made, by where they are kept in the chat's folder."""
+    """The result of a tool that a person has called; `is_untrusted` where strangers may have
+    written it, `shown` are the pictures that it made, by where they are kept in the chat's
+    folder."""
 
     call: ToolCall
     text: str
@@ -478,9 +482,9 @@ class BranchesPort(Protocol):
 
 
 class ForgetRequest(Struct, frozen=True):
-    """What is to be forgotten: these turns of a conversation; without turns all of it that no other
-    branch shares; with `is_branches` its chat with all branches, and with `is_audience` all that is
-    kept of its audience, files too."""
+    """The part of the record to forget: these turns of a conversation; without turns all of it that
+    no other branch shares; with `is_branches` its chat with all branches, and with `is_audience`
+    all that is kept of its audience, files too."""
 
     turns: tuple[int, ...] = ()
     is_audience: bool = False
@@ -488,13 +492,13 @@ class ForgetRequest(Struct, frozen=True):
 
 
 class ForgetReport(Struct, frozen=True):
-    """What is kept of what is to be forgotten: turns and messages, the sections of the daily memory
-    that were made from them, files of the audience (counted only where they go), and the `lines` of
-    `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still hold some of
-    it. `branches` are the others that share turns with it, in words, and `staying` the turns that
-    stay with these where all of a conversation is meant. `asides` are the side questions that were
-    asked after these turns, `made` the rows of features that go with them, by their nouns
-    ("timed job")."""
+    """The stored parts that a request to forget concerns: turns and messages, the sections of the
+    daily memory that were made from them, files of the audience (counted only where they go), and
+    the `lines` of `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may
+    still hold some of it. `branches` are the others that share turns with it, in words, and
+    `staying` the turns that stay with these where all of a conversation is meant. `asides` are the
+    side questions that were asked after these turns, `made` the rows of features that go with them,
+    by their nouns ("timed job")."""
 
     turns: tuple[int, ...]
     messages: int
@@ -510,7 +514,7 @@ class ForgetReport(Struct, frozen=True):
 
 class ForgetPort(Protocol):
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
-        """What would be deleted."""
+        """Return a report of all that would be deleted."""
         ...
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
@@ -519,7 +523,7 @@ class ForgetPort(Protocol):
 
 
 class Ports(Struct, frozen=True):
-    """What commands may ask of the bot.
+    """The parts of the bot that commands may use.
 
     `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
     `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
@@ -557,7 +561,7 @@ class Ports(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """What a command is handed: `text` is what follows its name, `speaker` the name by which the
+    """The arguments of a command: `text` is what follows its name, `speaker` the name by which the
     model knows who asks ("" in a chat of one person alone), `files` the places in the workspace of
     those that came with it, if it `takes_files`."""
 

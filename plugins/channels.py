@@ -13,8 +13,8 @@ from plugins.wording import literal
 
 
 class ChannelInfo(Struct, frozen=True):
-    """Whether a platform can be reached, `since` when, and why not. `forged` counts the calls to
-    its webhook that did not come from it."""
+    """The state of the connection to a platform, `since` when, and why it can't be reached.
+    `forged` counts the calls to its webhook that did not come from it."""
 
     name: str
     state: Literal["starting", "up", "troubled", "down"]

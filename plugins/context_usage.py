@@ -8,7 +8,8 @@ from memory.context_state import ContextState
 
 
 def usage_of(context: ContextState) -> ContextUsage:
-    """What the terminal's bar and `/context` show; `max_turns` is 0 where turns have no limit."""
+    """Return the figures for the terminal's bar and `/context`; `max_turns` is 0 where turns have
+    no limit."""
     limits = context.limits
     view = context.view(limits=limits)
     bill = context.bill

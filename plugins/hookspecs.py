@@ -68,15 +68,15 @@ def parley_tools() -> list[Tool]:
 
 @hookspec
 def parley_listeners(context: HookContext) -> list[Listener]:
-    """Who hears what happens in conversations (`memory/events.py`); what needs nothing of the
-    bot may leave the argument out."""
+    """Return listeners to the events of conversations (`memory/events.py`); an implementation that
+    needs nothing of the bot may leave the argument out."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_offloader() -> Offloader:
-    """Who keeps what leaves the context, in place of files in the chat's folder: an object of this
-    shape (`memory/record/offload.py`). One plugin may bring one."""
+    """Return the keeper of what leaves the context, in place of files in the chat's folder: an
+    object of this shape (`memory/record/offload.py`). One plugin may bring one."""
     raise NotImplementedError
 
 

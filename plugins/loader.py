@@ -58,7 +58,7 @@ class Unfit(Exception):
 
 
 class Loaded(Struct):
-    """What all plugins offer, by name, and one sentence for each plugin that was left out.
+    """The offers of all plugins, by name, and one sentence for each plugin that was left out.
     `services` are the objects that plugins have opened, by their class; the others are named like
     the hooks in `plugins/hookspecs.py`."""
 
@@ -89,7 +89,7 @@ class Loaded(Struct):
         return cast(T, self.services[kind])
 
     async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
-        """What plugins say of a turn below its answer."""
+        """Return the lines that plugins add below a turn's answer."""
         del conversation
         return [said for note in self.notes for said in note(turn)]
 
@@ -268,7 +268,7 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
 
 
 def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
-    """What one plugin alone answers to a hook; nothing where it has none."""
+    """Return the answers of one plugin alone to a hook; nothing where it has none."""
     implementations = getattr(manager.hook, hook).get_hookimpls()
     own = [one for one in implementations if one.plugin is plugin]
     return [one.function(*(handed[name] for name in one.argnames)) for one in own]

@@ -12,8 +12,8 @@ from plugins.wording import cell, count, duration, table
 
 
 class ProcessInfo(Struct, frozen=True):
-    """One of them: `since` in seconds since 1970, `slices` how many it owns; one that is not heard
-    of has given no sign of life for some seconds."""
+    """A process of the bot: `since` in seconds since 1970, `slices` how many it owns; one that is
+    not heard of has given no sign of life for some seconds."""
 
     name: str
     role: str
@@ -45,7 +45,8 @@ class ClusterInfo(Struct, frozen=True):
 
 class ProcessesPort(Protocol):
     async def look(self) -> ClusterInfo | None:
-        """Who is there, and what waits; None where one process is the bot. Raises StoreError."""
+        """Return the processes that are there, and what waits; None where one process is the bot.
+        Raises StoreError."""
         ...
 
 

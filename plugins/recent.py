@@ -1,4 +1,4 @@
-"""What happened lately in the bot, as `/status` shows it."""
+"""The recent events of the bot, as `/status` shows them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class SlowTool(Struct, frozen=True):
 
 
 class RecentTimes(Struct, frozen=True):
-    """How long the last `answers` took, in seconds from message to answer; `first_word` is how long
-    the models took to begin, half of the time (0: none was asked)."""
+    """The time that the last `answers` took, in seconds from message to answer; `first_word` is how
+    long the models took to begin, half of the time (0: none was asked)."""
 
     answers: int = 0
     median: float = 0.0
@@ -37,7 +37,7 @@ class RecentTimes(Struct, frozen=True):
 
 
 class RecentFailure(Struct, frozen=True):
-    """What failed, and how often; `at` is the last time, in seconds since 1970."""
+    """A failure, and how often it came; `at` is the last time, in seconds since 1970."""
 
     at: float
     sentence: str
@@ -45,8 +45,9 @@ class RecentFailure(Struct, frozen=True):
 
 
 class RecentInfo(Struct, frozen=True):
-    """What waits besides messages: the seconds for which the oldest of those does, replies that are
-    not sent, and conversations whose summaries are being written. `failures` are the newest."""
+    """The recent times and failures, and what waits besides messages: the seconds for which the
+    oldest of those does, replies that are not sent, and conversations whose summaries are being
+    written. `failures` are the newest."""
 
     times: RecentTimes
     failures: tuple[RecentFailure, ...] = ()
@@ -57,12 +58,13 @@ class RecentInfo(Struct, frozen=True):
 
 class RecentPort(Protocol):
     def look(self) -> RecentInfo:
-        """What this process knows of the last day."""
+        """Return what this process knows of the last day."""
         ...
 
 
 def describe_recent(recent: RecentInfo) -> list[str]:
-    """What waits, and what is slow, a line each; nothing where there is nothing to tell."""
+    """Describe what waits, and what is slow, a line each; nothing where there is nothing to
+    tell."""
     return [*filter(None, (_describe_waiting(recent), _describe_times(recent.times)))]
 
 
@@ -106,7 +108,7 @@ def _describe_times(times: RecentTimes) -> str:
 
 
 def describe_failures(failures: Sequence[RecentFailure], zone: tzinfo) -> str:
-    """What failed, the newest first; "" where nothing did."""
+    """Describe what failed, the newest first; "" where nothing did."""
     if not failures:
         return ""
     lines = [_describe_failure(one, zone) for one in failures[:MOST_SHOWN]]

@@ -1,4 +1,4 @@
-"""How numbers and texts are shown to people, and what a search found to people and to the model."""
+"""Numbers and texts as people read them, and the results of a search as people and the model do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 def name_layer(layer: str) -> str:
-    """Where a setting's value comes from."""
+    """Return the words for the source of a setting's value."""
     return explain(_(layer))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("memory", "agent", "channels", "benchmarks")
+FOLDERS = ("memory", "agent", "channels", "benchmarks", "bot", "plugins", "tests")
 """The folders whose docstrings are checked."""
 WORDS = (
     r"\s*(How|One|That|Those|What|Whatever|When|Whenever|Where|Wherever|Whether|Which|Who|Whoever"

@@ -1,4 +1,4 @@
-"""Whether the bot in this container is well: exit code 0. Asked every half a minute, so it imports
+"""The health check of the bot in this container: exit code 0. Asked every half a minute, so it imports
 next to nothing.
 
 `PARLEY_HEALTH` is the address that is asked. Where it is empty (a bot without the web page), it is

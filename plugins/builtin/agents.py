@@ -1,5 +1,5 @@
-"""Who answers: `/agent`, `/model`, and the tool `delegate`, by which the model hands a task to a
-sub-agent (flo.monster)."""
+"""The choice of who answers: `/agent`, `/model`, and the tool `delegate`, by which the model hands
+a task to a sub-agent (flo.monster)."""
 
 from __future__ import annotations
 

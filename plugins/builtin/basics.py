@@ -192,7 +192,7 @@ _FAULTS = tuple(_REASONS)
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with an expression, to follow the expression in a sentence."""
+    """Return the fault of an expression, in words that follow the expression in a sentence."""
     name = getattr(error, "func_name", "") or getattr(error, "name", "")
     if isinstance(error, simpleeval.InvalidExpression) and name:
         known = [*_FUNCTIONS, *_CONSTANTS]

@@ -164,7 +164,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
 
 
 def _origin(one: BranchInfo) -> str:
-    """Where a branch begins; what it was branched off may be forgotten."""
+    """Return the turn at which a branch begins; the branch that it left may be forgotten."""
     if one.turn and one.parent > 0:
         return _("t{turn} of {branch}", turn=one.turn, branch=one.parent)
     return f"t{one.turn}" if one.turn else ""

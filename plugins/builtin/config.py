@@ -81,7 +81,7 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
 
 
 def _in_words(setting: SettingInfo) -> SettingInfo:
-    """What is said about it in the language of whoever asked."""
+    """Return the setting with its texts in the language of the person who asked."""
     return replace(setting, **_words_of(setting))
 
 
@@ -125,7 +125,7 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
 
 
 def _describe_built_in(ask: Ask, hooks: SettingInfo) -> str:
-    """What the rule does that is there without being written, and what takes its place."""
+    """Describe the rule that is there without being written, and what takes its place."""
     limits = ask.conversation.context.limits
     if limits.strategy not in BY_RULE:
         return ""
@@ -151,7 +151,7 @@ def _describe_built_in(ask: Ask, hooks: SettingInfo) -> str:
 
 
 def _own(settings: list[SettingInfo]) -> Reply:
-    """What a user who is no owner may change, and how far."""
+    """Return the settings that a user who is no owner may change, and how far."""
     if not settings:
         return Reply(_("Only an owner may change settings here."), {"settings": []})
     rows = "\n".join(
@@ -189,7 +189,7 @@ def parse(text: str) -> tuple[str, str, frozenset[str]]:
 
 
 def about(setting: SettingInfo) -> str:
-    """One setting, whole."""
+    """Describe one setting in full."""
     unit = f" {setting.unit}" if setting.unit else ""
     local = (
         _(", {here} for this conversation only", here=HERE) if setting.is_per_conversation else ""
@@ -219,7 +219,7 @@ def offers(setting: SettingInfo) -> tuple[Action, ...]:
 
 
 def _button(choice: str) -> str:
-    """What a button is called by what it does."""
+    """Return a button's label for its choice."""
     return {"true": _("Switch on"), "false": _("Switch off")}.get(choice, choice)
 
 
@@ -228,7 +228,7 @@ def _choices(setting: SettingInfo) -> tuple[str, ...]:
 
 
 def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
-    """What a change did; also when another layer hides it."""
+    """Describe what a change did; also when another layer hides it."""
     where = _("in this conversation") if scope else _("everywhere")
     unit = f" {after.unit}" if after.unit else ""
     if after.value == before.value and after.layer == before.layer:
@@ -285,7 +285,7 @@ def quote(value: Any) -> str:
 
 
 def _all(settings: Sequence[SettingInfo]) -> Reply:
-    """What stands at no default, and the groups of all."""
+    """Return the settings that are not at their defaults, and the groups of all."""
     moved = [setting for setting in settings if setting.layer != "default"]
     table = f"{_table(moved)}\n\n" if moved else _("Every setting is at its default.\n\n")
     groups = Counter(group_of(setting.key) for setting in settings)

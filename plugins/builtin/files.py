@@ -193,7 +193,7 @@ def _mark(context: ToolContext, targets: Iterable[Path]) -> None:
 
 
 def _find(context: ToolContext, path: str) -> Path:
-    """Where `path` is; a ToolError with the nearest names where it is not."""
+    """Return the place of `path`; raise ToolError with the nearest names where nothing is there."""
     root = context.workspace
     target = resolve(root, path, must_write=False)
     if target == root:
@@ -219,8 +219,8 @@ def _nearest(context: ToolContext, path: str) -> str:
 
 
 def _names(root: Path) -> dict[str, str]:
-    """What is in the workspace, by its own name and by its path from the root, as far as they are
-    compared."""
+    """Return the paths in the workspace, each by its own name and by its path from the root, as far
+    as they are compared."""
     with suppress(OSError):
         files = [
             file.relative_to(root) for file in islice(files_below(root, root), _COMPARED_NAMES)
@@ -270,7 +270,7 @@ def _cut(line: str) -> str:
 
 
 def _notices(shown: Sequence[str], offset: int, *, is_more: bool, is_too_far: bool) -> list[str]:
-    """What a reader must know of a page that is not the whole file as it is."""
+    """Return notices about a page that is not the whole file as it is."""
     end = offset + len(shown)
     found = {
         f"[The file ends before line {offset:,}.]": not shown and not is_too_far,
@@ -305,8 +305,8 @@ def _size(count: int) -> str:
 
 
 class _Glob:
-    """Whether a path fits a pattern; `**` stands for any number of folders, and a pattern without
-    a slash means any folder. Each part is compiled for this once, and kept nowhere."""
+    """A pattern for paths; `**` stands for any number of folders, and a pattern without a slash
+    means any folder. Each part is compiled for this once, and kept nowhere."""
 
     def __init__(self, pattern: str) -> None:
         parts = PurePosixPath(pattern if "/" in pattern else f"**/{pattern}").parts
@@ -408,7 +408,7 @@ class _Lines:
             yield _Line(path, file, number, text, page)
 
     def notice(self) -> str:
-        """Which documents were not looked into, or ""."""
+        """Return a notice of the documents that were not looked into, or ""."""
         if not self._left_out:
             return ""
         shown, more = self._left_out[:_SHOWN_DOCUMENTS], self._left_out[_SHOWN_DOCUMENTS:]

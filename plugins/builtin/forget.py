@@ -41,7 +41,7 @@ _BEYOND = "I can't delete what a model's provider, a messaging app or a backup k
 
 
 class Request(Struct, frozen=True):
-    """What was asked for: `scope` is "turns", "chat", "branches" or "all", `words` how it was
+    """The request of a person: `scope` is "turns", "chat", "branches" or "all", `words` how it was
     written."""
 
     scope: str
@@ -86,7 +86,7 @@ async def forget(ask: Ask) -> Reply:
 
 
 def parse(text: str, newest: int) -> Request:
-    """What a person asks for; raises CommandError with a sentence."""
+    """Return a person's request; raises CommandError with a sentence."""
     words = text.split()
     is_confirmed = words[-1].lower() == YES
     scope = " ".join(words[: len(words) - is_confirmed]).lower()
@@ -121,7 +121,7 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
 
 
 def _describe(request: Request, kept: ForgetReport) -> str:
-    """What goes, in words."""
+    """Describe what is deleted."""
     turns = format_turns(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [f"{turns or _('no turn')} ({count(kept.messages, 'message')})"]
     if kept.sections:
@@ -147,7 +147,7 @@ def _describe(request: Request, kept: ForgetReport) -> str:
 
 
 def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) -> str:
-    """What it means for the other branches that share turns, with a space behind it."""
+    """Say what it means for the other branches that share turns, with a space behind it."""
     if not kept.branches:
         return ""
     others = format_list(kept.branches)

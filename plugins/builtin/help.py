@@ -23,7 +23,7 @@ FIRST = (
     *("context", "config", "model", "usage", "undo", "retry", "edit", "new", "stop"),
     *("remember", "memory", "forget", "remind"),
 )
-"""What `/help` explains at once; of all others it says the names."""
+"""The commands that `/help` explains at once; of all others it lists the names."""
 
 STRATEGIES: Mapping[str, tuple[str, str]] = {
     "trim": (
@@ -96,7 +96,8 @@ def _every(commands: Mapping[str, Command]) -> Iterator[str]:
 
 
 def _first(commands: Mapping[str, Command]) -> Iterator[str]:
-    """What one needs first, and then the names of all, so that a screen holds it."""
+    """Yield the commands that one needs first, and then the names of all, so that a screen holds
+    it."""
     yield _list([commands[name] for name in FIRST if name in commands])
     for group, names in grouped(commands).items():
         yield f"**{_(group)}**: {', '.join(f'/{name}' for name in names)}"

@@ -72,7 +72,7 @@ async def _answer(ask: Ask, which: str, is_yes: bool) -> Reply:
 
 
 def _describe(ask: Ask) -> str:
-    """Which chats share this conversation."""
+    """Name the chats that share this conversation."""
     linked = ask.bot.links.list_linked(ask.address)
     lines = []
     if there := ask.bot.links.leads_to(ask.address):

@@ -27,8 +27,8 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Tally(Struct):
-    """How often a rule has acted in a conversation, when last (by the clock, in seconds), and how
-    many tool calls had ended by then."""
+    """The count of a rule's actions in a conversation, the time of the last (by the clock, in
+    seconds), and the tool calls that had ended by then."""
 
     fires: int = 0
     last: float = -math.inf
@@ -41,7 +41,7 @@ class Tally(Struct):
 
 
 class RuleState(Struct):
-    """What is counted of a conversation while the bot runs: tool calls in all, and before the last
+    """The counts of a conversation while the bot runs: tool calls in all, and before the last
     compaction; each rule's tally; and what waits for the model to read on."""
 
     calls: int = 0
@@ -135,7 +135,8 @@ class Engine:
         return ()
 
     def _verdict(self, session: RuleState, event: Event, said: tuple[str, ...]) -> Verdict:
-        """What the model is to read; where it does not read on, it waits for the next turn."""
+        """Return the text for the model to read; where it does not read on, it waits for the next
+        turn."""
         session.waiting += said
         if event.name == "session_end":
             self._sessions.pop(event.key.id, None)

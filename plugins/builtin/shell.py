@@ -105,7 +105,8 @@ async def _has_box() -> bool:
 
 
 def format_result(ran: Ran) -> str:
-    """What came of a command, as the model reads it: how it ended first, then what it wrote."""
+    """Return the result of a command, as the model reads it: how it ended first, then what it
+    wrote."""
     gap = f"\n[… {ran.gone:,} bytes left out here …]\n".encode() if ran.gone else b""
     output = (ran.head + gap + ran.tail).decode("utf-8", "replace").strip("\n")
     if ran.ended:
@@ -118,7 +119,7 @@ def format_result(ran: Ran) -> str:
 
 
 SAID = "(The person ran this command.)"
-"""How such a turn ends, for the model; no model was asked."""
+"""The end of a turn in which a person ran a command, for the model; no model was asked."""
 
 
 @command(

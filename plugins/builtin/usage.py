@@ -44,7 +44,7 @@ Bills = Mapping[str, Bill]
 
 @command("usage", "Show tokens and cost, of this chat and of all chats", "[lift]", SUBS)
 async def usage(ask: Ask) -> Reply:
-    """What it cost; `/usage lift` lets limits rest."""
+    """Show the cost; `/usage lift` lets limits rest."""
     match ask.words:
         case []:
             return await _show(ask)
@@ -111,7 +111,7 @@ def _dearest(bills: Bills) -> Bills:
 def _name_branches(
     here: ConversationKey, branches: Sequence[BranchInfo], keys: Iterable[str]
 ) -> dict[str, str]:
-    """What rows are called that would show a branch by its key: those of this chat by their
+    """Return the names of rows that would show a branch by its key: those of this chat by their
     titles."""
     names = {}
     titles = {here.branch(one.number).id: one.title for one in branches if branches[1:]}
@@ -156,7 +156,7 @@ COLUMNS = tuple(_COLUMNS)
 
 
 def _limit(account: Account) -> str:
-    """One account of the month in a sentence."""
+    """Describe an account of the month in a sentence."""
     whose = {"total": _("All chats together"), "chat": _("This chat"), "user": _("You")}[
         account.kind
     ]

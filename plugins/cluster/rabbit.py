@@ -59,8 +59,8 @@ _GONE = (
     *(AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError),
     StopAsyncIteration,
 )
-"""What the client raises when the connection is no more; the last where it ended before the broker
-had said anything."""
+"""The exceptions of the client when the connection is no more; the last where it ended before the
+broker had said anything."""
 UNREACHABLE = "The message broker can't be reached; try again in a moment."
 UNANSWERED = (
     "This took too long to be taken in. It may still be answered: look in a moment, and say it "
@@ -88,7 +88,7 @@ class _Link(Struct):
     own: AbstractQueue
     queues: dict[str, AbstractQueue] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    """Where this process stands in line, by the name of the queue."""
+    """The tags under which this process consumes, by the name of the queue."""
 
 
 @contextmanager

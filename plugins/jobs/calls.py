@@ -43,7 +43,7 @@ QUIET = 10.0
 
 
 def secret_name(hook: str) -> str:
-    """What the secret of a hook is called in the environment."""
+    """Return the name of a hook's secret in the environment."""
     return HOOK_SECRET + hook.upper().replace("-", "_")
 
 

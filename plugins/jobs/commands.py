@@ -77,8 +77,8 @@ Act = Callable[[Address, int], Awaitable[JobView]]
 
 
 class _Change(Struct, frozen=True):
-    """What a subcommand does, its button, and how that it is done is told; `next` also says
-    when it happens next."""
+    """The action of a subcommand, its button, and the sentence for when it is done; `next` also
+    says when the job happens next."""
 
     act: Callable[[Ask], Act]
     label: str

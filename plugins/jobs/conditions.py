@@ -1,5 +1,5 @@
-"""Whether there is anything to ask a model about: a tool is called without one, and what comes of
-it is compared with what came of it before."""
+"""Conditions, which tell whether there is anything to ask a model about: a tool is called without
+one, and its result is compared with the one before."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PRINTED = re.compile(r"Exit code 0\.\n(.+)", re.DOTALL)
 
 
 def digest_of(text: str) -> str:
-    """What is kept of what was found."""
+    """Return the digest that is kept of a result."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
@@ -101,7 +101,7 @@ class JobConditions:
             self._looking.discard(job.id)
 
     async def _call(self, job: JobRow, key: ConversationKey) -> tuple[str, bool]:
-        """What comes of the call, and whether that is an error."""
+        """Return the result of the call, and whether it is an error."""
         address = address_of(job.place)
         conversation = await self._conversations.get(key)
         agent = self._agent_for(conversation, address)
@@ -159,8 +159,8 @@ class JobConditions:
 
 
 def _approve_look(*, may_own: bool) -> Approve:
-    """Who made the job wrote this very call, and so has allowed it; but for what only an owner
-    may allow."""
+    """Return a check that allows the call, since the job's author wrote it; but what only an owner
+    may allow is refused unless `may_own`."""
 
     async def approve(wanted: Permission) -> None:
         if wanted.is_for_owner and not may_own:

@@ -25,8 +25,8 @@ _SWITCHED = frozenset({"shell", "web_fetch", "web_search"})
 
 
 async def read_when(text: str, zone: ZoneInfo) -> When:
-    """When the beginning of a text says; in a thread, since the first time is slow. Raises
-    CommandError."""
+    """Return the time that the beginning of a text names; in a thread, since the first call is
+    slow. Raises CommandError."""
     try:
         return await asyncio.to_thread(read, text, time.time(), zone)
     except WhenError as error:

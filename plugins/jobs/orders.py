@@ -49,7 +49,7 @@ class JobOrders:
         self._made: defaultdict[tuple[str, int], list[JobView]] = defaultdict(list)
 
     def list_made(self, turn: OpenTurn) -> list[str]:
-        """What a turn has made for a later time, in sentences; told once."""
+        """Return sentences about what a turn has made for a later time; told once."""
         if not self._made:
             return []
         made = self._made.pop((turn.log.state.key.id, turn.number), [])

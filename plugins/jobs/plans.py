@@ -1,4 +1,4 @@
-"""What becomes of a job at its time and after a run, and in which words; pure."""
+"""The next state of a job at its time and after a run, and the words for it; pure."""
 
 from __future__ import annotations
 
@@ -81,8 +81,9 @@ def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
 
 
 def to_message(job: JobRow) -> str:
-    """What goes into the inbox for a run: a command with its budget, or what the model reads of a
-    prompt that runs by the clock. That never begins with a slash, which would make it a command."""
+    """Return the text that goes into the inbox for a run: a command with its budget, or what the
+    model reads of a prompt that runs by the clock. That never begins with a slash, which would make
+    it a command."""
     if job.kind == "command":
         return f"{job.text} --budget {job.run_budget:g}" if job.run_budget else job.text
     with speaking(ENGLISH):
@@ -125,7 +126,7 @@ def to_reminder(job: JobRow, late: str = "") -> Reply:
 
 
 class RunEnding(Struct, frozen=True):
-    """How a run ended, and whether it is worth to be tried again."""
+    """The end of a run, and whether it is worth another try."""
 
     outcome: Outcome
     why: str = ""

@@ -22,10 +22,10 @@ from memory.record.database import Database
 from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 
 Kind = Literal["reminder", "prompt", "command"]
-"""What is told, what runs as a turn, and what is carried out without a word."""
+"""The kinds of jobs: one is told, one runs as a turn, and one is carried out without a word."""
 State = Literal["active", "paused", "done"]
 Outcome = Literal["", "done", "failed", "stopped", "refused", "told"]
-"""What came of a run; "": it waits, or is under way."""
+"""The outcome of a run; "": it waits, or is under way."""
 KEPT_RUNS = 20
 """Runs of a job that are kept, besides those of the last days."""
 KEPT_FOR = 2 * 86_400.0
@@ -86,7 +86,7 @@ class JobRow(Struct, frozen=True):
 
     @property
     def due(self) -> float:
-        """When it is, or was, to happen next; 0: not any more."""
+        """Return the time at which it is, or was, to happen next; 0: not any more."""
         return self.retry_due if self.retry_at else self.next_at
 
 
@@ -124,8 +124,8 @@ class RunRow(Struct, frozen=True):
 
 
 class RunDelivery(Struct, frozen=True):
-    """How far what a run said has come: how many parts wait to be sent, how often the first of
-    these was tried in vain, and how many were put aside."""
+    """The delivery of what a run said: how many parts wait to be sent, how often the first of these
+    was tried in vain, and how many were put aside."""
 
     waiting: int = 0
     tries: int = 0
@@ -182,7 +182,7 @@ def list_due(database: Database, now: float) -> list[JobRow]:
 
 
 def next_due(database: Database) -> float:
-    """When the next job is due; 0 where none is."""
+    """Return the time at which the next job is due; 0 where none is."""
     columns = tables.ScheduledJob
     times = [
         columns.select(fn.MIN(column)).where((column > 0) & (columns.state != "paused"))
@@ -290,7 +290,7 @@ def put_out(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[in
 
 
 def note_told(database: Database, run: int, outbox: Sequence[int]) -> None:
-    """What was said of a run is in these rows of the outbox."""
+    """Note the rows of the outbox that hold what was said of a run."""
     tables.update(database, tables.JobRun, run, outbox=" ".join(map(str, outbox)))
 
 
@@ -330,7 +330,7 @@ def list_runs(database: Database, job: int, most: int = KEPT_RUNS) -> list[RunRo
 
 
 def cost_of(database: Database, run: int) -> float:
-    """What was spent on a run so far, in US dollars, by the ledger."""
+    """Return the cost of a run so far, in US dollars, by the ledger."""
     message, usage, runs = tables.Message, tables.Usage, tables.JobRun
     inbox = runs.select(runs.inbox).where((runs.id == run) & (runs.inbox > 0))
     turns = message.select(message.conversation, message.turn).where(message.inbox.in_(inbox))
@@ -342,14 +342,14 @@ def cost_of(database: Database, run: int) -> float:
 
 
 def spent_since(database: Database, job: int, since: float) -> float:
-    """What the runs of a job that ended since a time have cost, in US dollars."""
+    """Return the cost of a job's runs that ended since a time, in US dollars."""
     columns = tables.JobRun
     query = columns.select(fn.SUM(columns.cost)).where((columns.job == job) & (columns.at >= since))
     return float(query.scalar(database) or 0.0)
 
 
 def delivery_of(database: Database, run: RunRow) -> RunDelivery:
-    """How far what a run said has come."""
+    """Return how far the delivery of what a run said has come."""
     if not (ids := [int(word) for word in run.outbox.split()]):
         return RunDelivery()
     outbox, aside = tables.Outbox, tables.Aside

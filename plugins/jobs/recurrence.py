@@ -1,4 +1,4 @@
-"""When something that is due again and again is due next; pure, and all of it in time zones.
+"""The next time of something that is due again and again; pure, and all of it in time zones.
 
 A rule is a text: "" for what happens once, "cron 0 9 * * 1-5" for five fields of crontab, "every
 7200" for so many seconds, "days 2" for every second day at the same time of the day. Clocks of
@@ -69,8 +69,8 @@ def _next_by_cron(fields: str, after: float, zone: tzinfo) -> float:
 
 
 def in_zone(wall: datetime, zone: tzinfo) -> float:
-    """When a clock on the wall says this, in seconds since 1970; an hour later where it never
-    does."""
+    """Return the time at which a clock on the wall says this, in seconds since 1970; an hour later
+    where it never does."""
     return wall.replace(tzinfo=zone, fold=0).astimezone(UTC).timestamp()
 
 

@@ -1,4 +1,4 @@
-"""One job happens: it is told, or its prompt is put into the line of its conversation."""
+"""The run of one job: it is told, or its prompt is put into the line of its conversation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from plugins.jobs.settings import JobSettings
 
 
 class JobRules(Struct, frozen=True):
-    """What holds for the jobs of a conversation, asked each time. `believed` is the time that is
+    """The rules for the jobs of a conversation, asked for each time. `believed` is the time that is
     believed, where the clock is in doubt (`bot/clock.py`), and `midnight` when the day began, in
     seconds since 1970; `is_asked` says whether tools ask a person there."""
 
@@ -59,7 +59,8 @@ class JobRunner:
         return key.branch(job.branch) if job.branch else key
 
     def speaking_to(self, job: JobRow) -> AbstractContextManager[None]:
-        """What is said in here is in the language of who is where a job is told."""
+        """Return a context in which the bot speaks the language of the person whom a job is told
+        to."""
         return self._delivery.speaking_to(address_of(job.place), self.lead(job).id)
 
     def home_of(self, address: Address) -> str:

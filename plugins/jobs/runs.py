@@ -25,8 +25,8 @@ from plugins.jobs.runner import JobRunner
 
 
 class JobTurns:
-    """What turns must know of runs (`bot.runs.RunHandler`). `on_failure` hears of runs that failed
-    for good."""
+    """The part of runs that turns must know of (`bot.runs.RunHandler`). `on_failure` hears of runs
+    that failed for good."""
 
     def __init__(
         self,
@@ -37,7 +37,8 @@ class JobTurns:
         self._runner, self._delivery, self._on_failure = runner, delivery, on_failure
 
     async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
-        """What a run is answered with: within its budget, and with nobody there to be asked."""
+        """Return the agent that answers a run: within its budget, and with nobody there to be
+        asked."""
         _run, job, earlier = await self._look(received)
         before = await self._runner.store.read(lambda db: rows.cost_of(db, received.run))
         if job is None:

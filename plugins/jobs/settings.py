@@ -19,7 +19,7 @@ def _check_span(text: str) -> str:
 
 
 class JobSettings(SettingsSection):
-    """What holds for jobs that are made from now on, and when they rest."""
+    """The settings of jobs that are made from now on, and when they rest."""
 
     SECTION: ClassVar[str] = "jobs"
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

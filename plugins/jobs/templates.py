@@ -1,4 +1,4 @@
-"""What a hook was called with, as its job's turn reads it; pure.
+"""The content of a call to a hook, as its job's turn reads it; pure.
 
 A template is the word of whoever made the job, and the body that of anybody. So the one is not
 written into the other: the template stays as it is, and the values that it names in braces follow
@@ -49,7 +49,7 @@ def _value(name: str, text: str, tree: object) -> str:
 
 
 def _find(path: Sequence[str], tree: object) -> object:
-    """What stands at a path; None where nothing does."""
+    """Return the value at a path; None where nothing does."""
     for step in path:
         if isinstance(tree, Mapping):
             tree = tree.get(step)

@@ -13,7 +13,7 @@ from plugins.wording import clip, format_list, literal, money
 
 
 def describe_bounds(view: JobView) -> list[str]:
-    """What a job may do while nobody looks."""
+    """Describe what a job may do while nobody looks."""
     job = view.job
     if job.kind == "reminder":
         return []
@@ -52,7 +52,7 @@ def to_data(view: JobView) -> dict[str, Any]:
 
 
 def describe_call(ask: Ask, view: JobView) -> list[str]:
-    """What is still to be done so that a hook can be called, and what was refused."""
+    """Say what is still to be done so that a hook can be called, and what was refused."""
     job, missing = view.job, ask.service(JobOrders).missing_secret(view.job.hook)
     said = []
     if missing:

@@ -1,5 +1,5 @@
-"""When a person means, in English, German, Chinese, French or Spanish: "tomorrow 9:00", "jeden
-Montag um 8 Uhr", "demain à 19h30".
+"""The time that a person means, in English, German, Chinese, French or Spanish: "tomorrow 9:00",
+"jeden Montag um 8 Uhr", "demain à 19h30".
 
 A text begins with pieces (a day, a time of the day, a part of the day, a span, what comes again, a
 zone), which are read one after the other by grammars of our own; the rest is the reminder's text.
@@ -33,8 +33,8 @@ __all__ = ["EXAMPLES", "When", "WhenError", "read"]
 
 
 def read(text: str, now: float, zone: ZoneInfo) -> When:
-    """When the beginning of a text says, as much of it as says anything, and what follows. Raises
-    WhenError."""
+    """Return the time that the beginning of a text names, as much of it as names one, and what
+    follows. Raises WhenError."""
     text = text.strip()
     try:
         found = _read_cron(text) or _read_iso(text, zone) or _read_words(text, now, zone)

@@ -1,4 +1,4 @@
-"""What comes again, as people write it: "every monday and thursday", "jede zweite Woche am
+"""Recurring times, as people write them: "every monday and thursday", "jede zweite Woche am
 Freitag", "每周一至周五", "tous les jours". Pure functions over folded text."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from plugins.jobs.when_words import (
 
 
 class Every(Struct, frozen=True):
-    """What comes again: on days of the week (0 for Sunday), on a day of the month, of the year, or
+    """A recurring time: on days of the week (0 for Sunday), on a day of the month, of the year, or
     after so many days or seconds; and where that ends in the text. `nth` is which one of a month
     its day of the week is, and LAST is the last, of the days of a month as well."""
 
@@ -122,7 +122,8 @@ _YEAR_DAY = re.compile(
 
 
 def read_every(text: str, start: int) -> Every | None:  # noqa: C901  # one case after another
-    """What comes again, named at a place in folded text. Raises WhenError for what no rule says."""
+    """Return the recurring time that is named at a place in folded text. Raises WhenError for what
+    no rule says."""
     if found := _ALONE.match(text, start):
         return _alone(text, found)
     found = _NTH_OF_MONTH.match(text, start)

@@ -98,7 +98,7 @@ _NO_PREFIX = re.compile(r"an?\s+hour\s+and\s+a\s+half|half\s+an\s+hour|(?:andert
 
 
 def read_after(text: str, start: int) -> Duration | None:
-    """What begins with "in" or ends with "from now": how long from now."""
+    """Read a span that begins with "in" or ends with "from now": how long from now."""
     if found := _read_han(text, start):
         return found
     before = _BEFORE.match(text, start)
@@ -112,7 +112,7 @@ def read_after(text: str, start: int) -> Duration | None:
 
 
 def read_span(text: str, start: int) -> Duration | None:
-    """How long: numbers with their units, the larger before the smaller."""
+    """Read a span: numbers with their units, the larger before the smaller."""
     for size, pattern in _HALF_SPANS:
         if found := pattern.match(text, start):
             return Duration(0, 0, size, found.end())

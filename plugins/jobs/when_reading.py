@@ -78,7 +78,7 @@ _OR = re.compile(r"or|oder|ou|o|或")
 _RANGE = re.compile(r"\s*(?:-|–|—|~|to|until|till|bis|a|jusqu'a|hasta|al|至|到)\s*(?=\d)")
 _WORDS_OF_NUMBERS = any_of(word for word, n in NUMBERS.items() if n != 1 and word != "once")
 _JOINED = re.compile(r"-[a-z]|'")
-"""What belongs to the word before it: "noon-ish"."""
+"""The characters that belong to the word before them: "noon-ish"."""
 _NUMBER = re.compile(
     rf"(?:(?:at|um|gegen|around|ca\.?|a las|vers|de|from|von|between|zwischen|entre|desde"
     r"|before|after|by|vor|nach|bis|avant|apres|antes de(?: las?)?|despues de(?: las?)?)\s+)?"
@@ -160,7 +160,7 @@ class PhraseReading:
         )
 
     def _before_word(self, at: int, gap: str) -> int:
-        """Where a word like "at" begins that the gap has passed over."""
+        """Return the place where a word like "at" begins that the gap has passed over."""
         return at - len(gap.lstrip(" ,，\n\t"))
 
     def _take_span(self, months: int, days: int, seconds: float, end: int) -> bool:

@@ -25,14 +25,14 @@ class JobView(Struct, frozen=True):
 
 
 def describe_rule(job: JobRow) -> str:
-    """When a job happens again and again: "every day at 09:00", "the hook github"; "once"."""
+    """Say when a job happens again and again: "every day at 09:00", "the hook github"; "once"."""
     if job.hook:
         return _("the hook {hook}", hook=job.hook)
     return describe(job.rule, job.anchor, ZoneInfo(job.zone))
 
 
 def describe_when(view: JobView) -> str:
-    """When it happens: "every day at 09:00, next on Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
+    """Say when it happens: "every day at 09:00, next on Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
     job, zone = view.job, view.zone
     if job.hook:
         return _("whenever `POST /api/hooks/{hook}` is called", hook=job.hook)
@@ -47,12 +47,12 @@ def describe_when(view: JobView) -> str:
 
 
 def describe_made(view: JobView) -> str:
-    """What was made, in a sentence for the person and for the model."""
+    """Describe what was made, in a sentence for the person and for the model."""
     return _("{made} /jobs delete {n} takes it back.", made=describe_set(view), n=view.job.id)
 
 
 def describe_set(view: JobView) -> str:
-    """That it is set, and for when."""
+    """Say that it is set, and for when."""
     return (
         _("Reminder {n} is set: {when}.", n=view.job.id, when=describe_when(view))
         if view.job.kind == "reminder"
@@ -61,7 +61,8 @@ def describe_set(view: JobView) -> str:
 
 
 def describe_last(view: JobView) -> str:
-    """What came of the last run, and how far what it said has come; "": there was none."""
+    """Describe the result of the last run, and how far the delivery of what it said has come; "":
+    there was none."""
     run = view.last
     if run is None:
         return ""

@@ -1,5 +1,5 @@
-"""One server for one audience, as a supervised task: started when it is needed, ended when it is
-not, and not started again and again where it fails.
+"""A server for one audience, as a supervised task: started when it is needed, ended when it is not,
+and not started again and again where it fails.
 
 Everybody who asks it for something waits for a limited time, and hears in a sentence what became of
 it. Nothing is asked twice: a call that was under way may have happened.
@@ -104,7 +104,12 @@ class ServerSession:
         await self._connection()
 
     async def call(self, tool: str, arguments: dict[str, object]) -> str:
+<<<<<<< HEAD
         """Call one of its tools. Raises ToolError with what it says, and ServerDown."""
+=======
+        """Return the result of one of its tools. Raises ToolError with what it says, and
+        ServerDown."""
+>>>>>>> prose2
         try:
             return await self._call(tool, arguments)
         except SessionOver:  # it was restarted, and has not looked at the call

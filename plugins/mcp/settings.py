@@ -22,7 +22,7 @@ from pydantic import (
 from plugins.features import Fault, SettingFaults, SettingsSection
 
 NAME = r"[a-z][a-z0-9-]{0,23}"
-"""How a server may be called: what its tools are called begins with it, and two low lines."""
+"""The pattern of a server's name: the names of its tools begin with it, and two low lines."""
 MOST_SERVERS = 100
 SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
 _SECRET_NAME = re.compile(r"key|token|secret|pass|authorization|cookie", re.IGNORECASE)
@@ -158,8 +158,13 @@ def _quote(value: Any) -> str:
 
 
 def find_plain_secret(written: Any) -> str:
+<<<<<<< HEAD
     """Return the place of a key in plain text in servers as they are written ("files.env.TOKEN");
     "" where there is none."""
+=======
+    """Return the place in which servers, as they are written, hold what looks like a key as plain
+    text ("files.env.TOKEN"); "" for nowhere."""
+>>>>>>> prose2
     try:
         named = _by_place(written)
     except ServerFaults:

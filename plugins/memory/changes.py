@@ -1,4 +1,4 @@
-"""How changes of `MEMORY.md` are shown: as a diff, as data, and with their reasons."""
+"""The display of changes of `MEMORY.md`: as a diff, as data, and with their reasons."""
 
 from __future__ import annotations
 

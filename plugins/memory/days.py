@@ -1,4 +1,4 @@
-"""How a person names a day."""
+"""The names that people give to days."""
 
 from __future__ import annotations
 

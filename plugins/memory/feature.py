@@ -171,7 +171,7 @@ SHOWN = 10
 
 
 async def show_pending(ask: Ask) -> Reply:
-    """What waits, with buttons for each."""
+    """Show the sections that wait, with buttons for each."""
     everything = await visible(ask)
     shown = everything[:SHOWN]
     data = {"pending": [_data(one) for one in everything]}

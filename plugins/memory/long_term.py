@@ -177,7 +177,8 @@ _BUDGET = re.compile(r"--budget\s+(\d{1,3}(?:\.\d+)?)(?:\s+|$)")
 
 
 def _read_budget(text: str) -> tuple[float, str]:
-    """What a distillation may cost, in US dollars (0: as much as it takes), and the rest."""
+    """Return the amount that a distillation may cost, in US dollars (0: as much as it takes), and
+    the rest."""
     found = _BUDGET.match(text.strip())
     return (float(found[1]), text.strip()[found.end() :]) if found else (0.0, text.strip())
 

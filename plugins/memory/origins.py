@@ -1,4 +1,4 @@
-"""Where a line of `MEMORY.md` comes from, quoted: the part of the daily file, and what was said."""
+"""The origins of a line of `MEMORY.md`, quoted: the part of the daily file, and what was said."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Origin(Struct, frozen=True):
 
 
 async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
-    """What a source says about a line."""
+    """Return what a source says about a line."""
     data = {name: value for name, value in asdict(source).items() if value and name != "digest"}
     when = " ".join(filter(None, (source.day, source.at)))
     if source.kind == "person":
@@ -76,7 +76,7 @@ async def _section(ask: Ask, source: Source, line: MemoryLine) -> str:
 
 
 async def _quote_turns(ask: Ask, source: Source, line: MemoryLine) -> list[str]:
-    """What was said in the turns that the section tells of, as far as they are kept."""
+    """Quote what was said in the turns that the section tells of, as far as they are kept."""
     entries = await ask.conversation.read_turns_of(source.conversation, source.spans)
     near = sorted(entries, key=lambda entry: -_nearness(entry.message.text, line))[:_QUOTED]
     return [_quote(ask, e) for e in _in_order(near) if _nearness(e.message.text, line)]

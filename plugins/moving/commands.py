@@ -37,7 +37,7 @@ from plugins.moving.report import describe, describe_nothing
 from plugins.moving.source import ForeignSource, ImportedProfile, MovingError
 
 CHANNELS = ("web", "terminal")
-"""Those that list several conversations of one person."""
+"""The channels that list several conversations of one person."""
 
 
 Take = Callable[[App | None], Awaitable[None]]

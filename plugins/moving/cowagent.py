@@ -41,7 +41,8 @@ _DAY = re.compile(r"(?:.*/)?memory/(\d{4}-\d\d-\d\d)\.md")
 _BLANK = re.compile(r"[*_]?\*?[(（].*[)）]\*?[*_]?|[-*]\s*\*\*[^*]*\*\*[:：]\s*(?:\*[(（].*)?|---+")
 """Lines of its templates that nobody has filled in."""
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
-"""What its templates have around the names of things; a line of memory is shown as it stands."""
+"""The marks that its templates have around the names of things; a line of memory is shown as it
+stands."""
 COUNTERPARTS = {
     "agent_max_context_turns": "agent_max_context_turns",
     "agent_max_context_tokens": "agent_max_context_tokens",

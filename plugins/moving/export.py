@@ -34,7 +34,7 @@ from plugins.moving.source import MovingError
 from plugins.wording import clip, literal
 
 KEPT = ("memory", "files", "data")
-"""What is taken of an audience's folder."""
+"""The parts of an audience's folder that are taken."""
 _AT_ONCE = 500
 _SECONDS = 5.0
 _LONGEST_NAME = 100  # characters of a conversation in the index

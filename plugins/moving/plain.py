@@ -32,7 +32,7 @@ _ID = Annotated[
 _SAME = tuple(
     name for name in Message.__struct_fields__ if name not in ("tool_calls", "images", "files")
 )
-"""What a line has by the same name as a `Message`."""
+"""The fields that a line has by the same name as a `Message`."""
 
 
 class NotPlain(Exception):

@@ -26,7 +26,7 @@ from bot.data_folder import MOVED_ASIDE
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
 LEFT_OUT = ("logs", "cache", "lock", "lost+found")
-"""What stays behind, at the top of the data folder: it has no worth elsewhere."""
+"""The names at the top of the data folder that stay behind: they have no worth elsewhere."""
 
 
 class BackupError(CommandRefused):

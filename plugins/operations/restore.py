@@ -53,9 +53,9 @@ _OWN = (
     *("audiences", "cache", "logs", "plugins", "quarantine", SET_ASIDE, "skills"),
     *(DATABASE, MOVED_ASIDE, "terminal_history"),
 )
-"""What the names begin with that a bot gives in its data folder."""
+"""The beginnings of the names that a bot gives in its data folder."""
 _STAYING = ("lock", "lost+found")
-"""What stays where it is in a folder that stays where it is: ours, and the file system's own."""
+"""The names that stay in a folder that is itself kept: ours, and the file system's own."""
 _CHUNK = 1 << 20
 _LARGEST_READ = 64 << 20  # bytes that are held in memory at once
 

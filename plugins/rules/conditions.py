@@ -1,4 +1,4 @@
-"""When a rule acts: conditions, which a moment in a conversation meets or does not."""
+"""The conditions of rules, which a moment in a conversation meets or does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a rule, as sentences that name the place and what was probably meant."""
+"""The faults of a rule, as sentences that name the place and what was probably meant."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
 
 
 def _place(loc: Place) -> tuple[Place, str]:
-    """Where a fault is as a person sees it, without the types that pydantic puts between, and the
-    last of these."""
+    """Return the place of a fault as a person sees it, without the types that pydantic puts
+    between, and the last of these."""
     place: list[str | int] = []
     kind, is_typed = "", False
     for part in loc:
@@ -95,6 +95,6 @@ def _suggest(word: Any, words: Collection[str]) -> str:
 
 
 def quote(value: Any) -> str:
-    """What was written, on one line and not too long."""
+    """Return what was written, on one line and not too long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:59]}…"

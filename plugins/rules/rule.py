@@ -153,8 +153,9 @@ def find_compacting(rules: Iterable[Rule]) -> tuple[str, ...]:
 
 
 def auto_compact(limits: Limits) -> Rule:
-    """What `truncate` and `summarize` do as a turn begins, where no rule compacts, as the rule that
-    it is in Digitorn's document; here it is part of the strategies (`memory/compactor.py`)."""
+    """Return the rule for what `truncate` and `summarize` do as a turn begins, where no rule
+    compacts, as in Digitorn's document; here it is part of the strategies
+    (`memory/compactor.py`)."""
     return Rule(
         id=AUTO_COMPACT,
         on="turn_start",

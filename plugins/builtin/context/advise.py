@@ -44,7 +44,7 @@ CALLS_RULE = {
 
 
 class Advice(Struct, frozen=True):
-    """What was found, what to do about it, and the lines to type for that."""
+    """A finding, what to do about it, and the lines to type for that."""
 
     found: str
     do: str
@@ -52,7 +52,7 @@ class Advice(Struct, frozen=True):
 
 
 def advice(facts: Facts) -> tuple[Advice, ...]:
-    """What these facts call for; empty where all is well."""
+    """Return the advice for these facts; empty where all is well."""
     return tuple(found for row in ROWS if (found := row(facts)) is not None)
 
 
@@ -115,12 +115,13 @@ def cuts_do_not_pay(facts: Facts) -> Advice | None:
 
 
 def _broken(facts: Facts) -> str:
-    """What the newest cut has broken; "" where nothing is known of a cache."""
+    """Return a clause about what the newest cut has broken; "" where nothing is known of a
+    cache."""
     return facts.cache.clause(facts.broken[-1]) if facts.broken else ""
 
 
 def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
-    """How cuts come later, by strategy."""
+    """Return a sentence and the commands that make cuts come later, by strategy."""
     limits = facts.limits
     match limits.strategy:
         case "truncate" | "summarize" if limits.context.compression_trigger < LESS_OFTEN:
@@ -447,6 +448,6 @@ def figures(facts: Facts) -> dict[str, Any]:
 
 
 def _label(command: str) -> str:
-    """What stands on the button: "compression_trigger 0.85"."""
+    """Return the label of the button: "compression_trigger 0.85"."""
     key, value = command.split(" ")[1:3]
     return f"{key.rpartition('.')[2]} {value}" if key != "hooks" else _("add the rule")

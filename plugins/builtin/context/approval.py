@@ -22,7 +22,7 @@ _NONE = (
 
 
 def describe(notice: CutNotice) -> Reply:
-    """What a person is told of a cut: that it waits for them, or that it was made."""
+    """Return the notice of a cut for a person: that it waits for them, or that it was made."""
     name, sizes = notice.summary.name, (notice.tokens_before, notice.tokens_after)
     before, after = map(amount, sizes)
     told = (quote(notice.summary.text), receipts.describe(notice.summary.receipt))

@@ -1,4 +1,5 @@
-"""What a change of the context breaks in the provider's cache, and costs: in a clause."""
+"""The tokens that a change of the context breaks in the provider's cache, and its cost: in a
+clause."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ WITHOUT_MODEL = ("truncate", "slim", "full", "stubs")
 
 
 class Cache(Struct, frozen=True):
-    """What is known of the provider's cache: how many tokens it may hold of this conversation (0:
+    """The known state of the provider's cache: how many tokens it may hold of this conversation (0:
     it has reported no hits), what a token costs (None: unknown), how many requests a turn takes on
     average, and the strategy in force."""
 
@@ -32,18 +33,19 @@ class Cache(Struct, frozen=True):
     strategy: str = ""
 
     def of_forecast(self, cut: Forecast) -> CutCost | None:
-        """What the next cut costs; None where it breaks nothing that is known to be cached."""
+        """Return the cost of the next cut; None where it breaks nothing that is known to be
+        cached."""
         after = cut.view
         for plan in cut.plans:
             after = after.apply(plan.change)
         return self._of_plans(cut.view, after, cut.view.tokens, *cut.plans)
 
     def of_preview(self, preview: Preview) -> CutCost | None:
-        """What is done before the next request costs."""
+        """Return the cost of what is done before the next request."""
         return self._of_plans(preview.now, preview.then, self.tokens, *preview.plans)
 
     def of_event(self, event: ViewEvent) -> CutCost | None:
-        """What a change has cost."""
+        """Return the cost of a change that was made."""
         is_read = event.leaving and event.strategy not in WITHOUT_MODEL and event.kind != "clear"
         read = max(0, event.tokens_before - event.tokens_after) if is_read else 0
         return _if_any(cut_cost(event.broken, event.anew, self.price, read))
@@ -93,7 +95,7 @@ def _if_any(cost: CutCost) -> CutCost | None:
 
 
 def cache_of(ask: Ask) -> Cache:
-    """What is known of the cache in the conversation that is asked in."""
+    """Return what is known of the cache in the conversation of the command."""
     context = ask.conversation.context
     per_turn = context.bill.calls / max(1, context.newest)
     price = ask.bot.models.about(ask.conversation.key).price

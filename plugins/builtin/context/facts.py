@@ -1,4 +1,4 @@
-"""What `/context advise` looks at: the figures of a conversation, gathered at one moment."""
+"""The facts for `/context advise`: the figures of a conversation, gathered at one moment."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Results(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """What is known of a conversation. `limits` are in force, `max_tokens` is the window as it was
+    """The facts about a conversation. `limits` are in force, `max_tokens` is the window as it was
     set (0: the model's own), `hooks` the rules as they are written, `events` those of the newest
     turns, oldest first, `overflowing` the tool results of those turns that did not fit, as they
-    arrived, `searches` how often the model looked for what had left, and `summary_model` writes
-    the summaries ("": the one that answers). `too_small` says that the
-    system prompt and the tools leave no room for turns, and `enough` is a budget that would (0:
-    none); `freeable` is what old tool results would free as stubs, `tools` what the tools take (0:
-    they are only listed), and `cache` what is known of the provider's."""
+    arrived, `searches` how often the model looked for what had left, and `summary_model` writes the
+    summaries ("": the one that answers). `too_small` says that the system prompt and the tools
+    leave no room for turns, and `enough` is a budget that would (0: none); `freeable` is what old
+    tool results would free as stubs, `tools` what the tools take (0: they are only listed), and
+    `cache` what is known of the provider's."""
 
     limits: Limits
     turns: int
@@ -101,7 +101,8 @@ class Facts(Struct, frozen=True):
 
     @property
     def broken(self) -> tuple[CutCost, ...]:
-        """What each of these cuts has broken in the provider's cache, as far as that is known."""
+        """Return what each of these cuts has broken in the provider's cache, as far as that is
+        known."""
         return tuple(filter(None, map(self.cache.of_event, self.cuts)))
 
     @property

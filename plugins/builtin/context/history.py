@@ -66,7 +66,8 @@ def _line(
     zone: tzinfo,
     more: tuple[str, ...],
 ) -> str:
-    """One event: what and when, the turns and sizes, what it cost and kept, who and why."""
+    """Describe one event: what and when, the turns and sizes, what it cost and kept, who and
+    why."""
     target = by_id.get(event.change.target) if event.kind in ("undo", "redo") else None
     what = (
         _(

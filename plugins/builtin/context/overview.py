@@ -62,7 +62,8 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
 _NEWEST = 8  # events
 
 Summary = Literal["", "coming", "ready"]
-"""Whether the summary of the last cut is still to come, or is there and waits for the next turn."""
+"""The state of the last cut's summary: it is still to come, or is there and waits for the next
+turn."""
 
 
 class Hold(Struct, frozen=True):
@@ -263,7 +264,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
 
 
 def effect(plan: Plan) -> str:
-    """What a plan does: "t1 to t10 leave, t11 is squeezed"."""
+    """Describe what a plan does: "t1 to t10 leave, t11 is squeezed"."""
     change = plan.change
     if plan.kind == "unfold":
         return _("turns and lines that `slim` has put away come back")
@@ -294,12 +295,12 @@ def effect(plan: Plan) -> str:
 
 
 def _verb(numbers: Sequence[int], one: str, many: str) -> str:
-    """What turns do, in the singular where it is one."""
+    """Return a clause about turns, in the singular where it is one."""
     return _(one if len(numbers) == 1 else many, turns=format_turns(numbers))
 
 
 def describe_effects(cut: Forecast) -> str:
-    """What the next cut does, its first stage first."""
+    """Describe what the next cut does, its first stage first."""
     return _(", then ").join(map(effect, cut.plans))
 
 

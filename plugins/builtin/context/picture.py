@@ -78,8 +78,8 @@ class TokenBlock(Struct, frozen=True):
 
 
 class Picture(Struct, frozen=True):
-    """What is drawn. `parts` are tokens by name and add up to `tokens`; `older` turns are not
-    drawn."""
+    """The figures for a drawing of the context. `parts` are tokens by name and add up to `tokens`;
+    `older` turns are not drawn."""
 
     tokens: int
     budget: int
@@ -99,7 +99,7 @@ class Box(Struct, frozen=True):
 
 
 def as_data(picture: Picture) -> dict[str, Any]:
-    """What is drawn, for whoever draws it in another way."""
+    """Return the figures as data, for a program that draws them in another way."""
     blocks = [
         {"turn": f"t{b.number}", "tokens": b.tokens, "state": b.state} for b in picture.blocks
     ]

@@ -56,8 +56,8 @@ def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
 
 
 def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) -> list[Row]:
-    """What a request holds, in the order in which it is sent; the tokens add up to the view's. The
-    question is still to come where not `is_asked`."""
+    """List the messages of a request in the order in which it is sent; the tokens add up to the
+    view's. The question is still to come where not `is_asked`."""
     part = view.scale.part
     rows: list[Row] = []
     if prefix.tools:
@@ -119,7 +119,7 @@ def _row(entry: Entry, tokens: int) -> Row:
 
 
 def describe_steps(preview: Preview, held: Hold | None = None, waiting: Sequence[int] = ()) -> str:
-    """What is done before it is sent, by which rule, and why."""
+    """Describe what is done before it is sent, by which rule, and why."""
     if not preview.plans and held:
         return explain_hold(held)
     if not preview.plans and waiting:

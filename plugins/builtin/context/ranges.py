@@ -123,7 +123,7 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
 
 
 def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[int, str]) -> str:
-    """What of a range stays, and what else went into its summary."""
+    """Say which part of a range stays, and what else went into its summary."""
     swallowed = [s for s in view.stand_ins if not set(event.leaving).isdisjoint(s.turns)]
     within = [
         _(

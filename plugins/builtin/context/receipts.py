@@ -1,4 +1,4 @@
-"""What came of a compaction: what its summary kept, and the buttons that add what it did not."""
+"""The result of a compaction: what its summary kept, and the buttons that add what it did not."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OVERTAKEN = (
 
 
 def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[str, Any]]:
-    """What a person is told of a compaction that they asked for, with a sentence `about` its
-    summary; and the same as data."""
+    """Return the text for a person about a compaction that they asked for, with a sentence `about`
+    its summary; and the same as data."""
     sizes = _(
         "{before} → {after} tokens",
         before=amount(event.tokens_before),
@@ -50,7 +50,7 @@ def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[st
 
 
 def describe(receipt: Receipt | None) -> str:
-    """What was kept and what is missing; "" where there was nothing to keep."""
+    """Describe what was kept and what is missing; "" where there was nothing to keep."""
     if receipt is None or not receipt.total:
         return ""
     of = _(

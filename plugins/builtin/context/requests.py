@@ -140,7 +140,7 @@ def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
 
 
 def usage(sent: SentRequest) -> str:
-    """What came of a request, and what the provider counted."""
+    """Describe the outcome of a request, and what the provider counted."""
     if sent.outcome == "too long":
         return _(
             "The model refused it as too long; by the meter it had {tokens} tokens.",
@@ -265,7 +265,8 @@ def _mask(ask: Ask, value: Any) -> Any:
 # --- how two of them differ --------------------------------------------------------------------
 
 Sign = Literal[" ", "-", "+", "~"]
-"""What became of a part: it is in both as it was, left, was added, or is in both and differs."""
+"""The sign of a part in a comparison: it is in both as it was, left, was added, or is in both and
+differs."""
 
 
 class RequestPart(Struct, frozen=True):
@@ -302,7 +303,8 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Comparison:
-    """How a request differs from an earlier one. Parts that both have stand in the same order."""
+    """Return how a request differs from an earlier one. Parts that both have stand in the same
+    order."""
     pairs = zip(before, after, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0].wire == pair[1].wire, pairs))
     broken = before[same:]
@@ -317,7 +319,7 @@ def compare(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Comp
 
 
 def _merge(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Iterator[PartLine]:
-    """What became of each part: those that left stand where they stood."""
+    """Yield each part with its sign: those that left keep their places."""
     there = {part.id: part for part in before}
     stay = {part.id for part in after}
     past = 0
@@ -395,7 +397,7 @@ def _parts(ask: Ask, again: Rebuilt) -> list[RequestPart]:
 
 
 def _find_ahead(entry: Entry, message: Mapping[str, Any]) -> str:
-    """What stands before a message's own text on the wire, and is no part of its row."""
+    """Return the text that stands before a message's own on the wire, and is no part of its row."""
     own, sent = entry.message.to_wire()["content"], message["content"]
     if not isinstance(own, str) or not isinstance(sent, str) or not sent.endswith(own):
         return ""
@@ -429,7 +431,7 @@ def _format_heading(sent: SentRequest) -> str:
 
 
 def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
-    """Where the beginning stopped being the same, and what that meant."""
+    """Say where the beginning stopped being the same, and what that meant."""
     if one.model != two.model:
         return _(
             "**{name} went to another model than {other}**, whose cache holds nothing of it: all "

@@ -58,7 +58,7 @@ KINDS: Mapping[Kind, str] = {
     "rebase": "change of strategy",
     "reframe": "change of the prompt",
 }
-"""How an event is called where its own name would not do."""
+"""The names of events whose own would not do."""
 
 
 async def show(ask: Ask, rest: str) -> Reply:
@@ -78,7 +78,7 @@ async def show_json(ask: Ask, rest: str) -> Reply:
 
 
 def actions(overview: Overview) -> tuple[Action, ...]:
-    """What can be done about the context now."""
+    """Return the buttons for what can be done about the context now."""
     offers = {
         DETAILS: True,
         MAP: True,
@@ -112,7 +112,7 @@ def as_text(overview: Overview) -> str:
 
 
 def headline(overview: Overview) -> str:
-    """How full the context is."""
+    """Say how full the context is."""
     view, budget = overview.view, overview.limits.budget
     share = view.tokens / budget
     how = _("measured at the last request") if view.scale.is_measured else _("estimated")
@@ -121,7 +121,7 @@ def headline(overview: Overview) -> str:
 
 
 def cut_prompt(overview: Overview) -> str:
-    """That the model does not read all that is sent to it, and what to do; "" where it does."""
+    """Say that the model does not read all that is sent to it, and what to do; "" where it does."""
     cut = overview.cut_prompt
     return explain(describe_cut_prompt(overview.limits.model, cut)) if cut else ""
 
@@ -148,7 +148,7 @@ def sizes(overview: Overview) -> str:
 
 
 def tools(overview: Overview) -> str:
-    """What each tool takes, the largest first; "" without tools."""
+    """Say how many tokens each tool takes, the largest first; "" without tools."""
     found = [f"{literal(name)} {amount(size)}" for name, size in overview.tools.items()]
     rest = sum([*overview.tools.values()][_MOST_TOOLS:])
     if len(found) > _MOST_TOOLS + 1:
@@ -202,8 +202,8 @@ def in_force(overview: Overview) -> str:
 
 
 def too_small(view: View, limits: Limits) -> str:
-    """What to say where the system prompt and the tools leave no room below the threshold, or pins
-    fill a limit, so that no cut could help; "" where one could."""
+    """Return the warning where the system prompt and the tools leave no room below the threshold,
+    or pins fill a limit, so that no cut could help; "" where one could."""
     stuck = find_stuck(view, limits)
     if stuck != "prompt":
         return explain(explain_stuck(view, limits))
@@ -228,7 +228,7 @@ def too_small(view: View, limits: Limits) -> str:
 
 
 def too_long(overview: Overview) -> str:
-    """That the model does not handle so long a context well; "" where it does."""
+    """Say that the model does not handle so long a context well; "" where it does."""
     complaint = overview.soft.complaint(overview.view.tokens)
     return complaint and f"{complaint} {_('`/context advise` says what to do.')}"
 
@@ -276,7 +276,7 @@ def format_rules(ids: Sequence[str]) -> str:
 
 
 def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
-    """What governs the strategy in force: in words, and by which setting."""
+    """Return the limits of the strategy in force: in words, and by which setting."""
     limits = overview.limits
     folding = (
         _("{turns} at a time into the log", turns=count(limits.fold_turns, "turn"))
@@ -343,7 +343,7 @@ def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
 
 
 def _explain_ceiling(overview: Overview) -> str:
-    """Where the model allows less than the setting does."""
+    """Say that the model allows less than the setting does; "" where it does not."""
     limits = overview.limits
     if limits.strategy != "trim" or limits.max_tokens <= limits.ceiling:
         return ""
@@ -366,7 +366,7 @@ def explain_hold(until: Hold) -> str:
 
 
 def next_cut(overview: Overview) -> str:
-    """When the next cut comes, and what it does."""
+    """Say when the next cut comes, and what it does."""
     if overview.hold:
         return f"{_('Next cut: none for now.')} {explain_hold(overview.hold)}"
     if overview.waiting:
@@ -421,7 +421,7 @@ def name_kind(event: ViewEvent) -> str:
 
 
 def by(event: ViewEvent) -> str:
-    """Who did it and why, in few words."""
+    """Say who did it and why, in few words."""
     if event.actor == "person":
         return event.reason
     who = event.strategy if event.actor in ("strategy", "rule") else event.actor
@@ -439,7 +439,7 @@ def moment(at: datetime, zone: tzinfo) -> str:
 
 
 def cost(overview: Overview) -> str:
-    """What this conversation has cost, summaries included."""
+    """Say what this conversation has cost, summaries included."""
     bill = overview.bill
     return _(
         "Cost of this chat, summaries included: {cost} for {calls}.",

@@ -1,4 +1,4 @@
-"""Whether a context is longer than its model handles well, and who says so."""
+"""The length up to which a model handles a context well, and the source of that figure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SoftLimit(Struct, frozen=True):
         return self.set or self.known.tokens
 
     def complaint(self, tokens: int) -> str:
-        """What to say of a context of so many tokens; "" where it is within the limit."""
+        """Return a sentence about a context of so many tokens; "" where it is within the limit."""
         if tokens <= self.tokens:
             return ""
         size = amount(tokens)

@@ -1,4 +1,4 @@
-"""Where each turn is: in play, and how; or gone, and by what. And turns as a person names them:
+"""The place of each turn: in play, and how; or gone, and by what. And turns as a person names them:
 "t3-t5 t9"."""
 
 from __future__ import annotations
@@ -158,7 +158,8 @@ def ids(numbers: tuple[int, ...]) -> list[str]:
 
 
 def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
-    """What holds of these turns: `say_of((3,), "{turns} is pinned.", "{turns} are pinned.")`."""
+    """Return a sentence about these turns: `say_of((3,), "{turns} is pinned.", "{turns} are
+    pinned.")`."""
     return _(one if len(numbers) == 1 else many, turns=format_turns(numbers), **values)
 
 

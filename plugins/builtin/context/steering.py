@@ -1,4 +1,5 @@
-"""What a person does to the view: compact, compress, free, clear, undo, redo, pin, unpin, drop."""
+"""The changes that a person makes to the view: compact, compress, free, clear, undo, redo, pin,
+unpin, drop."""
 
 from __future__ import annotations
 
@@ -139,7 +140,7 @@ def _below(view: View, limits: Limits) -> str:
 
 
 def to_reply(compacted: Compacted, view: View) -> Reply:
-    """What came of compacting a view."""
+    """Return the reply about a compaction of the view."""
     if compacted.event is not None and compacted.summary is not None:
         return _report_compaction(compacted.summary, compacted.event)
     if compacted.is_overtaken:
@@ -325,7 +326,7 @@ async def redo(ask: Ask, rest: str) -> Reply:
 
 
 async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
-    """What an undo or a redo did."""
+    """Report what an undo or a redo did."""
     conversation = ask.conversation
     after = conversation.context.view()
     said = "Undone: the {event}." if done == "Undone" else "Redone: the {event}."
@@ -471,8 +472,8 @@ def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
 async def _find_summarised(
     conversation: Conversation, view: View, numbers: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Those of these turns that stand in the log of `slim` and left for a summary all the same, as
-    they do when a person frees the context, or in an emergency."""
+    """Return those of these turns that stand in the log of `slim` and left for a summary all the
+    same, as they do when a person frees the context, or in an emergency."""
     there = {turn.number for turn in view.turns}
     there.update(*(stand_in.turns for stand_in in view.stand_ins))
     if there.issuperset(numbers):

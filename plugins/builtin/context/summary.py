@@ -49,7 +49,7 @@ async def _show(ask: Ask) -> Reply:
 
 
 async def _show_none(editor: SummaryEditor) -> Reply:
-    """That none stands in front, and which do in the middle."""
+    """Say that no summary stands in front, and which ones do in the middle."""
     if coming := await editor.find_coming():
         why = _(
             "No summary stands in the context yet; one of {turns} is being written.",
@@ -92,7 +92,7 @@ def _body(one: Summary) -> tuple[str, str]:
 
 
 def _headline(standing: StandingSummary) -> str:
-    """Which summary it is, and what there is to know of it."""
+    """Name the summary, and say what there is to know of it."""
     one = standing.summary
     parts = (
         _(
@@ -117,7 +117,7 @@ def _headline(standing: StandingSummary) -> str:
 
 
 def _author(one: Summary) -> str:
-    """Who wrote it."""
+    """Name the author of a summary."""
     by = _("by {model}", model=one.model) if one.model else _("an extract that no model wrote")
     return _("{by}, edited by hand", by=by) if one.edits else by
 

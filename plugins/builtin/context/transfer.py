@@ -115,8 +115,8 @@ def _place(root: Path, exported: str, name: str) -> str:
 
 
 def _content(root: Path, name: str) -> tuple[bytes, bool]:
-    """What a file holds, and whether somebody may have written it; an export lies where only the
-    house writes."""
+    """Return a file's content, and whether somebody may have written it; an export lies where only
+    the bot writes."""
     target = resolve(root, name, must_write=False)
     with plain_errors(name), open_file(root, target) as file:
         is_writable = target.is_relative_to(root / WRITABLE)

@@ -64,7 +64,8 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
 
 
 def _sum_up(bills: Mapping[str, Bill]) -> dict[str, Any]:
-    """What a turn has cost, as data: the models that answered it, and their tokens together."""
+    """Return the cost of a turn, as data: the models that answered it, and their tokens
+    together."""
     bill = sum(bills.values(), Bill())
     sums = {"prompt": bill.prompt, "cached": bill.cached, "completion": bill.completion}
     return {"models": list(bills), **sums, "cost": None if bill.unknown else bill.cost}
@@ -176,7 +177,7 @@ def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
 
 
 def role(message: Message) -> str:
-    """Whose message it is; a result by its tool."""
+    """Return the role of a message; for a result it names the tool."""
     return f"{message.tool} result" if message.role == "tool" and message.tool else message.role
 
 
@@ -187,7 +188,7 @@ def name_role(role: str) -> str:
 
 
 def summarize(message: Message, most: int = 60) -> str:
-    """How a message begins; one that only calls tools says which."""
+    """Return the beginning of a message; for one that only calls tools, their names."""
     calls = ", ".join(call.name for call in message.tool_calls)
     words = clip(message.shown_text, most)
     return " ".join(filter(None, (words, calls and f"[calls {calls}]")))
