@@ -1,5 +1,5 @@
-"""The health check of the bot in this container: exit code 0. Asked every half a minute, so it imports
-next to nothing.
+"""The health check of the bot in this container: exit code 0 where it is well. Asked every half a
+minute, so it imports next to nothing.
 
 `PARLEY_HEALTH` is the address that is asked. Where it is empty (a bot without the web page), it is
 enough that a bot holds the data folder."""

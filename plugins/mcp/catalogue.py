@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Tools made of what a server lists, such that any model takes, whatever the server wrote.
-=======
-"""The tools made of a server's listing, in a form that any model takes, whatever the server wrote.
->>>>>>> prose2
 
 Nothing here believes a server. Names become such as OpenAI's and Anthropic's protocols take, and
 are those of the same tools for ever; descriptions and schemas are cut, and a schema that is none
@@ -110,13 +106,8 @@ def _inside(value: object) -> Iterable[object]:
 
 
 def name_for_model(server: str, tool: str) -> str:
-<<<<<<< HEAD
     """Return the name of a tool in requests. Where its own name can't be used as it is, a piece of
     its digest keeps it apart from others that would be called the same."""
-=======
-    """Return a tool's name in requests. Where its own name can't be used as it is, a piece of its
-    digest keeps it apart from others that would be called the same."""
->>>>>>> prose2
     if tool in _OURS:
         return f"{server}{SEPARATOR}{_OURS[tool]}"
     plain = f"{server}{SEPARATOR}{tool}"
@@ -133,13 +124,8 @@ def server_of(name: str) -> str:
 
 
 def describe_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-<<<<<<< HEAD
     """Describe how a server's tools differ from before, in a clause; "": not at all.
     Both by the tools' names."""
-=======
-    """Return how a server's listing differs from the one before, in a clause; "": not at all. Both
-    by the tools' names."""
->>>>>>> prose2
     new = sorted(now.keys() - before.keys())
     gone = sorted(before.keys() - now.keys())
     changed = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])

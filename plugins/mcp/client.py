@@ -110,13 +110,8 @@ class McpConnection(Struct):
         return list(found.values())
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> str:
-<<<<<<< HEAD
         """Return the result of a tool as text. Raises ToolError with what it says of its failure,
         and ServerDown."""
-=======
-        """Return a tool's result as text. Raises ToolError with what it says of its failure, and
-        ServerDown."""
->>>>>>> prose2
         if tool in (LIST_RESOURCES, READ_RESOURCE):
             return await self._about_resources(tool, arguments)
         result = await _asked(self.client.call_tool(tool, arguments))
@@ -172,11 +167,7 @@ def _join(parts: Any) -> str:
 
 
 async def _asked(work: Awaitable[T]) -> T:
-<<<<<<< HEAD
     """Return the answer of a server. Raises ToolError where it refuses, and ServerDown."""
-=======
-    """Return a server's answer. Raises ToolError where it refuses, and ServerDown."""
->>>>>>> prose2
     try:
         return await work
     except MCPError as error:

@@ -142,11 +142,7 @@ def _read_servers(rest: str) -> list[dict[str, Any]]:
 
 
 def _read_server(what: str) -> dict[str, Any]:
-<<<<<<< HEAD
     """Read the settings of a server that follow its name."""
-=======
-    """Return the fields of a server that are written behind its name."""
->>>>>>> prose2
     try:
         if what.startswith("{"):
             read = json.loads(what)

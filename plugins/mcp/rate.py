@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Limits of a server: the length of its messages, and their number in a second."""
-=======
-"""The limits of a server's messages: how long they may be, and how many come in a second."""
->>>>>>> prose2
 
 from __future__ import annotations
 
@@ -38,13 +34,8 @@ class Rate:
 
 
 class Health(Struct):
-<<<<<<< HEAD
     """State of a connection to a server: `over` is set when it has ended; `why` says what happened
     ("": it was ended, or only its session is over). `said` is the end of what it wrote for people,
-=======
-    """The health of a server: `over` is set when it is gone, and `why` says what happened ("": it
-    was ended, or only its session is over). `said` is the end of what it wrote for people,
->>>>>>> prose2
     `refused` the last status of HTTP with which it refused a call."""
 
     over: asyncio.Event = field(default_factory=asyncio.Event)

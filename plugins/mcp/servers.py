@@ -46,15 +46,9 @@ Tell = Callable[[str, str], None]
 
 
 class ServerPorts(Struct, frozen=True):
-<<<<<<< HEAD
     """Parts of the bot that servers need: the settings in force, `fill`, which puts secrets in the
     place of their names (and raises ServerDown), and the functions that tell of one that is down,
     or has changed."""
-=======
-    """The services that servers need of the bot: the settings in force, `fill`, which puts secrets
-    in the place of their names (and raises ServerDown), and the functions that are told that one is
-    down, or has changed."""
->>>>>>> prose2
 
     settings: Callable[[], McpSettings]
     fill: Callable[[str], str]
@@ -98,11 +92,7 @@ class Servers:
         return found
 
     async def list_changes(self, server: str) -> Sequence[ListingChange]:
-<<<<<<< HEAD
         """Return the changes of a server's tools, the newest first."""
-=======
-        """List the changes of a server's listing, the newest first."""
->>>>>>> prose2
         return await self._store.read(lambda db: rows.list_changes(db, server))
 
     async def _keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
@@ -158,12 +148,7 @@ class Servers:
     async def _connect(
         self, server: McpServer, folder: Path
     ) -> AbstractAsyncContextManager[ServerConnection]:
-<<<<<<< HEAD
         """Connect to a server; the SDK takes most of a second to load, which is done aside."""
-=======
-        """Return a connection to a server; the SDK takes most of a second to load, which is done
-        aside."""
->>>>>>> prose2
         try:
             client = await asyncio.to_thread(import_module, "plugins.mcp.client")
         except ImportError:
@@ -286,13 +271,8 @@ class Servers:
 
 
 class OfferedServers(Struct, frozen=True):
-<<<<<<< HEAD
     """Servers whose tools are offered in a conversation (`RemoteTools`); `may_use` are those that
     the person who asks may use, too."""
-=======
-    """The servers whose tools are offered in a conversation (`RemoteTools`); `may_use` are those
-    that the person who asks may use, too."""
->>>>>>> prose2
 
     servers: Servers
     offered: tuple[tuple[str, str], ...]

@@ -104,12 +104,7 @@ class ServerSession:
         await self._connection()
 
     async def call(self, tool: str, arguments: dict[str, object]) -> str:
-<<<<<<< HEAD
         """Call one of its tools. Raises ToolError with what it says, and ServerDown."""
-=======
-        """Return the result of one of its tools. Raises ToolError with what it says, and
-        ServerDown."""
->>>>>>> prose2
         try:
             return await self._call(tool, arguments)
         except SessionOver:  # it was restarted, and has not looked at the call

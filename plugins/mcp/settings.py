@@ -158,13 +158,8 @@ def _quote(value: Any) -> str:
 
 
 def find_plain_secret(written: Any) -> str:
-<<<<<<< HEAD
     """Return the place of a key in plain text in servers as they are written ("files.env.TOKEN");
     "" where there is none."""
-=======
-    """Return the place in which servers, as they are written, hold what looks like a key as plain
-    text ("files.env.TOKEN"); "" for nowhere."""
->>>>>>> prose2
     try:
         named = _by_place(written)
     except ServerFaults:

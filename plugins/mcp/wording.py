@@ -110,11 +110,7 @@ def format_tools(server: ServerView) -> str:
 
 
 def describe_cost(servers: Sequence[ServerView]) -> str:
-<<<<<<< HEAD
     """Describe what these servers cost in each request, and what is only looked up."""
-=======
-    """Say what of these servers stands in each request, and what is only looked up."""
->>>>>>> prose2
     here = [one for one in servers if one.is_served_here]
     return _(
         "In each request: {line} tokens for {servers}. Schemas are read when they are looked up.",

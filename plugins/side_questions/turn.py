@@ -37,13 +37,8 @@ class SideTurn(OpenTurn):
         return cls(log, Entry(seq, number, message, tokens, datetime.now(UTC)), person)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-<<<<<<< HEAD
         """Return the view of the turns in context, but for a turn that runs, and the question.
         Raises NoRoom."""
-=======
-        """Return the view in play, without a turn that runs, and with the question. Raises
-        NoRoom."""
->>>>>>> prose2
         view, limits = self._view(prefix), self.log.state.limits
         for step in emergency.STEPS:
             if view.tokens > limits.ceiling:
