@@ -268,7 +268,7 @@ class SqliteEngine:
         if not is_ours and type(error) is not DatabaseError:
             return error
         if _is_damaged(error):
-            return StoreError(f"The database is damaged. {_MEND}")
+            return StoreError(f"The database is damaged ({error}). {_MEND}")
         return StoreError(f"This could not be saved: {_reason(str(error))}.")
 
     def list_losses(self) -> list[str]:
