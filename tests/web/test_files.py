@@ -251,7 +251,7 @@ async def test_the_limit_that_is_told_is_the_one_that_holds(tmp_path: Path) -> N
         assert most == 1_000_000 - measure_usage(tmp_path / "data" / "audiences" / "web-main")
         one_more = {"text": "Here", "attachments": [upload("a.txt", b"x" * (most + 1))]}
         status, refused = await site.post("/api/sessions/main/messages", one_more)
-        assert (status, "may keep 1 MB" in refused["error"]["message"]) == (400, True)
+        assert (status, "may keep 1 MB" in refused["error"]["message"]) == (507, True)
         await site.says("Here", attachments=[upload("a.txt", b"x" * most)])
         _, told = await site.get("/api/sessions/main/files")
         assert told["limits"]["bytes"] < 1_000
