@@ -57,6 +57,7 @@ channel-%: .venv/ready
 docs: .venv/ready
 	@$(BIN)/python -m bot.settings.docs
 	@$(BIN)/python -m plugins.docs
+	@$(BIN)/python -m tests.docs.picture
 
 lock: .venv/ready-for-tests
 	@$(COMPILE) requirements.in --output-file requirements.txt

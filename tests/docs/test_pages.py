@@ -12,7 +12,9 @@ from channels.terminal.keys import COMMANDS, KEYS, TYPED
 from memory.record.engines.sqlite import in_memory
 from plugins.builtin.help import STRATEGIES
 from plugins.docs import builtin
+from tests.docs import picture
 from tests.docs.pages import PAGES, ROOT
+from tests.docs.picture import draw_anew
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:agent|bot|channels|docs|memory|plugins|tests)/[\w/.]+)`")
@@ -55,8 +57,14 @@ def test_each_function_on_the_walk_of_a_message_is_where_it_is_said_to_be() -> N
     assert not gone
 
 
+def test_the_picture_of_the_layers_is_as_the_code_is() -> None:
+    page = picture.PAGE.read_text("utf-8")
+    assert draw_anew(page) == page, "run python -m tests.docs.picture"
+    assert not {(a, b) for a, b in picture.imports() if (b, a) in picture.imports()}
+
+
 def test_every_table_is_told_of() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    text = (ROOT / "docs" / "storage.md").read_text("utf-8")
     database = in_memory()
     inner = re.compile(r"sqlite_.*|.*_(config|content|data|docsize|idx)")  # SQLite's own
     tables = {table for table in database.get_tables() if not inner.fullmatch(table)}
