@@ -50,7 +50,8 @@ def parley_tables() -> Sequence[Step]:
 @hookspec
 def parley_open(kernel: Any) -> object:
     """An object of the plugin, made once the kernel is there (`bot/kernel.py`) and before anything
-    is taken in. Those of its methods that are hooks are asked as those of the module are."""
+    is taken in. Its methods may be the hooks below `parley_system_prompt`; commands, tools,
+    listeners, the offloader and the system prompt are the module's."""
     raise NotImplementedError
 
 

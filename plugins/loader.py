@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isroutine
@@ -36,6 +36,7 @@ from memory.turn_log import OpenTurn
 from plugins import hookspecs
 from plugins.api import Command, ContextPart, HookContext, Tool
 from plugins.features import FOLDER, list_features
+from plugins.guarding import Guarded, GuardedWork, is_sentences
 from plugins.hookspecs import Background, RemoteToolsFor
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Loaded(Struct):
     problems: list[str] = field(default_factory=list)
     services: dict[type, object] = field(default_factory=dict)
     background: list[Background] = field(default_factory=list)
-    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    closing: list[Background] = field(default_factory=list)
     setting_changed: list[Callable[[], None]] = field(default_factory=list)
     remote_tools: list[RemoteToolsFor] = field(default_factory=list)
     context_parts: dict[str, list[ContextPart]] = field(default_factory=dict)
@@ -96,18 +97,25 @@ class Loaded(Struct):
     def tell_settings_changed(self) -> None:
         """Tell the features that settings were changed."""
         for hear in self.setting_changed:
-            try:
-                hear()
-            except Exception:  # the settings are changed already
-                log.exception("a plugin fails where it hears of changed settings")
+            hear()
 
     async def close(self) -> None:
         """Have the features release what turns and commands have used."""
-        for close in self.closing:
-            try:
-                await close()
-            except Exception:  # the others and the kernel still have to close
-                log.exception("a plugin can't be closed")
+        for work in self.closing:
+            await work.stop()
+
+    def take(self, part: Loaded) -> None:
+        """Add the offers of one plugin."""
+        for name in self.__struct_fields__:
+            own, more = getattr(self, name), getattr(part, name)
+            if isinstance(own, list):
+                own.extend(more)
+            elif name == "context_parts":
+                for place, parts in more.items():
+                    own.setdefault(place, []).extend(parts)
+            elif isinstance(own, dict):
+                own.update(more)
+        self.offloader = part.offloader or self.offloader
 
     async def open(self, kernel: object, store: Store) -> None:
         """Bring the tables of each plugin up to date, have it make its object, in the order in
@@ -203,6 +211,8 @@ def _add(
     manager.register(plugin, name)
     try:
         _refuse_unknown_hooks(manager, plugin)
+        if opened_by:
+            _refuse_hooks_of_modules(manager, plugin)
         commands = _collect(manager, plugin, "parley_commands", Command)
         tools = _collect(manager, plugin, "parley_tools", Tool)
         listeners = _collect(manager, plugin, "parley_listeners", Listener, context=context)
@@ -210,32 +220,87 @@ def _add(
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
+        part = _take_runtime(manager, opened_by or name, plugin)
     except BaseException:
         manager.unregister(plugin)
         raise
-    loaded.commands |= {command.name: command for command in commands}
-    loaded.tools |= {tool.name: replace(tool, group=opened_by or name) for tool in tools}
-    loaded.listeners += listeners
-    loaded.offloader = offloader or loaded.offloader
-    loaded.prompt_hooks += _prompt_hooks(manager, opened_by or name, plugin)
-    loaded.background += _ask(manager, plugin, "parley_background")
-    loaded.closing += _ask(manager, plugin, "parley_closing")
-    loaded.setting_changed += _ask(manager, plugin, "parley_setting_changed")
-    loaded.remote_tools += _ask(manager, plugin, "parley_remote_tools")
-    for parts in _ask(manager, plugin, "parley_context_parts"):
-        for place, part in parts.items():
-            loaded.context_parts.setdefault(place, []).append(part)
-    loaded.stops += _ask(manager, plugin, "parley_stop")
-    loaded.runs += _ask(manager, plugin, "parley_runs")
-    loaded.notes += _ask(manager, plugin, "parley_notes")
-    loaded.rows += _ask(manager, plugin, "parley_rows")
-    loaded.routes += _ask(manager, plugin, "parley_routes")
-    for services in _ask(manager, plugin, "parley_services"):
-        loaded.services.update({type(one): one for one in services})
-    for calls in _ask(manager, plugin, "parley_calls"):
-        loaded.calls.update(calls)
+    part.commands = {command.name: command for command in commands}
+    part.tools = {tool.name: replace(tool, group=name) for tool in tools}
+    part.listeners, part.offloader = listeners, offloader
+    part.prompt_hooks = _prompt_hooks(manager, name, plugin)
+    loaded.take(part)
     if not opened_by:
         loaded.names.append(name)
+
+
+_OF_MODULES = (
+    *("parley_commands", "parley_tools", "parley_listeners", "parley_offloader"),
+    *("parley_system_prompt", "parley_tables", "parley_open"),
+)
+"""Hooks that are asked before the kernel is there."""
+
+
+def _refuse_hooks_of_modules(manager: pluggy.PluginManager, made: Any) -> None:
+    for hook in _OF_MODULES:
+        if any(one.plugin is made for one in getattr(manager.hook, hook).get_hookimpls()):
+            raise Unfit(f"{hook} must be a function of the module, not of what parley_open returns")
+
+
+def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Loaded:
+    """Ask for what a plugin does while the bot runs; what may fail there is guarded."""
+
+    def ask(hook: str, *methods: str) -> list[Any]:
+        found = _ask(manager, plugin, hook)
+        for made in found:
+            if not all(callable(getattr(made, one, None)) for one in methods):
+                wanted = ", ".join(methods)
+                raise Unfit(f"{hook} must return an object with {wanted}, not {made!r:.100}")
+            if not methods and not callable(made):
+                raise Unfit(f"{hook} must return a function, not {made!r:.100}")
+        return found
+
+    def guard(hook: str, instead: Any, fits: Callable[[Any], bool]) -> list[Any]:
+        return [Guarded(made, name, hook, instead, fits) for made in ask(hook)]
+
+    def ask_for(hook: str, kind: type[Any]) -> list[Any]:
+        found = _ask(manager, plugin, hook)
+        for made in found:
+            if not isinstance(made, kind):
+                raise Unfit(f"{hook} must return a {kind.__name__.lower()}, not {made!r:.100}")
+        return found
+
+    background, closing = "parley_background", "parley_closing"
+    return Loaded(
+        background=[
+            GuardedWork(name, background, one.idle, one.stop)
+            for one in ask(background, "idle", "stop")
+        ],
+        closing=[GuardedWork(name, closing, one, one) for one in ask(closing)],
+        setting_changed=guard("parley_setting_changed", None, _any),
+        remote_tools=guard("parley_remote_tools", None, _any),
+        stops=guard("parley_stop", False, _any),
+        notes=guard("parley_notes", [], is_sentences),
+        routes=guard("parley_routes", (), _is_sequence),
+        runs=ask("parley_runs", "refusal", "prepare", "answer"),
+        rows=ask("parley_rows", "count", "forget", "prune"),
+        services={type(one): one for many in ask_for("parley_services", Sequence) for one in many},
+        calls={
+            call: work for many in ask_for("parley_calls", Mapping) for call, work in many.items()
+        },
+        context_parts={
+            place: [part]
+            for many in ask_for("parley_context_parts", Mapping)
+            for place, part in many.items()
+        },
+    )
+
+
+def _any(found: object) -> bool:
+    return True
+
+
+def _is_sequence(found: object) -> bool:
+    return isinstance(found, list | tuple)
 
 
 class _Hooks(ModuleType):

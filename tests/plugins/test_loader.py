@@ -203,3 +203,97 @@ async def test_the_same_holds_for_a_bot_of_its_own_process(tmp_path: Path) -> No
         assert (await bot.says("/roll"))["data"] == {"rolled": 4}
         assert await bot.ended() == 0
     assert bot.errors == "The plugin 'exiting' was left out: SystemExit: 3.\n"
+
+
+OPENED = """
+from plugins.api import Command, Reply, Tool, command, hookimpl
+
+class Made:
+    @hookimpl
+    def {hook}(self{also}):
+        return {value}
+
+@hookimpl
+def parley_open(kernel):
+    return Made()
+"""
+RUNTIME = {
+    "parley_background": "an object with idle, stop",
+    "parley_closing": "a function",
+    "parley_setting_changed": "a function",
+    "parley_remote_tools": "a function",
+    "parley_stop": "a function",
+    "parley_notes": "a function",
+    "parley_routes": "a function",
+    "parley_runs": "an object with refusal, prepare, answer",
+    "parley_rows": "an object with count, forget, prune",
+    "parley_services": "a sequence",
+    "parley_calls": "a mapping",
+    "parley_context_parts": "a mapping",
+}
+OF_MODULES = {
+    "parley_commands": "",
+    "parley_tools": "",
+    "parley_listeners": ", context",
+    "parley_system_prompt": ", prompt, key",
+    "parley_tables": "",
+}
+FAILING = """
+from plugins.api import hookimpl
+
+def fail(*handed):
+    raise RuntimeError("on purpose")
+
+async def fail_later(*handed):
+    raise RuntimeError("on purpose")
+
+class Work:
+    idle = stop = staticmethod(fail_later)
+
+class Made:
+    @hookimpl
+    def parley_background(self):
+        return Work()
+
+    @hookimpl
+    def parley_closing(self):
+        return fail_later
+"""
+FAILS = ("setting_changed", "remote_tools", "stop", "notes", "routes")
+
+
+async def test_a_plugin_whose_object_offers_what_does_not_fit_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    for hook in RUNTIME:
+        (folder / f"{hook}_wrong.py").write_text(OPENED.format(hook=hook, also="", value="7"))
+    for hook, also in OF_MODULES.items():
+        (folder / f"{hook}_late.py").write_text(OPENED.format(hook=hook, also=also, value="[]"))
+    async with run_bot(tmp_path, [Say("Fine.")]) as bot:
+        status = (await bot.says("/status")).text
+        assert (await bot.says("Hello")).text == "Fine."
+        features = bot.app.features
+    for hook, wanted in RUNTIME.items():
+        assert f"'{hook}_wrong' was not opened: {hook} must return {wanted}, not 7." in status
+    for hook in OF_MODULES:
+        assert f"{hook} must be a function of the module" in status
+    assert 7 not in (*features.notes, *features.rows, *features.routes, *features.background)
+
+
+async def test_what_fails_in_a_plugin_while_the_bot_runs_is_logged_and_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    hooks = "".join(
+        f"\n    @hookimpl\n    def parley_{name}(self):\n        return fail\n" for name in FAILS
+    )
+    opened = "\n@hookimpl\ndef parley_open(kernel):\n    return Made()\n"
+    (folder / "failing.py").write_text(FAILING + hooks + opened)
+    async with run_bot(tmp_path, [Say("Fine.")]) as bot:
+        assert (await bot.says("Hello")).text == "Fine."
+        assert "failed" not in (await bot.says("/config agent_max_steps 7")).text
+        assert "failed" not in (await bot.says("/stop")).text
+        assert [*bot.app.bot.list_routes()]  # those of others
+    for name in (*FAILS, "background", "closing"):
+        assert f"parley_{name} of the plugin failing failed" in caplog.text

@@ -1,0 +1,61 @@
+"""The boundary around functions of plugins: one that fails is logged, and the bot goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+log = logging.getLogger(__name__)
+
+
+class Guarded(Struct, frozen=True):
+    """A function that a plugin has handed over by a hook. Where it fails, or returns what does not
+    fit, the log says so, and the result is `instead`."""
+
+    function: Callable[..., Any]
+    plugin: str
+    hook: str
+    instead: Any = None
+    fits: Callable[[Any], bool] = lambda found: True
+
+    def __call__(self, *handed: Any) -> Any:
+        try:
+            found = self.function(*handed)
+            if self.fits(found):
+                return found
+            log.error("%s of the plugin %s returned %.200r", self.hook, self.plugin, found)
+        except Exception:
+            log.exception("%s of the plugin %s failed", self.hook, self.plugin)
+        return self.instead
+
+
+class GuardedWork(Struct, frozen=True):
+    """Work beside the turns (`plugins.hookspecs.Background`), or the function that closes a plugin;
+    a step of it that fails is logged."""
+
+    plugin: str
+    hook: str
+    idle_step: Callable[[], Awaitable[None]]
+    stop_step: Callable[[], Awaitable[None]]
+
+    async def idle(self) -> None:
+        """Wait until nothing is under way."""
+        await self._run(self.idle_step)
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        await self._run(self.stop_step)
+
+    async def _run(self, step: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await step()
+        except Exception:
+            log.exception("%s of the plugin %s failed", self.hook, self.plugin)
+
+
+def is_sentences(found: object) -> bool:
+    """Return whether this is a list of texts."""
+    return isinstance(found, list | tuple) and all(isinstance(one, str) for one in found)
