@@ -80,9 +80,13 @@ class _Lane(threading.Thread):
         self._engine, self._loop, self._settle, self._writes = engine, loop, settle, writes
         self.check: Work[None] = _allow
         self.claim: Claim = ""
+        self.connected = asyncio.Event()
 
     def run(self) -> None:
-        database = self._engine.connect(self.claim)
+        try:
+            database = self._engine.connect(self.claim)
+        finally:
+            self._loop.call_soon_threadsafe(self.connected.set)
         try:
             is_open = True
             while is_open:
@@ -239,6 +243,10 @@ class Store:
         store._writer.claim = claim
         store._writer.start()
         store._reader.start()
+        # The first to connect has the database to itself for a moment, in which the loop's own
+        # connection would be refused, and be missing as long as the process lives.
+        await store._writer.connected.wait()
+        await store._reader.connected.wait()
         if claim:
             try:
                 await store.write(_nothing, is_synced=False)

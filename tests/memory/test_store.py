@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from memory.record import overrides
-from memory.record.database import Database
+from memory.record.database import Claim, Database
 from memory.record.engines.sqlite import SqliteEngine, connect
 from memory.record.migrations import MIGRATIONS, migrate
 from memory.record.store import Store, StoreError
@@ -121,6 +121,30 @@ async def test_small_writes_leave_the_log_to_the_writer(store: Store, path: Path
     assert len(log) > 1_100 * 4_096
     await store.write(save(-1))
     assert contents(path)[0] != before
+
+
+@pytest.mark.sqlite
+async def test_the_loop_connects_after_the_threads_have(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first to connect has the file to itself for a moment; who is refused then stays out."""
+    order: list[str] = []
+    connect_thread, connect_to_loop = SqliteEngine.connect, SqliteEngine.connect_to_loop
+
+    def note_connect(engine: SqliteEngine, claim: Claim = "") -> Database:
+        database = connect_thread(engine, claim)
+        order.append("thread")
+        return database
+
+    def note_loop(engine: SqliteEngine) -> Database | None:
+        order.append("loop")
+        return connect_to_loop(engine)
+
+    monkeypatch.setattr(SqliteEngine, "connect", note_connect)
+    monkeypatch.setattr(SqliteEngine, "connect_to_loop", note_loop)
+    store = await Store.open(path)
+    await store.close()
+    assert order[-3:] == ["thread", "thread", "loop"]
 
 
 async def test_whoever_may_not_write_any_more_keeps_nothing(store: Store) -> None:
