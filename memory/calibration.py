@@ -8,7 +8,6 @@ believed within reason, and where it would stop a conversation that could go on,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -276,22 +275,15 @@ def _count(view: View) -> Counted:
     """A request as the meter counts it."""
     prefix, images = view.prefix, sum(len(message.images) for message in view.messages)
     before = prefix.system + prefix.tools
+    besides = "".join((view.front, *(summary.text for summary in view.summaries.values())))
+    sizes = [(len(besides), count_odd(besides)), *(turn.characters for turn in view.turns)]
+    characters, odd = map(sum, zip(*sizes, strict=True))
     return Counted(
         view.raw_tokens,
         before,
         prefix.tools,
-        prefix.odd + count_odd(_texts(view)),
+        prefix.odd + odd,
         min(PICTURE_TOKENS * images, view.raw_tokens - before),
         images,
-        sum(map(len, _texts(view))),
+        characters,
     )
-
-
-def _texts(view: View) -> Iterator[str]:
-    """Yield the texts that are sent of a conversation, piece by piece."""
-    yield view.front
-    yield from (summary.text for summary in view.summaries.values())
-    for message in view.messages:
-        yield message.sent_text
-        yield message.reasoning if message.thoughts else ""
-        yield from (call.arguments for call in message.tool_calls)

@@ -12,6 +12,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
+from memory.context.reconcile import count_odd
 from memory.messages import Message
 
 
@@ -96,6 +97,16 @@ class Turn(Struct, frozen=True, dict=True):
     @cached_property
     def tokens(self) -> int:
         return sum(entry.tokens for entry in self.entries)
+
+    @cached_property
+    def characters(self) -> tuple[int, int]:
+        """The characters that are sent of it, and how many of them are `odd`."""
+        texts = []
+        for entry in self.entries:
+            message = entry.message
+            calls = [call.arguments for call in message.tool_calls]
+            texts += [message.sent_text, message.reasoning if message.thoughts else "", *calls]
+        return sum(map(len, texts)), count_odd("".join(texts))
 
     @cached_property
     def question(self) -> Message:

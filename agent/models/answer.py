@@ -62,18 +62,26 @@ class Answer:
 
     def add(self, chunk: object) -> str:
         """Take a chunk in; returns the text that it brought."""
-        fields = unwrap(chunk)
+        fields = chunk if isinstance(chunk, dict) and "choices" in chunk else unwrap(chunk)
         if not self._model and (model := fields.get("model")):
             self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""
         if "choices" not in fields:
             self.other = fields or self.other
         if usage := find_usage(fields):
             self._usage = read_usage(usage, self._usage)
-        choice = self._choice(fields)
+        choices = fields.get("choices")
+        if type(choices) is list and len(choices) == 1 and type(choices[0]) is dict:
+            choice: Mapping[str, Any] = choices[0]  # nearly always
+            if choice.get("index") != self._number:
+                choice = self._choice(fields)
+        else:
+            choice = self._choice(fields)
         reason = choice.get("finish_reason")
         if reason and isinstance(reason, str) and reason.strip().lower() not in _NO_REASON:
             self.finish = reason
-        delta = self._delta(choice)
+        delta = choice.get("delta")
+        if type(delta) is not dict or not delta:
+            delta = self._whole(choice)
         self.thought = ""
         content = delta.get("content")
         if delta.keys() <= _ONLY_TEXT and (content is None or isinstance(content, str)):
@@ -90,10 +98,8 @@ class Answer:
                 return choice
         return {}
 
-    def _delta(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what a choice brings. A whole message behind pieces says all of them again."""
-        if delta := as_mapping(choice.get("delta")):
-            return delta
+    def _whole(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a choice without a delta brings. A message behind pieces says them again."""
         if message := as_mapping(choice.get("message")):
             return {} if self.size else message
         return {"content": choice["text"]} if isinstance(choice.get("text"), str) else {}
@@ -119,7 +125,9 @@ class Answer:
     def _add_text(self, piece: object) -> str:
         if not (piece and isinstance(piece, str)):
             return ""
-        piece = self._tags.feed(self._clip(piece))
+        piece = self._clip(piece)
+        if self._tags.is_open:
+            piece = self._tags.feed(piece)
         if self._tags.thought:
             self._has_tags = True
             self._reasoning.write(self._tags.thought)

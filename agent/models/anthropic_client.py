@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from anthropic import (
     APIConnectionError,
     APIError,
@@ -19,7 +21,7 @@ _SDK = Sdk(
     connection_error=APIConnectionError,
     request_options=dict,
     path="/v1/messages",
-    is_end=lambda data: b'"message_stop"' in data[:32],
+    end=re.compile(rb'.{0,18}"message_stop"', re.DOTALL),
 )
 
 

@@ -40,6 +40,10 @@ class EventReader:
                 self._document = []
         if self._document is not None:
             return self._read_document(line)
+        if line.startswith(b"data: {") and not self._data:  # nearly always
+            self._data.append(line[_FIELD:])
+            self.held += len(line)
+            return None
         if line.startswith(b"data:") or line.lstrip()[:5].lower() == b"data:":
             return self._read_data(line.lstrip()[5:].removeprefix(b" "))
         if not line:
@@ -103,11 +107,6 @@ def is_words(data: bytes) -> bool:
     that broke off."""
     start = data.strip()[:1]
     return start.isalpha() and b" " in data.strip()
-
-
-def is_end(data: bytes) -> bool:
-    """Return whether these data are the end of a stream of chat completions."""
-    return data[:16].strip(b' "\t').upper().startswith(_END)
 
 
 def _as_error(data: bytes) -> bytes:

@@ -44,7 +44,8 @@ def normalize(messages: Messages) -> list[Mapping[str, Any]]:
                 came, own = found
                 made.append(message if own == came else {**message, "tool_call_id": own})
             continue
-        made += _missing(waiting)
+        if waiting:
+            made += _missing(waiting)
         if calls := message.get("tool_calls"):
             sent = [_to_call(call, taken) for call in calls]
             waiting = [(call["id"], own["id"]) for call, own in zip(calls, sent, strict=True)]
@@ -159,11 +160,13 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
     has_begun = False
     for message in messages:
         role, last = message["role"], made[-1][0] if made else _SYSTEM
-        before = last["role"]
-        if role in ("system", "developer") and _is_empty(message):
+        before, content = last["role"], message.get("content")
+        is_empty = not (content.strip() if isinstance(content, str) else content)
+        if is_empty and role in ("system", "developer"):
             continue
+        if is_empty and not message.get("tool_calls"):
+            message = {**message, "content": NO_OUTPUT if role == "tool" else NOTHING}
         if role == "user":
-            message = _filled(message)
             if before == "user" or (before == "tool" and _is_note(message)):
                 made[-1][1].append(message["content"])
                 continue
@@ -176,13 +179,10 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
                 continue
             if not has_begun:
                 made.append(({"role": "user", "content": NOTHING}, []))
-            message = message if message.get("tool_calls") else _filled(message)
-        else:
-            message = _filled(message, NO_OUTPUT)
         has_begun |= role not in ("system", "developer")
         made.append((message, []))
     made += () if has_begun else (({"role": "user", "content": NOTHING}, []),)
-    return [_with_joined(message, joined) for message, joined in made]
+    return [_with_joined(message, joined) if joined else message for message, joined in made]
 
 
 _SYSTEM: Json = {"role": "system"}
@@ -197,14 +197,8 @@ def _is_empty(message: Mapping[str, Any]) -> bool:
     return not content.strip() if isinstance(content, str) else not content
 
 
-def _filled(message: Mapping[str, Any], words: str = NOTHING) -> Mapping[str, Any]:
-    return {**message, "content": words} if _is_empty(message) else message
-
-
 def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
     """Return a message that holds contents behind its own: text behind text, or parts."""
-    if not joined:
-        return message
     contents = [one for one in (message.get("content"), *joined) if one]
     if all(isinstance(one, str) for one in contents):
         return {**message, "content": "\n\n".join(contents) or None}

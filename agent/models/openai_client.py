@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from agent.models.endpoint import Endpoint
-from agent.models.event_reader import is_end
 from agent.models.sdk_client import Patient, Sdk, SdkClient
 from agent.models.sdk_types import left_out
 
@@ -28,13 +28,12 @@ _SDK = Sdk(
     connection_error=APIConnectionError,
     request_options=RequestOptions,
     path="/chat/completions",
-    is_end=is_end,
+    end=re.compile(rb'[ "\t]*\[done\]', re.IGNORECASE),
 )
-_LAST = (b'"response.completed"', b'"response.incomplete"')
 _RESPONSES = replace(
     _SDK,
     path="/responses",
-    is_last=lambda data: any(kind in data[:64] for kind in _LAST),
+    last=re.compile(rb'.{0,44}"response\.(?:completed|incomplete)"', re.DOTALL),
     find_error=lambda event: _find_error(event),
 )
 

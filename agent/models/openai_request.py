@@ -20,6 +20,7 @@ from memory.messages import Beside
 Json = dict[str, Any]
 
 _LONGEST_ID = 40
+_PLAIN = 2  # fields of a message: `role` and `content`
 _LETTERS = string.ascii_letters + string.digits
 
 
@@ -91,7 +92,8 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     messages = alternate([*messages])
     if neutral.get(EMPTY):
         messages = [one if one.get("content") else {**one, "content": ""} for one in messages]
-    messages = check([_with_ids(one, length) for one in messages], CHAT)
+    messages = [_with_ids(one, length) if len(one) > _PLAIN else one for one in messages]
+    messages = check(messages, CHAT)
     body = {name: value for name, value in neutral.items() if name not in _OWN}
     return body | {"messages": messages}
 

@@ -7,13 +7,14 @@ second, so that happens at its first request.
 `post` is the SDK's own door for requests outside of its typed models. Key, headers, retries and
 time-outs are the SDK's all the same, but pydantic walks through neither messages nor chunks: 20
 messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(messages=…)`, and
-2,000 cost 2.6 instead of 229. After the first success, requests go out without the SDK, as it would
-send them, and cost half of that again (`transport`).
+2,000 cost 2.6 instead of 229.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -24,7 +25,8 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 import aiohttp  # whose complaints about what is no HTTP the SDK's transport lets through
 import httpx2  # the SDKs' HTTP library; its errors come through while a body is read
@@ -32,21 +34,33 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.models import failures, transport, wire
+from agent.models import failures, wire
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.event_reader import is_words, parse_chunk, parse_chunks, split_events
-from agent.models.transport import PATIENCE, BegunResponse, Pattern, Transport
 from agent.models.waits import read_wait
 
 CONNECT_TIMEOUT = 10.0
+PATIENCE = 3
+"""The multiple of `timeout` for which an endpoint may say that it is still there, and nothing else:
+before an answer has begun, and in one."""
+_MOST_CONNECTIONS = 1_000  # as in the SDKs
+_KEPT = 5.0  # seconds for which a connection is kept that nobody uses, as in the SDKs
+_KEPT_PLAIN = 1.5  # the same without TLS, where a new one is cheap; some servers close after two
 _BRIEF = 10.0  # seconds for the list of models, whole
 _DRAIN = 0.25  # seconds for what follows the end of an answer
 _RAW: Mapping[str, Any] = {"cast_to": httpx2.Response, "stream": True}
+_NEVER = re.compile(rb"(?!)")
 _DOCUMENTS = ("application/json", "text/html")  # what is no stream of events
 
 Encode = Callable[[], bytes]
 """Makes the bytes of a request as it goes out. Raises ValueError."""
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """Return what all clients share: to read the certificates takes 20 ms."""
+    return httpx2.create_ssl_context()
 
 
 class Patient(httpx2.AsyncClient):
@@ -55,9 +69,13 @@ class Patient(httpx2.AsyncClient):
     """
 
     def __init__(self, endpoint: Endpoint, **more: Any) -> None:
-        self.direct = Transport(endpoint)
+        is_plain = endpoint.base_url.startswith("http://")
         super().__init__(
-            transport=self.direct,
+            verify=_tls(),
+            limits=httpx2.Limits(
+                max_connections=_MOST_CONNECTIONS,
+                keepalive_expiry=_KEPT_PLAIN if is_plain else _KEPT,
+            ),
             follow_redirects=False,  # what is said goes to the address given, and no other
             trust_env=not endpoint.is_here,  # nor by a proxy out of this machine and back
             event_hooks={"response": [wire.limit_response]},
@@ -68,23 +86,35 @@ class Patient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         try:
             async with asyncio.timeout(self._seconds):
-                return await super().send(request, **more)
+                try:
+                    return await super().send(request, **more)
+                except httpx2.TransportError as error:
+                    if not _is_stale(error):
+                        raise
+                    return await super().send(request, **more)
         except TimeoutError:
             raise httpx2.ReadTimeout("no response has begun", request=request) from None
 
 
+def _is_stale(error: httpx2.TransportError) -> bool:
+    """Return whether a connection was closed just as a request was sent by it: llama.cpp's server
+    closes each behind a stream without a word."""
+    cause = error.__cause__
+    is_closed = isinstance(cause, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+    return is_closed and not isinstance(cause, aiohttp.ClientConnectorError)
+
+
 class Sdk(Struct, frozen=True):
-    """The parts of an SDK: its errors by their kinds, the path of a request, and how the data are
-    recognised that follow an answer's last event, or are that itself; where in an event an error
-    is."""
+    """The parts of an SDK: its errors by their kinds, the path of a request, and the patterns of
+    the data behind an answer's last event, and of that event; where in an event an error is."""
 
     error: type[Exception]
     status_error: type[Any]
     connection_error: type[Exception]
     request_options: Callable[..., Any]
     path: str
-    is_end: Callable[[bytes], bool]
-    is_last: Callable[[bytes], bool] = lambda data: False
+    end: re.Pattern[bytes]
+    last: re.Pattern[bytes] = _NEVER
     find_error: Callable[[Mapping[str, Any]], object] = failures.find_error
 
 
@@ -100,8 +130,7 @@ class SdkClient:
     ):
         """`connect` makes the SDK's client of what both SDKs want to know, with `http` in it.
         Raises ModelRefused for an address that is none."""
-        self._endpoint, self._kinds, self._transport = endpoint, sdk, http.direct
-        self._pattern: Pattern | None = None
+        self._endpoint, self._kinds = endpoint, sdk
         try:
             self._sdk = connect(
                 {
@@ -202,11 +231,12 @@ class SdkClient:
         so far; where that does not grow for too long, the answer has broken off.
         """
         reply = await self._open(encode, options)
+        kind = _kind(reply)
         progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
         try:
             async with aclosing(reply):
-                if reply.kind.startswith(_DOCUMENTS):
-                    yield self._documents(reply.kind, await wire.document(reply, progress))
+                if kind.startswith(_DOCUMENTS):
+                    yield self._documents(kind, await wire.document(reply, progress))
                     return
                 is_over = [False]
                 async with aclosing(wire.events(reply, progress)) as events:
@@ -221,54 +251,51 @@ class SdkClient:
         ) as error:
             raise self._break(error) from None
         except wire.NoEvents as error:
-            raise self._unread(reply.kind, error.words) from None
+            raise self._unread(kind, error.words) from None
         except wire.TooMuch as error:
             raise failures.too_much(self._endpoint, str(error)) from None
 
-    async def _open(self, encode: Encode, options: Mapping[str, Any]) -> BegunResponse:
+    async def _open(self, encode: Encode, options: Mapping[str, Any]) -> httpx2.Response:
+        more = {"options": self._kinds.request_options(**options)} if options else {}
         try:
-            reply = await self._send(encode(), options)
+            reply = await self._sdk.post(self._kinds.path, content=encode(), **_RAW, **more)
         except (self._kinds.error, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
-        if reply.packing:
+        if packing := wire.find_compression(reply):
             await reply.aclose()
-            raise failures.compressed_answer_error(self._endpoint, reply.packing)
-        return reply
-
-    async def _send(self, content: bytes, options: Mapping[str, Any]) -> BegunResponse:
-        headers: Mapping[str, str] = options.get("headers", {})
-        if self._pattern is None:
-            return await self._send_by_sdk(content, options)
-        outcome = await self._transport.repeat(self._pattern, content, headers)
-        if not isinstance(outcome, Exception) and 200 <= outcome.status < 300:
-            return transport.to_reply(outcome)
-        with transport.told_of(outcome):
-            return await self._send_by_sdk(content, options)
-
-    async def _send_by_sdk(self, content: bytes, options: Mapping[str, Any]) -> BegunResponse:
-        more = {"options": self._kinds.request_options(**options)} if options else {}
-        response = await self._sdk.post(self._kinds.path, content=content, **_RAW, **more)
-        if "headers" not in options:
-            self._pattern = transport.pattern_of(response)
-        packing = wire.find_compression(response)
-        return BegunResponse(response.headers, packing, response.aiter_bytes(), response.aclose)
+            raise failures.compressed_answer_error(self._endpoint, packing)
+        return cast("httpx2.Response", reply)
 
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
         """The chunks that these events are; `is_over` is set at the answer's end."""
+        end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
         for data in came:
-            if self._kinds.is_end(data):
+            if end.match(data):
                 is_over[0] = True
                 return
             try:
-                chunks = parse_chunks(data)
-            except ValueError as error:
-                if is_words(data):
-                    raise self._unread("", data.decode("utf-8", "replace")) from None
-                raise self._break(error) from None
-            yield from map(self._check, chunks)
-            if self._kinds.is_last(data):
+                chunk = orjson.loads(data)
+            except ValueError:
+                chunk = None
+            if type(chunk) is not dict:
+                yield from self._parse_odd(data)
+            elif error := find_error(chunk):
+                raise failures.error_in_answer(self._endpoint, error)
+            else:
+                yield chunk  # nearly always
+            if last.match(data):
                 is_over[0] = True
                 return
+
+    def _parse_odd(self, data: bytes) -> Iterator[object]:
+        """The chunks of an event that is not one object, as the protocols have it."""
+        try:
+            chunks = parse_chunks(data)
+        except ValueError as error:
+            if is_words(data):
+                raise self._unread("", data.decode("utf-8", "replace")) from None
+            raise self._break(error) from None
+        yield from map(self._check, chunks)
 
     def _check(self, value: object) -> object:
         """The chunk, which may be an error. Raises ModelError."""

@@ -68,11 +68,14 @@ class ThoughtFilter:
         self._tail = ""  # what may be the beginning of that tag
         self._has_thought = False
         self.thought = ""
+        self.is_open = True  # until no thoughts can come any more: then a piece is the answer's
 
     def feed(self, piece: str) -> str:
         """Return what of the answer can be shown now."""
         self.thought = ""
-        return self._feed(piece)
+        text = self._feed(piece)
+        self.is_open = self._held is not None or bool(self._end) or bool(self.thought)
+        return text
 
     def _feed(self, piece: str) -> str:
         if self._held is None and not self._end:

@@ -75,7 +75,7 @@ def _inner(fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, An
 
 
 def _any(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
-    return next(filter(None, (count(fields, name) for name in names)), 0)
+    return next(filter(None, (count(fields, name) for name in names if name in fields)), 0)
 
 
 def count(fields: Mapping[str, Any], key: str) -> int:

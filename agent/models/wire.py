@@ -96,11 +96,6 @@ def find_compression(response: httpx2.Response) -> str:
     return "" if how == "identity" else how
 
 
-def bound(body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The bytes of a success, of which too many are `TooMuch`."""
-    return _bounded(body, MOST_BYTES, is_cut=False)
-
-
 class HasBytes(Protocol):
     """A response whose body comes in pieces."""
 

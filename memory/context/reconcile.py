@@ -21,7 +21,6 @@ them to its models as declarations, which are shorter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -252,11 +251,7 @@ def is_measure(counted: int, raw: int) -> bool:
     return raw > 0 and _ODD[0] * raw <= counted <= _ODD[1] * raw + _TEMPLATE
 
 
-def count_odd(texts: Iterable[str]) -> int:
+def count_odd(text: str) -> int:
     """Characters on which vocabularies differ much: digits, and all that is not ASCII."""
-    return sum(map(_count_odd, texts))
-
-
-def _count_odd(text: str) -> int:
     digits = sum(map(text.count, "0123456789"))
     return digits + (0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore")))

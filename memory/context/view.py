@@ -255,8 +255,8 @@ class View(Struct, frozen=True, dict=True):
         """The turns; what stands where turns stood is sent in front of the next question, of whose
         row in the transcript it is no part."""
         waiting = self._written
-        if not waiting:
-            return [self._message_on_wire(entry) for entry in self._sent]
+        if not waiting and self.rendering != "exchange":
+            return [entry.message.to_wire() for entry in self._sent]
         wire = []
         for entry in self._sent:
             wire.append(self._message_on_wire(entry))

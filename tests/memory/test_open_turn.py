@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory.context.limits import Limits
-from memory.context.vocabulary import LONGEST_TEXT
+from memory.context.meter import LONGEST_PIECE
 from memory.messages import Message, ToolCall
 from memory.record import transcript
 from tests.memory.rooms import Lodge, Looked, texts
@@ -96,4 +96,4 @@ async def test_a_huge_result_is_counted_no_further_than_it_is_shown(
     shown, tokens = await log.receive(Message("tool", text, call_id="c"))
     await lodge.close()
     assert 1_900 < tokens <= 2_050
-    assert text.looked <= 5 * shown.kept + 4 * LONGEST_TEXT
+    assert text.looked <= 5 * shown.kept + 4 * LONGEST_PIECE

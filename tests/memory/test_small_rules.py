@@ -18,7 +18,6 @@ from memory.context.meter import PrefixTokens
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
 from memory.context.view import View
-from memory.context.vocabulary import is_ordinary
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import daily, fence, links
@@ -36,11 +35,6 @@ def turn(number: int, words: str = "Hi", tokens: int = 3) -> Turn:
     question = Entry(2 * number, number, Message("user", words), tokens, NOON)
     reply = Entry(2 * number + 1, number, Message("assistant", "Hello!"), 3, NOON)
     return Turn(number, (question, reply))
-
-
-def test_texts_of_other_scripts_are_no_ordinary_ones() -> None:
-    assert is_ordinary("Hello, world!")
-    assert not is_ordinary("明天")
 
 
 def test_packages_are_imported_without_their_contents_only_meanwhile() -> None:
