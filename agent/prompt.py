@@ -103,19 +103,15 @@ class Prompt:
         leave it, what is remembered for good, and the schemas of these tools."""
         for hook in self._hooks:
             system = self._rewrite(hook, system, key)
-        known = (system, memory, self._names_of(tools))
+        if tools is not self._named[0]:
+            self._named = tools, tuple(tool["function"]["name"] for tool in tools)
+        known = (system, memory, self._named[1])
         if known not in self._prefixes:
             if len(self._prefixes) > _MOST:  # a hook that never says the same twice
                 self._prefixes.clear()
             whole = "\n\n".join(filter(None, (system, memory)))
             self._prefixes[known] = PromptPrefix(whole, tools, memory)
         return self._prefixes[known]
-
-    def _names_of(self, tools: tuple[Mapping[str, Any], ...]) -> tuple[str, ...]:
-        """The names of these tools, which are nearly always those that were asked for last."""
-        if tools is not self._named[0]:
-            self._named = tools, tuple(tool["function"]["name"] for tool in tools)
-        return self._named[1]
 
     def _rewrite(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
         """The prompt by this hook, or as it was where the hook fails: that is logged, once."""

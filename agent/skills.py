@@ -65,7 +65,12 @@ class Library:
     def of(self, workspace: Path) -> tuple[Skill, ...]:
         """The skills of an audience, by name; its own before a shared one of the same name. Quick,
         since it is asked at every step: a look at each file, and no more."""
-        found = [*self._in(self._shared), *self._in(workspace)]
+        found = [
+            skill
+            for root in (self._shared, workspace)
+            if os.path.isdir(f"{root}/{FOLDER}")  # seldom
+            for skill in self._in(root)
+        ]
         by_name = {skill.name: skill for skill in found}
         return tuple(by_name[name] for name in sorted(by_name))
 
@@ -76,8 +81,6 @@ class Library:
 
     def _in(self, root: Path) -> Iterator[Skill]:
         folder = f"{root}/{FOLDER}"
-        if not os.path.isdir(folder):  # nearly always
-            return
         for name in _names(folder)[:MOST]:
             file = f"{folder}/{name}/{FILE}"
             with suppress(OSError):  # a folder without a skill, or one that left while we looked

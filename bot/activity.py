@@ -35,6 +35,8 @@ class EventBus:
     def publish(self, topic: str, event: Activity) -> None:
         if self._running is not None:
             self._keep(self._running, topic, event)
+        if not self._watchers:
+            return
         for one in (topic, *self.followers(topic)):
             for watcher in self._watchers.get(one, ()):
                 watcher.take(event)
@@ -72,6 +74,8 @@ class EventBus:
                 watcher.take(event)
 
     def is_watched(self, topic: str) -> bool:
+        if not self._watchers:  # nearly always, where nobody has the page open
+            return False
         return any(one in self._watchers for one in (topic, *self.followers(topic)))
 
     @contextmanager

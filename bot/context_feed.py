@@ -20,8 +20,10 @@ class ContextFeed(Struct, frozen=True):
 
     def show(self, key: ConversationKey) -> None:
         """Show the context of a conversation where its chat leads to it and is watched."""
+        if not self.bus.is_watched(key.home):
+            return
         conversation = self.loaded.find(key)
-        if conversation is None or not self.bus.is_watched(key.home):
+        if conversation is None:
             return
         if self.loaded.branches.is_current(key):
             self.bus.publish(key.home, ContextChanged(usage_of(conversation.context)))

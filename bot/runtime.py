@@ -60,13 +60,12 @@ MEMORY_SHARE = 16
 
 class TurnConfig(Struct, frozen=True):
     """The settings and the model of a conversation at one step. `version` is that of the settings,
-    `known_window` what the model said of its own window, when it was made; `choice` is who
-    answers."""
+    `revision` that of the model, when it was made; `choice` is who answers."""
 
     version: int
     settings: Settings
     model: Model
-    known_window: int
+    revision: int
     limits: Limits
     toolbox: Toolbox
     choice: ModelChoice
@@ -114,8 +113,7 @@ class RuntimeConfig(Struct, frozen=True):
             known
             and known.version == self.book.version
             and (known.remote is None or known.remote == self.remote_for(key, None))
-            and known.known_window == known.model.window
-            and known.limits.model == known.model.name
+            and known.revision == known.model.revision
             and not (known.settings.spend_soft_model and known.choice != self.choice(key))
         ):
             return known
@@ -131,7 +129,7 @@ class RuntimeConfig(Struct, frozen=True):
             self.book.version,
             settings,
             model,
-            model.window,
+            model.revision,
             limits_of(settings, window, model.name, model.sees),
             self.toolbox.select(settings.tools, window).beside(remote),
             choice,
@@ -161,14 +159,14 @@ class RuntimeConfig(Struct, frozen=True):
 
     def ears(self, key: ConversationKey) -> Ears:
         """Return the model that hears a conversation's voice messages."""
-        settings = self.settings(key)
+        settings = self.book.effective(key.id)
         own, timeout = settings.voice, settings.request_timeout
         voice = self.models.voice(own, own.model, timeout) if own.model else None
         return Ears(voice, own.language)
 
     def mouth(self, key: ConversationKey) -> Mouth:
         """Return the voice of a conversation's answers."""
-        settings = self.settings(key)
+        settings = self.book.effective(key.id)
         own, timeout = settings.voice, settings.request_timeout
         voice = self.models.voice(own, own.speech_model, timeout) if own.speech_model else None
         return Mouth(voice, own.reply, own.speaker)
@@ -177,7 +175,7 @@ class RuntimeConfig(Struct, frozen=True):
         return self.models.of(self._summary_choice(key))
 
     def _summary_choice(self, key: ConversationKey) -> ModelChoice:
-        settings = self.settings(key)
+        settings = self.book.effective(key.id)
         has_own = settings.context.summary_brain.model
         return summary_choice_of(settings) if has_own else self.choice(key)
 
@@ -192,7 +190,9 @@ class RuntimeConfig(Struct, frozen=True):
         return own_window(self.model_for_distilling(key, name)) or DEFAULT_WINDOW
 
     def summary_window(self, key: ConversationKey) -> int:
-        return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
+        return (
+            summary_window(self.book.effective(key.id), self.summary_model(key)) or DEFAULT_WINDOW
+        )
 
     def prefix(self, key: ConversationKey) -> PromptPrefix:
         """Return the part of a request that precedes the conversation."""
@@ -216,13 +216,15 @@ class RuntimeConfig(Struct, frozen=True):
             )
             known = self._prefixes[key.id] = (now, skills, system)
         tools = now.toolbox.wire if has_tools else ()
-        return self.prompt.prefix(key, known[2], tools, self.memory_in_prompt(key).text)
+        return self.prompt.prefix(key, known[2], tools, self._memory(key, now).text)
 
     def memory_in_prompt(self, key: ConversationKey) -> PromptMemory:
         """Return the part of `MEMORY.md` that stands in the prompt."""
+        return self._memory(key, self.at(key))
+
+    def _memory(self, key: ConversationKey, now: TurnConfig) -> PromptMemory:
         if self.memories is None:
             return NOTHING
-        now = self.at(key)
         most = min(now.settings.memory.prompt_tokens, now.limits.window // MEMORY_SHARE)
         return self.memories.of(key.audience, most)
 
@@ -249,9 +251,9 @@ class RuntimeConfig(Struct, frozen=True):
                 place=columns_of(address),
                 services=self.services,
             ),
-            pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
-            max_steps=lambda: self.settings(key).agent_max_steps,
-            max_calls=lambda: self.settings(key).agent_max_calls,
+            pictures=Pictures(workspace, lambda: self.book.effective(key.id).context.max_images),
+            max_steps=lambda: self.book.effective(key.id).agent_max_steps,
+            max_calls=lambda: self.book.effective(key.id).agent_max_calls,
         )
 
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
@@ -287,23 +289,23 @@ class RuntimeConfig(Struct, frozen=True):
                 approve=refuse_permission if is_asked else grant_permission,
             ),
             pictures=Pictures(workspace, lambda: settings.context.max_images),
-            max_steps=lambda: self.settings(key).agent_max_steps,
+            max_steps=lambda: self.book.effective(key.id).agent_max_steps,
             max_calls=lambda: (
-                self.settings(key).agent_max_calls if request.tools is None else MOST_CALLS
+                self.book.effective(key.id).agent_max_calls if request.tools is None else MOST_CALLS
             ),
             wishes=Wishes(request.max_tokens, request.temperature, request.parameters),
         )
 
     def completion_rules(self) -> CompletionRules:
         return CompletionRules(
-            self.agent_alone, lambda key: self.settings(key).turn_timeout, self.folder
+            self.agent_alone, lambda key: self.book.effective(key.id).turn_timeout, self.folder
         )
 
     def _approve(self, key: ConversationKey, address: Address) -> Approve:
         """Return the function that asks a person there; one who speaks through a key can't be
         asked."""
         is_by_key = address.channel == CHANNEL and address.user
-        if is_by_key and self.settings(key).tools.approve == "ask":
+        if is_by_key and self.book.effective(key.id).tools.approve == "ask":
             return refuse_permission
         return partial(self.approvals.ask, key, address)
 
@@ -322,7 +324,7 @@ class RuntimeConfig(Struct, frozen=True):
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
         """Return the offloader that keeps what leaves the context of a conversation."""
-        if not self.settings(key).context.offload:
+        if not self.book.effective(key.id).context.offload:
             return None
         return self.plugin_offloader or LocalWorkspace(self.workspace(key))
 
@@ -336,18 +338,18 @@ class RuntimeConfig(Struct, frozen=True):
 
     def keeps_files(self, key: ConversationKey) -> bool:
         """Return whether the files of a conversation's context are kept up to date."""
-        return self.settings(key).context.context_files
+        return self.book.effective(key.id).context.context_files
 
     def files_quota(self, key: ConversationKey) -> int:
         """Return how many megabytes of files a conversation may keep."""
-        return self.settings(key).tools.files_quota
+        return self.book.effective(key.id).tools.files_quota
 
     def turn_timeout(self, key: ConversationKey) -> float:
-        return self.settings(key).turn_timeout
+        return self.book.effective(key.id).turn_timeout
 
     def summarizes_itself(self, key: ConversationKey) -> bool:
         """Return whether the model that answers writes the summaries, too."""
-        return not self.settings(key).context.summary_brain.model
+        return not self.book.effective(key.id).context.summary_brain.model
 
     def zone(self) -> tzinfo:
         return self.book.effective().zone
@@ -355,8 +357,8 @@ class RuntimeConfig(Struct, frozen=True):
     def turn_rules(self) -> TurnRules:
         return TurnRules(
             self.agent,
-            timeout_for=lambda key: self.settings(key).turn_timeout,
-            busy_for=lambda key: self.settings(key).when_busy,
+            timeout_for=lambda key: self.book.effective(key.id).turn_timeout,
+            busy_for=lambda key: self.book.effective(key.id).when_busy,
             waited_for=self.approvals.count_waited,
         )
 

@@ -41,7 +41,8 @@ class BetweenTurns:
 
     async def settle(self) -> None:
         """Do what is due."""
-        await self._switch(self._services.limits_for(self._state.key).strategy)
+        if self._state.waits_for_strategy:
+            await self._switch(self._services.limits_for(self._state.key).strategy)
         await self._note_changed_prompt()
         await self._inject()
         await self._inject_stand_ins()

@@ -261,7 +261,8 @@ class Compactor:
     def tell_stuck(self, turn: int) -> str:
         """Return what cannot leave and is over a limit, as the turn of this number is answered, in
         a sentence that is said once until it is another one; "" if nothing is."""
-        view, limits = self._state.view(), self._state.limits
+        limits = self._state.limits
+        view = self._state.view(limits=limits)
         stuck = find_stuck(view, limits)
         if not stuck or (stuck != self._stuck[0] and is_over(view, limits)):
             self._stuck = stuck, turn

@@ -15,6 +15,7 @@ from memory.calibration import Calibration
 from memory.context.change import Boundaries, ViewEvent
 from memory.context.continued import AsSent
 from memory.context.cut_cost import count_broken
+from memory.context.emergency import OF_STAND_IN
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
@@ -72,6 +73,7 @@ class ContextState:
         self.replayed = ReplayedState()
         self._shown: tuple[Turn, ...] = ()
         self._strategy, self._caches = "", False
+        self.has_stand_in_steps = False  # something may be out of context for a fallback's window
         self._preface: Preface | None = None
         self._summaries: Mapping[int, Preface] = {}
         self._lines: tuple[LogLine, ...] = ()
@@ -87,7 +89,9 @@ class ContextState:
         until the provider reports that it caches."""
         limits = self._services.limits_for(self.key)
         folds = limits.fold_turns or (0 if self.bill.cached or self._caches else 1)
-        own = (self._calibration.window(limits), self._strategy or limits.strategy, folds)
+        is_named = bool(self._calibration.models.windows)
+        window = self._calibration.window(limits) if is_named else limits.window
+        own = (window, self._strategy or limits.strategy, folds)
         if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
             made = replace(limits, window=own[0], strategy=own[1], fold_turns=own[2])
             self._limits = (limits, own, made)  # asked for many times a message, seldom changed
@@ -203,6 +207,7 @@ class ContextState:
         self._strategy = self.limits.strategy
         self.replayed, self._preface, self._summaries = ReplayedState(), None, {}
         self.last_event = max((event.id for event in events), default=0)
+        self.has_stand_in_steps = any(event.reason == OF_STAND_IN for event in events)
         await self.replay(events)
 
     async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
@@ -315,6 +320,7 @@ class ContextState:
 
         stored = await self._services.store.write(insert)
         self.last_event = stored[0].id
+        self.has_stand_in_steps |= event.reason == OF_STAND_IN
         self._services.on_event(stored[0])
         return stored
 

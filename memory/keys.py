@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cached_property
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from msgspec import Struct
 _LONGEST = 150  # characters of a name, which leaves room for what stands before and after it
 
 
-class ConversationKey(Struct, frozen=True):
+class ConversationKey(Struct, frozen=True, dict=True):
     """The key of a conversation, and of its audience.
 
     `id` names the conversation ("telegram/42", "pipe/main", and "pipe/main//2" for a branch);
@@ -22,7 +23,7 @@ class ConversationKey(Struct, frozen=True):
     id: str
     audience: str
 
-    @property
+    @cached_property
     def home(self) -> str:
         """The id of the chat's first conversation: this one, or where it was branched off."""
         return home_of(self.id)

@@ -53,19 +53,23 @@ class RequestFitter:
         """Do what the strategy in force wants done now, see to it that the request is below the
         ceiling, and return what the model sees then. Raises NoRoom."""
         state = self._state
-        await self._climb(prefix, emergency.STEPS[:1])
-        await self._unfold(prefix)
+        limits = state.limits
+        await self._climb(prefix, limits, emergency.STEPS[:1])
+        if limits.strategy == "slim":
+            await self._unfold(prefix, limits)
         await self._compactor.settle_proposal()
-        if self._forecaster.due(prefix) is not None:
+        limits = state.limits
+        if self._forecaster.due_in(state.view(prefix, limits), limits) is not None:
             await self._compactor.compact_as_due(
                 self._forecaster.due_in, wait=state.strategy.waits, prefix=prefix
             )
-        return await self._climb(prefix, emergency.STEPS[1:])
+            limits = state.limits
+        return await self._climb(prefix, limits, emergency.STEPS[1:])
 
-    async def _unfold(self, prefix: PromptPrefix) -> None:
+    async def _unfold(self, prefix: PromptPrefix, limits: Limits) -> None:
         """Bring back what `slim` has folded by lower settings than are in force now; one event says
         what has become of it."""
-        state, limits = self._state, self._state.limits
+        state = self._state
         if self._forecaster.find_outgrown(limits) is None:
             return
         async with state.changing:
@@ -83,11 +87,10 @@ class RequestFitter:
             self._compactor.take_up([kept] if kept else [])
             state.notify()
 
-    async def _climb(self, prefix: PromptPrefix, steps: tuple[int, ...]) -> View:
+    async def _climb(self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]) -> View:
         """Take these steps of the ladder, as far as the request is over the ceiling; the last one
         raises NoRoom where that is not enough."""
         async with self._state.changing:
-            limits = self._state.limits
             view = self._state.view(prefix, limits)
             for step in steps:
                 if view.tokens <= limits.ceiling and (step or not view.lines):
@@ -147,7 +150,7 @@ class RequestFitter:
         """The first model is asked again: what left in earlier turns for one that stood in comes
         back before this turn's first request."""
         state = self._state
-        if self._looked_in == state.current:
+        if not state.has_stand_in_steps or self._looked_in == state.current:
             return
         async with state.changing:
             events = await state.history()

@@ -192,6 +192,11 @@ class Model(Protocol):
         return ""
 
     @property
+    def revision(self) -> int:
+        """Return a number that changes when name or window do."""
+        return 0
+
+    @property
     def takes_tools(self) -> bool: ...
 
     @property

@@ -111,6 +111,10 @@ class FallbackModel(Model):
         return self.models[0].window
 
     @property
+    def revision(self) -> int:
+        return self.models[0].revision
+
+    @property
     def provider(self) -> str:
         return self.models[0].provider
 

@@ -89,6 +89,7 @@ class OpenAIModel(EndpointModel):
                 log.info("%s did not say its window: %s", self.name, error)
             if self._window:
                 self._inquiries = 0
+                self.revision += 1
 
     def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
         provider = replace(self._known, thoughts=self._field)

@@ -474,6 +474,10 @@ class _FirstListed(Model):
     def provider(self) -> str:
         return self.found.provider if self.found else ""
 
+    @property
+    def revision(self) -> int:
+        return 1 + self.found.revision if self.found else 0
+
     async def ready(self) -> None:
         await (await self._model()).ready()
 

@@ -59,6 +59,7 @@ class EndpointModel(Model):
     """A model asked through an official SDK, which is loaded at the first request. `on_called`
     hears how each request ended."""
 
+    revision = 0
     LIST = "/models"
     """The path at which the endpoint lists its models."""
 
