@@ -85,6 +85,7 @@ async def assemble(
             thinking.spending,
             schedule,
             clock,
+            record.changes,
         ),
         store,
     )

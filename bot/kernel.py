@@ -16,6 +16,7 @@ from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
 from bot.settings.layers import Secrets
+from bot.signals import Signal
 from bot.spending import Spending
 from bot.turns import Turns
 from memory.conversations import Conversations
@@ -24,7 +25,8 @@ from memory.record.store import Store
 
 class Kernel(Struct, frozen=True):
     """All that a feature may build on. `data` is the data folder; `secrets` are those of the
-    environment and `.env`, by name."""
+    environment and `.env`, by name; `changes` is told that settings, people or limits
+    were changed here."""
 
     data: Path
     secrets: Secrets
@@ -41,3 +43,4 @@ class Kernel(Struct, frozen=True):
     spending: Spending
     schedule: Schedule
     clock: ClockWatch
+    changes: Signal[[]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from bot.sending import address_of
 from bot.settings import SettingError, Settings, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
+from bot.spending import Spending
 from bot.turns import Turns
 from channels.base import BranchChanged, Channel, WithHealth, WithPage
 from channels.language import ENGLISH, _, explain, speaking
@@ -41,8 +41,7 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from memory.record import ledger, overrides, transcript
-from memory.record.ledger import Bill
+from memory.record import overrides, transcript
 from memory.record.logins import LoginRow
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
@@ -178,12 +177,11 @@ class ChosenModels:
         book: SettingsStore,
         models: Models,
         choose: Callable[[ConversationKey], ModelChoice],
-        describe_saving: Callable[[ConversationKey], str],
+        spending: Spending,
     ) -> None:
-        """`choose` says which model answers, and `describe_saving` why it is another than the one
-        that is set."""
+        """`choose` says which model answers."""
         self._book, self._models = book, models
-        self._choose, self._describe_saving = choose, describe_saving
+        self._choose, self._spending = choose, spending
 
     def about(self, key: ConversationKey) -> ModelInfo:
         settings = self._book.effective(key.id)
@@ -200,7 +198,9 @@ class ChosenModels:
             where,
             price,
             long_context_of(model.name),
-            "\n\n".join(filter(None, (self._describe_saving(key), self._models.advise(choice)))),
+            "\n\n".join(
+                filter(None, (self._spending.describe_choice(key), self._models.advise(choice)))
+            ),
             tuple(
                 RestingModel(name, why, time.time() + seconds)
                 for name, why, seconds in self._models.resting(choice)
@@ -275,22 +275,6 @@ class ConfiguredAgents:
         model = self._models.of(choice_of(settings))
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         return AgentInfo(name, description, model.name, window, settings.context.strategy)
-
-
-class StoredLedger:
-    """The cost ledger over all conversations."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def bill(self, since: float, until: float = math.inf) -> Bill:
-        return await self._store.read(lambda db: ledger.bill(db, since=since, until=until))
-
-    async def by_model(self, since: float) -> list[tuple[str, str, Bill]]:
-        return await self._store.read(lambda db: ledger.bills_by_model(db, since))
-
-    async def by_conversation(self, since: float) -> dict[str, Bill]:
-        return await self._store.read(lambda db: ledger.bills_by_conversation(db, since))
 
 
 class LetIn:

@@ -37,10 +37,9 @@ from bot.ports import (
     summary_window,
     window_in_force,
 )
-from bot.saving import Saving
 from bot.settings import Settings, SettingsStore
 from bot.speaking import Mouth
-from bot.spending import SpendingLimits
+from bot.spending import Spending
 from bot.turn_runner import TurnRules
 from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
@@ -79,13 +78,6 @@ def access_rules(book: SettingsStore) -> Rules:
     return Rules(settings.owners, settings.messages_per_minute)
 
 
-def spending_limits(book: SettingsStore) -> SpendingLimits:
-    settings = book.effective()
-    return SpendingLimits(
-        settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
-    )
-
-
 class RuntimeConfig(Struct, frozen=True):
     """The settings and the models, as a conversation needs them."""
 
@@ -99,7 +91,7 @@ class RuntimeConfig(Struct, frozen=True):
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
     services: Mapping[type, object] = field(default_factory=dict)
-    saving: Saving | None = None
+    spending: Spending = Spending(())
     limited_user: Callable[[Address], str] = lambda address: ""
     remote_tools: Sequence[RemoteToolsFor] = ()
     _known: dict[str, TurnConfig] = field(default_factory=dict)
@@ -116,7 +108,7 @@ class RuntimeConfig(Struct, frozen=True):
             and (known.remote is None or known.remote == self.remote_for(key, None))
             and known.known_window == known.model.window
             and known.limits.model == known.model.name
-            and not (known.settings.spend_soft_model and known.choice != self.choice(key))
+            and self.spending.choice(key, known.settings) in (None, known.choice)
         ):
             return known
         settings, choice = self.book.effective(key.id), self.choice(key)
@@ -149,9 +141,7 @@ class RuntimeConfig(Struct, frozen=True):
         """Return the model that answers: the one that is set, or a cheaper one where money is
         short."""
         settings = self.book.effective(key.id)
-        if settings.spend_soft_model and self.saving:
-            return self.saving.choice(key, settings)
-        return choice_of(settings)
+        return self.spending.choice(key, settings) or choice_of(settings)
 
     def settings(self, key: ConversationKey) -> Settings:
         return self.book.effective(key.id)
@@ -230,8 +220,7 @@ class RuntimeConfig(Struct, frozen=True):
         """Return the agent for the next turn of a conversation; the person who asks is at an
         address."""
         key = conversation.key
-        if self.saving:
-            self.saving.settle(key, self.limited_user(address))
+        self.spending.begin(key, self.limited_user(address))
         workspace, now = self.workspace(key), self.at(key)
         skills = self.skills.of(workspace)
         return Agent(
@@ -257,8 +246,7 @@ class RuntimeConfig(Struct, frozen=True):
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
         """Return the agent for a request that stands by itself: the client's tools, or those of the
         bot's own that need no conversation; and nobody who could be asked."""
-        if self.saving:
-            self.saving.settle(key)
+        self.spending.begin(key)
         now, workspace = self.at(key), self.workspace(key)
         settings, model = now.settings, now.model
         toolbox = now.toolbox.alone() if request.tools is None else Toolbox(())

@@ -15,7 +15,6 @@ A plugin is a module with hooks (`plugins/hookspecs.py`):
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -36,7 +35,6 @@ from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Message, ToolCall
-from memory.record.ledger import Bill
 from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
@@ -47,7 +45,6 @@ from plugins.recent import RecentPort
 from plugins.rules import Rule
 
 __all__ = [
-    "Account",
     "Action",
     "Address",
     "AgentInfo",
@@ -259,62 +256,6 @@ class AgentInfo(Struct, frozen=True):
 class AgentsPort(Protocol):
     def all(self) -> list[AgentInfo]:
         """The agents as a new conversation would find them; the first is the default."""
-        ...
-
-
-class LedgerPort(Protocol):
-    """The ledger of all conversations; times in seconds since 1970."""
-
-    async def bill(self, since: float, until: float = math.inf) -> Bill: ...
-
-    async def by_model(self, since: float) -> list[tuple[str, str, Bill]]:
-        """(model, purpose, bill)"""
-        ...
-
-    async def by_conversation(self, since: float) -> Mapping[str, Bill]: ...
-
-
-AccountKind = Literal["chat", "total", "user"]
-
-
-class Account(Struct, frozen=True):
-    """A month's calls against a limit in US dollars (0: none): those of a chat, of all chats, or of
-    one user in all chats. `scope` names whose; a lifted limit rests until the month ends."""
-
-    scope: str
-    bill: Bill
-    limit: float
-    is_lifted: bool = False
-    kind: AccountKind = "chat"
-
-    @property
-    def is_in_force(self) -> bool:
-        return self.limit > 0 and not self.is_lifted
-
-    @property
-    def is_used_up(self) -> bool:
-        """Return whether the limit allows no more calls to models that cost something."""
-        return self.is_in_force and self.bill.cost >= self.limit
-
-    @property
-    def setting(self) -> str:
-        """The setting that the limit comes from."""
-        return f"spend_limit_{self.kind}"
-
-
-class SpendingPort(Protocol):
-    @property
-    def since(self) -> float:
-        """Return the time at which the month began, in seconds since 1970."""
-        ...
-
-    def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
-        """This month's account of the conversation, that of all, and that of a user who is no
-        owner."""
-        ...
-
-    async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
-        """Let the limits that are used up rest until the month ends; returns which."""
         ...
 
 
@@ -539,8 +480,6 @@ class Ports(Struct, frozen=True):
     channels: ChannelsPort
     models: ModelsPort
     agents: AgentsPort
-    ledger: LedgerPort
-    spending: SpendingPort
     forgetting: ForgetPort
     branches: BranchesPort
     access: AccessPort
