@@ -86,6 +86,7 @@ async def assemble(
             schedule,
             clock,
             record.changes,
+            people.processes,
         ),
         store,
     )

@@ -12,6 +12,7 @@ from bot.alerts import Alerts
 from bot.clock import ClockWatch
 from bot.delivery import Delivery
 from bot.links import Links
+from bot.ports import Processes
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
@@ -44,3 +45,4 @@ class Kernel(Struct, frozen=True):
     schedule: Schedule
     clock: ClockWatch
     changes: Signal[[]]
+    processes: Processes

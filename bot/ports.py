@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import orjson
@@ -435,13 +435,35 @@ async def _alone() -> ClusterInfo | None:
     return None
 
 
+class Owners(Protocol):
+    """The processes that own the conversations of a bot of many."""
+
+    def are_together(self, one: str, other: str) -> bool:
+        """Return whether one process owns both identities: ids of conversations, or names."""
+        ...
+
+    async def call_owner(self, identity: str, name: str, body: bytes) -> bytes | None:
+        """Have the owner of an identity carry out the call of a feature (`parley_calls`); None: it
+        is this process. Raises CommandError."""
+        ...
+
+
 class Processes(Struct):
-    """The processes that are this bot: one, unless there is a `survey` of many."""
+    """The processes that are this bot: one, unless there is a `survey` of many, or `owners`."""
 
     survey: Callable[[], Awaitable[ClusterInfo | None]] = _alone
+    owners: Owners | None = None
 
     async def look(self) -> ClusterInfo | None:
         return await self.survey()
+
+    def are_together(self, one: str, other: str) -> bool:
+        return self.owners is None or self.owners.are_together(one, other)
+
+    async def call_owner(self, identity: str, name: str, body: bytes) -> bytes | None:
+        if self.owners is None:
+            return None
+        return await self.owners.call_owner(identity, name, body)
 
 
 class OfferedTools(Struct, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,11 +22,10 @@ from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone
 from agent.skills import Library, Skill, format_skills
-from agent.tools.base import Approve, ToolContext, grant_permission, refuse_permission
+from agent.tools.base import Permission, ToolContext, grant_permission, refuse_permission
 from agent.tools.remote import RemoteTools
 from agent.tools.toolbox import Toolbox
 from bot.access import Rules
-from bot.approvals import Approvals
 from bot.completions import CompletionRules
 from bot.delivery import columns_of
 from bot.hearing import Ears
@@ -55,6 +55,19 @@ from plugins.rules import find_compacting
 _MOST_KNOWN = 250  # conversations: somewhat more than stay open
 MEMORY_SHARE = 16
 """The divisor for the part of the window that `MEMORY.md` may take in the prompt: a sixteenth."""
+
+
+class PermissionAsker(Protocol):
+    """A way to ask a person whether a tool may run (hook `parley_approvals`)."""
+
+    async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
+        """Return when it is allowed, in the chat at this address. Raises ToolError when it is
+        not."""
+        ...
+
+    def count_waited(self, key: ConversationKey) -> float:
+        """Return for how many seconds turns of a conversation have waited, since the start."""
+        ...
 
 
 class TurnConfig(Struct, frozen=True):
@@ -87,7 +100,7 @@ class RuntimeConfig(Struct, frozen=True):
     toolbox: Toolbox
     skills: Library
     data: Path
-    approvals: Approvals
+    approvals: Sequence[PermissionAsker]
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
     services: Mapping[type, object] = field(default_factory=dict)
@@ -234,7 +247,7 @@ class RuntimeConfig(Struct, frozen=True):
                 conversation,
                 skills=skills,
                 settings=now.settings.tools,
-                approve=self._approve(key, address),
+                approve=partial(self._approve, key, address),
                 place=columns_of(address),
                 services=self.services,
             ),
@@ -287,13 +300,23 @@ class RuntimeConfig(Struct, frozen=True):
             self.agent_alone, lambda key: self.settings(key).turn_timeout, self.folder
         )
 
-    def _approve(self, key: ConversationKey, address: Address) -> Approve:
-        """Return the function that asks a person there; one who speaks through a key can't be
-        asked."""
+    async def _approve(
+        self, key: ConversationKey, address: Address, permission: Permission
+    ) -> None:
+        """Ask a person there, where the settings say so; one who speaks through a key can't be
+        asked. Raises ToolError."""
+        if self.settings(key).tools.approve != "ask":
+            return
         is_by_key = address.channel == CHANNEL and address.user
-        if is_by_key and self.settings(key).tools.approve == "ask":
-            return refuse_permission
-        return partial(self.approvals.ask, key, address)
+        if is_by_key or not self.approvals:
+            await refuse_permission(permission)
+        for one in self.approvals:
+            await one.ask(key, address, permission)
+
+    def count_waited(self, key: ConversationKey) -> float:
+        """Return for how many seconds turns of a conversation have waited for a person, since the
+        start."""
+        return sum(one.count_waited(key) for one in self.approvals)
 
     def workspace(self, key: ConversationKey) -> Path:
         """The folder of a conversation's audience, made on first use."""
@@ -345,7 +368,7 @@ class RuntimeConfig(Struct, frozen=True):
             self.agent,
             timeout_for=lambda key: self.settings(key).turn_timeout,
             busy_for=lambda key: self.settings(key).when_busy,
-            waited_for=self.approvals.count_waited,
+            waited_for=self.count_waited,
         )
 
     @property

@@ -21,7 +21,6 @@ from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.answers import Answers
 from bot.app import VERSION
-from bot.approvals import Approvals
 from bot.branching import Branching
 from bot.channel_state import ChannelWatch, StoredState
 from bot.commands import CommandRunner
@@ -104,7 +103,6 @@ class People(Struct, frozen=True):
     delivery: Delivery
     alerts: Alerts
     forms: Forms
-    approvals: Approvals
     logins: Logins
     feed: ContextFeed
     processes: Processes
@@ -132,7 +130,6 @@ def connect_people(
         delivery,
         alerts,
         Forms(store, channels, links),
-        Approvals(delivery, book, links),
         logins,
         ContextFeed(bus, loaded),
         Processes(),
@@ -174,7 +171,7 @@ async def choose_models(
         Toolbox(plugins.tools.values(), hide),
         Library(data),
         data,
-        people.approvals,
+        plugins.approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
         plugins.services,
@@ -350,7 +347,6 @@ def make_ports(
         visitors=PageVisitors(people.logins, book, channels),
         links=LinkedChats(people.links, conversations, people.delivery, people.bus),
         tools=OfferedTools(config.agent),
-        approvals=people.approvals,
         forms=people.forms,
         channels=ChannelWatch(StoredState(store), channels),
         commands=plugins.commands,

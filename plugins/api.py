@@ -368,17 +368,6 @@ class ToolsPort(Protocol):
         ...
 
 
-class ApprovalsPort(Protocol):
-    async def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
-        """Answer the question of this name, as a person at an address; what is refused raises
-        CommandError."""
-        ...
-
-    def list_waiting(self, key: ConversationKey) -> Sequence[Reply]:
-        """The questions that wait in a chat, as they were asked."""
-        ...
-
-
 class FormsPort(Protocol):
     async def cancel(self, address: Address) -> str:
         """Wait no more for the text that a form has asked for there; returns the command that it
@@ -486,7 +475,6 @@ class Ports(Struct, frozen=True):
     links: LinksPort
     visitors: VisitorsPort
     tools: ToolsPort
-    approvals: ApprovalsPort
     forms: FormsPort
     commands: Mapping[str, Command]
     services: Mapping[type, object]

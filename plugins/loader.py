@@ -88,6 +88,7 @@ class Loaded(Struct):
     notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
     spending: list[Any] = field(default_factory=list)
+    approvals: list[Any] = field(default_factory=list)
     routes: list[Callable[[Any], Sequence[object]]] = field(default_factory=list)
     calls: dict[str, Callable[[bytes], Awaitable[bytes]]] = field(default_factory=dict)
     _manager: pluggy.PluginManager | None = None
@@ -293,6 +294,7 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         routes=guard("parley_routes", (), _is_sequence),
         runs=ask("parley_runs", "refusal", "prepare", "answer"),
         rows=ask("parley_rows", "count", "forget", "prune"),
+        approvals=ask("parley_approvals", "ask", "count_waited"),
         spending=ask("parley_spending", *SPENDING),
         services={type(one): one for many in ask_for("parley_services", Sequence) for one in many},
         calls={
