@@ -20,12 +20,10 @@ from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
 from bot.access import Access
-from bot.activity import EventBus
 from bot.delivery import Delivery
-from bot.links import Links, format_home
+from bot.links import Links
 from bot.logins import Logins
 from bot.queues import KeyedQueues
-from bot.received import key_of
 from bot.recent import RecentActivity
 from bot.sending import address_of
 from bot.settings import SettingError, Settings, SettingsStore
@@ -33,19 +31,18 @@ from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.spending import Spending
 from bot.turns import Turns
-from channels.base import BranchChanged, Channel, WithHealth, WithPage
+from channels.base import Channel, WithHealth, WithPage
 from channels.language import ENGLISH, _, explain, speaking
-from channels.message import Action, Address
+from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from memory.record import overrides, transcript
+from memory.record import overrides
 from memory.record.logins import LoginRow
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
-from memory.turns import Turn
 from plugins.api import (
     AgentInfo,
     Ask,
@@ -61,7 +58,6 @@ from plugins.api import (
 )
 from plugins.processes import ClusterInfo
 from plugins.recent import RecentInfo
-from plugins.wording import literal
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""
@@ -343,91 +339,6 @@ class PageVisitors:
 
     async def end(self, number: int) -> None:
         await self._logins.end(number)
-
-
-class LinkedChats:
-    """Chats of one person that share a conversation."""
-
-    def __init__(
-        self, links: Links, conversations: Conversations, delivery: Delivery, bus: EventBus
-    ) -> None:
-        self._links, self._conversations = links, conversations
-        self._delivery, self._bus = delivery, bus
-
-    async def give_code(self, address: Address) -> str:
-        return await self._links.give_code(address)
-
-    async def ask(self, address: Address, code: str) -> str:
-        asked = await self._links.ask(address, code)
-        here, there = format_home(asked.request.home), format_home(asked.request.target)
-        giver = address_of(asked.giver)
-        with self._delivery.speaking_to(giver):
-            question = _(
-                "{here} wants to go on in this conversation, by the code that you were given here. "
-                "Whoever writes there would read all that was and is said here. Is that you? "
-                "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
-                here=literal(here),
-            )
-            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}")
-            no = Action(_("Don't link"), f"/link no {here}")
-        await self._delivery.tell(giver, question, (yes, no))
-        return there
-
-    async def agree(self, address: Address, which: str) -> str:
-        request = await self._links.settle(address, which, is_yes=True)
-        self._show(request.home)
-        asker, there = address_of(request.place), format_home(request.target)
-        with self._delivery.speaking_to(asker):
-            told = _(
-                "From now on this chat goes on in the conversation of {chat}: it has that one's "
-                "context, memory and files, and whoever reads along there reads what you write "
-                "here. Answers come where the question came from. What was said here before stays "
-                "as it is (/link before); /unlink goes back to it.",
-                chat=literal(there),
-            )
-            unlink = Action(_("Unlink"), "/unlink")
-        await self._delivery.tell(asker, told, (unlink,))
-        return format_home(request.home)
-
-    async def decline(self, address: Address, which: str) -> str:
-        request = await self._links.settle(address, which, is_yes=False)
-        asker = address_of(request.place)
-        with self._delivery.speaking_to(asker):
-            told = _(
-                "{chat} said no; this chat stays as it is.",
-                chat=literal(format_home(request.target)),
-            )
-        await self._delivery.tell(asker, told)
-        return format_home(request.home)
-
-    async def end(self, address: Address, which: str) -> list[str]:
-        home = self._links.key_of(address).id
-        ending = [key_of(address).id] if home != key_of(address).id else []
-        if which:
-            to_here = [link.home for link in self._links.list_to(home)]
-            ending = [one for one in to_here if which in ("all", format_home(one))]
-        for one in ending:
-            await self._links.end(one)
-            self._show(one)
-        return [format_home(one) for one in ending]
-
-    def leads_to(self, address: Address) -> str:
-        home = self._links.key_of(address).id
-        return "" if home == key_of(address).id else format_home(home)
-
-    def list_linked(self, address: Address) -> list[str]:
-        home = self._links.key_of(address).id
-        return [format_home(link.home) for link in self._links.list_to(home)]
-
-    async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
-        own = self._conversations.branches.current(key_of(address)).id
-        read = self._conversations.services.store.read
-        return await read(lambda db: transcript.newest_turns(db, own, most))
-
-    def _show(self, home: str) -> None:
-        """Tell whoever watches a chat that it leads elsewhere."""
-        key = self._conversations.branches.current(self._links.lead_of(home))
-        self._bus.publish(home, BranchChanged(key.number))
 
 
 async def _alone() -> ClusterInfo | None:

@@ -38,7 +38,7 @@ from memory.messages import Message, ToolCall
 from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
-from memory.turns import Entry, Turn
+from memory.turns import Entry
 from plugins.channels import ChannelsPort
 from plugins.processes import ProcessesPort
 from plugins.recent import RecentPort
@@ -284,47 +284,6 @@ class AccessPort(Protocol):
         ...
 
 
-class LinksPort(Protocol):
-    """Chats of one person that share a conversation. Chats are named like "telegram/42"; what is
-    refused raises CommandError."""
-
-    async def give_code(self, address: Address) -> str:
-        """A code by which another chat comes to go on in the conversation of this one."""
-        ...
-
-    async def ask(self, address: Address, code: str) -> str:
-        """Ask whoever gave the code whether this chat may go on where it leads; returns whose
-        conversation that is."""
-        ...
-
-    async def agree(self, address: Address, which: str) -> str:
-        """Let a chat that asks for it ("": the only one) go on in the conversation of this one, and
-        say so there; returns its name."""
-        ...
-
-    async def decline(self, address: Address, which: str) -> str:
-        """Let a chat that asks for it ("": the only one) go on as it is, and say so there; returns
-        its name."""
-        ...
-
-    async def end(self, address: Address, which: str) -> list[str]:
-        """Let this chat ("") go on in its own conversation again, or another one that goes on here
-        (its name, or "all"); returns which did."""
-        ...
-
-    def leads_to(self, address: Address) -> str:
-        """In whose conversation this chat goes on; "" in its own."""
-        ...
-
-    def list_linked(self, address: Address) -> list[str]:
-        """The other chats that go on in this conversation."""
-        ...
-
-    async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
-        """The last turns that were said in this chat while it was linked to none."""
-        ...
-
-
 class VisitorsPort(Protocol):
     """The people who sign in on the page. A refused request raises CommandError."""
 
@@ -472,7 +431,6 @@ class Ports(Struct, frozen=True):
     forgetting: ForgetPort
     branches: BranchesPort
     access: AccessPort
-    links: LinksPort
     visitors: VisitorsPort
     tools: ToolsPort
     forms: FormsPort
