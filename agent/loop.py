@@ -46,8 +46,8 @@ from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix
 from memory.context.terse import TerseFilter, extract
 from memory.context.view import View
+from memory.ledger import Spent
 from memory.messages import CUT_OFF, Mark, Message, ToolCall
-from memory.record.ledger import Spent
 from memory.record.store import StoreError
 from memory.request_log import SentBytes
 from memory.stateless import StatelessTurn, SubagentTurn

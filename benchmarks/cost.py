@@ -44,8 +44,8 @@ from memory.context.view import View
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
+from memory.ledger import Spent
 from memory.messages import Message, ToolCall
-from memory.record.ledger import Spent
 from memory.record.store import Store
 from memory.services import MemoryServices
 

@@ -20,7 +20,7 @@ from statistics import median
 from agent.models.base import ModelCall
 from benchmarks.overhead import MODEL, Setup, cycle, memory_of, piped, running
 from bot.recent import EndedTurn, RecentActivity
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 from plugins.metrics.metrics import Metrics
 
 CYCLES, CALLS = 40, 20_000

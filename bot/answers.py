@@ -175,4 +175,5 @@ class TurnAnswer(Struct):
             for text in await note(self._conversation, self._turn)
         ]
         user = self._answers.access.find_limited_user(self._received.address)
-        return [*said, *await self._answers.spending.warnings(self._conversation.key, user)]
+        spending, conversation = self._answers.spending, self._conversation
+        return [*said, *await spending.warnings(conversation.key, user, conversation)]

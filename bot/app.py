@@ -135,7 +135,7 @@ class App(Struct, frozen=True):
         await self.clock.look()  # before anything new happens, which would be the newest thing
         await self.access.take_up()
         await self.links.take_up()
-        await self.spending.take_up()
+        await self.spending.load()
 
     async def take_up(self, is_meant: Scope = everything) -> None:
         """Go on in these conversations where the process before this one stopped."""

@@ -85,6 +85,8 @@ async def assemble(
             thinking.spending,
             schedule,
             clock,
+            record.changes,
+            people.processes,
         ),
         store,
     )

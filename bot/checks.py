@@ -2,7 +2,8 @@
 
 A feature has its checks in a module `checks.py` of its folder, with a function
 `async examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing where the feature
-is not used, and asks no server unless it may connect.
+is not used, and asks no server unless it may connect. With `find_risks(settings, has_users)` it may
+have more for the audit.
 """
 
 from __future__ import annotations
@@ -34,3 +35,12 @@ async def examine_features(settings: Settings, may_connect: bool = True) -> list
         return [Finding("broker", False, NO_CLUSTER)]
     modules = find_modules("checks")
     return [one for module in modules for one in await module.examine(settings, may_connect)]
+
+
+def find_risks(settings: Settings, has_users: bool) -> list[Finding]:
+    """Return the risks that features have found; `has_users` says that others than the owners are
+    let in."""
+    asked = [
+        one for module in find_modules("checks") if (one := getattr(module, "find_risks", None))
+    ]
+    return [risk for ask in asked for risk in ask(settings, has_users)]

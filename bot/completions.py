@@ -28,7 +28,7 @@ from bot.keys import CHANNEL
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.recent import EndedTurn, RecentActivity
-from bot.spending import BudgetedModel, MonthBudget, Spending
+from bot.spending import Spending
 from channels.base import Delta, KeyHolder
 from channels.message import (
     Address,
@@ -93,8 +93,8 @@ class Completions:
         try:
             agent = self._rules.agent_for(key, request)
             user = self._access.find_limited_user(address)
-            budget = MonthBudget(self._spending, key, user, is_chat=False)
-            agent = replace(agent, model=BudgetedModel(agent.model, budget))
+            model = self._spending.limit(agent.model, key, user, is_chat=False)
+            agent = replace(agent, model=model)
             known = self._conversations
             turn = await StatelessTurn.open(
                 StatelessLog(known.services, known.models, key, name_of(address)),
@@ -125,7 +125,7 @@ class Completions:
             raise NotCompleted("refused", CLOSED)
         if self._access.is_too_fast(person):
             raise NotCompleted("too_fast", TOO_FAST, self._access.wait)
-        if refusal := self._spending.refusal_of_request(key, person.limited):
+        if refusal := self._spending.refusal(key, person.limited, is_chat=False):
             raise NotCompleted("spent", refusal, AN_HOUR)
 
 

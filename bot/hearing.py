@@ -24,7 +24,7 @@ from channels.language import _, explain
 from channels.message import clean_text
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.record import ledger, mailbox
+from memory.record import mailbox
 from memory.record.database import Database
 
 log = logging.getLogger(__name__)
@@ -100,6 +100,7 @@ class Hearing:
         heard = replace(file, heard=" ".join(clean_text(text).split()))
         files = (*received.files[:number], heard, *received.files[number + 1 :])
         state = (await self._conversations.get(key)).context
+        ledger = self._conversations.services.ledger
         person = name_of(received.address)
 
         def keep(db: Database) -> None:

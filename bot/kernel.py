@@ -12,10 +12,12 @@ from bot.alerts import Alerts
 from bot.clock import ClockWatch
 from bot.delivery import Delivery
 from bot.links import Links
+from bot.ports import Processes
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
 from bot.settings.layers import Secrets
+from bot.signals import Signal
 from bot.spending import Spending
 from bot.turns import Turns
 from memory.conversations import Conversations
@@ -24,7 +26,8 @@ from memory.record.store import Store
 
 class Kernel(Struct, frozen=True):
     """All that a feature may build on. `data` is the data folder; `secrets` are those of the
-    environment and `.env`, by name."""
+    environment and `.env`, by name; `changes` is told that settings, people or limits
+    were changed here."""
 
     data: Path
     secrets: Secrets
@@ -41,3 +44,5 @@ class Kernel(Struct, frozen=True):
     spending: Spending
     schedule: Schedule
     clock: ClockWatch
+    changes: Signal[[]]
+    processes: Processes

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import orjson
@@ -21,32 +20,29 @@ from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
 from bot.access import Access
-from bot.activity import EventBus
 from bot.delivery import Delivery
-from bot.links import Links, format_home
+from bot.links import Links
 from bot.logins import Logins
 from bot.queues import KeyedQueues
-from bot.received import key_of
 from bot.recent import RecentActivity
 from bot.sending import address_of
 from bot.settings import SettingError, Settings, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
+from bot.spending import Spending
 from bot.turns import Turns
-from channels.base import BranchChanged, Channel, WithHealth, WithPage
+from channels.base import Channel, WithHealth, WithPage
 from channels.language import ENGLISH, _, explain, speaking
-from channels.message import Action, Address
+from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from memory.record import ledger, overrides, transcript
-from memory.record.ledger import Bill
+from memory.record import overrides
 from memory.record.logins import LoginRow
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
-from memory.turns import Turn
 from plugins.api import (
     AgentInfo,
     Ask,
@@ -62,7 +58,6 @@ from plugins.api import (
 )
 from plugins.processes import ClusterInfo
 from plugins.recent import RecentInfo
-from plugins.wording import literal
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""
@@ -178,12 +173,11 @@ class ChosenModels:
         book: SettingsStore,
         models: Models,
         choose: Callable[[ConversationKey], ModelChoice],
-        describe_saving: Callable[[ConversationKey], str],
+        spending: Spending,
     ) -> None:
-        """`choose` says which model answers, and `describe_saving` why it is another than the one
-        that is set."""
+        """`choose` says which model answers."""
         self._book, self._models = book, models
-        self._choose, self._describe_saving = choose, describe_saving
+        self._choose, self._spending = choose, spending
 
     def about(self, key: ConversationKey) -> ModelInfo:
         settings = self._book.effective(key.id)
@@ -200,7 +194,9 @@ class ChosenModels:
             where,
             price,
             long_context_of(model.name),
-            "\n\n".join(filter(None, (self._describe_saving(key), self._models.advise(choice)))),
+            "\n\n".join(
+                filter(None, (self._spending.describe_choice(key), self._models.advise(choice)))
+            ),
             tuple(
                 RestingModel(name, why, time.time() + seconds)
                 for name, why, seconds in self._models.resting(choice)
@@ -277,22 +273,6 @@ class ConfiguredAgents:
         return AgentInfo(name, description, model.name, window, settings.context.strategy)
 
 
-class StoredLedger:
-    """The cost ledger over all conversations."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def bill(self, since: float, until: float = math.inf) -> Bill:
-        return await self._store.read(lambda db: ledger.bill(db, since=since, until=until))
-
-    async def by_model(self, since: float) -> list[tuple[str, str, Bill]]:
-        return await self._store.read(lambda db: ledger.bills_by_model(db, since))
-
-    async def by_conversation(self, since: float) -> dict[str, Bill]:
-        return await self._store.read(lambda db: ledger.bills_by_conversation(db, since))
-
-
 class LetIn:
     """The people who are let in; they are told of it."""
 
@@ -361,103 +341,40 @@ class PageVisitors:
         await self._logins.end(number)
 
 
-class LinkedChats:
-    """Chats of one person that share a conversation."""
-
-    def __init__(
-        self, links: Links, conversations: Conversations, delivery: Delivery, bus: EventBus
-    ) -> None:
-        self._links, self._conversations = links, conversations
-        self._delivery, self._bus = delivery, bus
-
-    async def give_code(self, address: Address) -> str:
-        return await self._links.give_code(address)
-
-    async def ask(self, address: Address, code: str) -> str:
-        asked = await self._links.ask(address, code)
-        here, there = format_home(asked.request.home), format_home(asked.request.target)
-        giver = address_of(asked.giver)
-        with self._delivery.speaking_to(giver):
-            question = _(
-                "{here} wants to go on in this conversation, by the code that you were given here. "
-                "Whoever writes there would read all that was and is said here. Is that you? "
-                "`/link yes {here}` or `/link no {here}`, within 10 minutes.",
-                here=literal(here),
-            )
-            yes = Action(_("Link {chat}", chat=here), f"/link yes {here}")
-            no = Action(_("Don't link"), f"/link no {here}")
-        await self._delivery.tell(giver, question, (yes, no))
-        return there
-
-    async def agree(self, address: Address, which: str) -> str:
-        request = await self._links.settle(address, which, is_yes=True)
-        self._show(request.home)
-        asker, there = address_of(request.place), format_home(request.target)
-        with self._delivery.speaking_to(asker):
-            told = _(
-                "From now on this chat goes on in the conversation of {chat}: it has that one's "
-                "context, memory and files, and whoever reads along there reads what you write "
-                "here. Answers come where the question came from. What was said here before stays "
-                "as it is (/link before); /unlink goes back to it.",
-                chat=literal(there),
-            )
-            unlink = Action(_("Unlink"), "/unlink")
-        await self._delivery.tell(asker, told, (unlink,))
-        return format_home(request.home)
-
-    async def decline(self, address: Address, which: str) -> str:
-        request = await self._links.settle(address, which, is_yes=False)
-        asker = address_of(request.place)
-        with self._delivery.speaking_to(asker):
-            told = _(
-                "{chat} said no; this chat stays as it is.",
-                chat=literal(format_home(request.target)),
-            )
-        await self._delivery.tell(asker, told)
-        return format_home(request.home)
-
-    async def end(self, address: Address, which: str) -> list[str]:
-        home = self._links.key_of(address).id
-        ending = [key_of(address).id] if home != key_of(address).id else []
-        if which:
-            to_here = [link.home for link in self._links.list_to(home)]
-            ending = [one for one in to_here if which in ("all", format_home(one))]
-        for one in ending:
-            await self._links.end(one)
-            self._show(one)
-        return [format_home(one) for one in ending]
-
-    def leads_to(self, address: Address) -> str:
-        home = self._links.key_of(address).id
-        return "" if home == key_of(address).id else format_home(home)
-
-    def list_linked(self, address: Address) -> list[str]:
-        home = self._links.key_of(address).id
-        return [format_home(link.home) for link in self._links.list_to(home)]
-
-    async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
-        own = self._conversations.branches.current(key_of(address)).id
-        read = self._conversations.services.store.read
-        return await read(lambda db: transcript.newest_turns(db, own, most))
-
-    def _show(self, home: str) -> None:
-        """Tell whoever watches a chat that it leads elsewhere."""
-        key = self._conversations.branches.current(self._links.lead_of(home))
-        self._bus.publish(home, BranchChanged(key.number))
-
-
 async def _alone() -> ClusterInfo | None:
     """This process is all of the bot."""
     return None
 
 
+class Owners(Protocol):
+    """The processes that own the conversations of a bot of many."""
+
+    def are_together(self, one: str, other: str) -> bool:
+        """Return whether one process owns both identities: ids of conversations, or names."""
+        ...
+
+    async def call_owner(self, identity: str, name: str, body: bytes) -> bytes | None:
+        """Have the owner of an identity carry out the call of a feature (`parley_calls`); None: it
+        is this process. Raises CommandError."""
+        ...
+
+
 class Processes(Struct):
-    """The processes that are this bot: one, unless there is a `survey` of many."""
+    """The processes that are this bot: one, unless there is a `survey` of many, or `owners`."""
 
     survey: Callable[[], Awaitable[ClusterInfo | None]] = _alone
+    owners: Owners | None = None
 
     async def look(self) -> ClusterInfo | None:
         return await self.survey()
+
+    def are_together(self, one: str, other: str) -> bool:
+        return self.owners is None or self.owners.are_together(one, other)
+
+    async def call_owner(self, identity: str, name: str, body: bytes) -> bytes | None:
+        if self.owners is None:
+            return None
+        return await self.owners.call_owner(identity, name, body)
 
 
 class OfferedTools(Struct, frozen=True):

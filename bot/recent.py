@@ -18,7 +18,7 @@ from bot.sentences import LEFT_OUT, mask_known
 from channels.message import Address, Outbound, Problem
 from channels.trouble import MessageLeftOut
 from memory.context.change import ViewEvent
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 from plugins.recent import RecentFailure, RecentTimes, SlowTool
 
 MOST_TIMES = 100

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,11 +22,10 @@ from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone
 from agent.skills import Library, Skill, format_skills
-from agent.tools.base import Approve, ToolContext, grant_permission, refuse_permission
+from agent.tools.base import Permission, ToolContext, grant_permission, refuse_permission
 from agent.tools.remote import RemoteTools
 from agent.tools.toolbox import Toolbox
 from bot.access import Rules
-from bot.approvals import Approvals
 from bot.completions import CompletionRules
 from bot.delivery import columns_of
 from bot.hearing import Ears
@@ -37,10 +37,9 @@ from bot.ports import (
     summary_window,
     window_in_force,
 )
-from bot.saving import Saving
 from bot.settings import Settings, SettingsStore
 from bot.speaking import Mouth
-from bot.spending import SpendingLimits
+from bot.spending import Spending
 from bot.turn_runner import TurnRules
 from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
@@ -58,9 +57,23 @@ MEMORY_SHARE = 16
 """The divisor for the part of the window that `MEMORY.md` may take in the prompt: a sixteenth."""
 
 
+class PermissionAsker(Protocol):
+    """A way to ask a person whether a tool may run (hook `parley_approvals`)."""
+
+    async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
+        """Return when it is allowed, in the chat at this address. Raises ToolError when it is
+        not."""
+        ...
+
+    def count_waited(self, key: ConversationKey) -> float:
+        """Return for how many seconds turns of a conversation have waited, since the start."""
+        ...
+
+
 class TurnConfig(Struct, frozen=True):
     """The settings and the model of a conversation at one step. `version` is that of the settings,
-    `revision` that of the model, when it was made; `choice` is who answers."""
+    `revision` that of the model, when it was made; `choice` is who answers,
+    which depends on what was spent where it `is_thrifty`."""
 
     version: int
     settings: Settings
@@ -70,19 +83,13 @@ class TurnConfig(Struct, frozen=True):
     toolbox: Toolbox
     choice: ModelChoice
     remote: RemoteTools | None = None
+    is_thrifty: bool = False
 
 
 def access_rules(book: SettingsStore) -> Rules:
     """The owners, and how fast others may write."""
     settings = book.effective()
     return Rules(settings.owners, settings.messages_per_minute)
-
-
-def spending_limits(book: SettingsStore) -> SpendingLimits:
-    settings = book.effective()
-    return SpendingLimits(
-        settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
-    )
 
 
 class RuntimeConfig(Struct, frozen=True):
@@ -94,11 +101,11 @@ class RuntimeConfig(Struct, frozen=True):
     toolbox: Toolbox
     skills: Library
     data: Path
-    approvals: Approvals
+    approvals: Sequence[PermissionAsker]
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
     services: Mapping[type, object] = field(default_factory=dict)
-    saving: Saving | None = None
+    spending: Spending = Spending(())
     limited_user: Callable[[Address], str] = lambda address: ""
     remote_tools: Sequence[RemoteToolsFor] = ()
     _known: dict[str, TurnConfig] = field(default_factory=dict)
@@ -114,10 +121,12 @@ class RuntimeConfig(Struct, frozen=True):
             and known.version == self.book.version
             and (known.remote is None or known.remote == self.remote_for(key, None))
             and known.revision == known.model.revision
-            and not (known.settings.spend_soft_model and known.choice != self.choice(key))
+            and not (known.is_thrifty and known.choice != self.choice(key))
         ):
             return known
-        settings, choice = self.book.effective(key.id), self.choice(key)
+        settings = self.book.effective(key.id)
+        thrifty = self.spending.choice(key, settings)
+        choice = thrifty or choice_of(settings)
         remote = self.remote_for(key, None) if settings.tools.offer != "none" else None
         model = self.models.of(choice)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
@@ -134,6 +143,7 @@ class RuntimeConfig(Struct, frozen=True):
             self.toolbox.select(settings.tools, window).beside(remote),
             choice,
             remote,
+            thrifty is not None,
         )
         return made
 
@@ -147,9 +157,7 @@ class RuntimeConfig(Struct, frozen=True):
         """Return the model that answers: the one that is set, or a cheaper one where money is
         short."""
         settings = self.book.effective(key.id)
-        if settings.spend_soft_model and self.saving:
-            return self.saving.choice(key, settings)
-        return choice_of(settings)
+        return self.spending.choice(key, settings) or choice_of(settings)
 
     def settings(self, key: ConversationKey) -> Settings:
         return self.book.effective(key.id)
@@ -232,8 +240,7 @@ class RuntimeConfig(Struct, frozen=True):
         """Return the agent for the next turn of a conversation; the person who asks is at an
         address."""
         key = conversation.key
-        if self.saving:
-            self.saving.settle(key, self.limited_user(address))
+        self.spending.begin(key, self.limited_user(address))
         workspace, now = self.workspace(key), self.at(key)
         skills = self.skills.of(workspace)
         return Agent(
@@ -247,7 +254,7 @@ class RuntimeConfig(Struct, frozen=True):
                 conversation,
                 skills=skills,
                 settings=now.settings.tools,
-                approve=self._approve(key, address),
+                approve=partial(self._approve, key, address),
                 place=columns_of(address),
                 services=self.services,
             ),
@@ -259,8 +266,7 @@ class RuntimeConfig(Struct, frozen=True):
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
         """Return the agent for a request that stands by itself: the client's tools, or those of the
         bot's own that need no conversation; and nobody who could be asked."""
-        if self.saving:
-            self.saving.settle(key)
+        self.spending.begin(key)
         now, workspace = self.at(key), self.workspace(key)
         settings, model = now.settings, now.model
         toolbox = now.toolbox.alone() if request.tools is None else Toolbox(())
@@ -301,13 +307,23 @@ class RuntimeConfig(Struct, frozen=True):
             self.agent_alone, lambda key: self.book.effective(key.id).turn_timeout, self.folder
         )
 
-    def _approve(self, key: ConversationKey, address: Address) -> Approve:
-        """Return the function that asks a person there; one who speaks through a key can't be
-        asked."""
+    async def _approve(
+        self, key: ConversationKey, address: Address, permission: Permission
+    ) -> None:
+        """Ask a person there, where the settings say so; one who speaks through a key can't be
+        asked. Raises ToolError."""
+        if self.settings(key).tools.approve != "ask":
+            return
         is_by_key = address.channel == CHANNEL and address.user
-        if is_by_key and self.book.effective(key.id).tools.approve == "ask":
-            return refuse_permission
-        return partial(self.approvals.ask, key, address)
+        if is_by_key or not self.approvals:
+            await refuse_permission(permission)
+        for one in self.approvals:
+            await one.ask(key, address, permission)
+
+    def count_waited(self, key: ConversationKey) -> float:
+        """Return for how many seconds turns of a conversation have waited for a person, since the
+        start."""
+        return sum(one.count_waited(key) for one in self.approvals)
 
     def workspace(self, key: ConversationKey) -> Path:
         """The folder of a conversation's audience, made on first use."""
@@ -359,7 +375,7 @@ class RuntimeConfig(Struct, frozen=True):
             self.agent,
             timeout_for=lambda key: self.book.effective(key.id).turn_timeout,
             busy_for=lambda key: self.book.effective(key.id).when_busy,
-            waited_for=self.approvals.count_waited,
+            waited_for=self.count_waited,
         )
 
     @property

@@ -20,7 +20,6 @@ from bot.spending import Spending
 from channels.base import Channel, WithSound
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.record import ledger
 from memory.record.offload import write_whole
 from memory.record.store import StoreError
 
@@ -102,11 +101,7 @@ class Speaking:
         try:
             sound, spent = await mouth.voice.speak(spoken, mouth.name, form)
             conversation = await self._conversations.get(key)
-            state = conversation.context
-            await self._conversations.services.store.write(
-                lambda db: ledger.insert(db, state.row, turn, spent)
-            )
-            state.book(spent)
+            await conversation.context.pay(spent, turn)
             ending = "ogg" if form == "opus" else form
             file = conversation.folder / f"{ANSWER}{turn}.{ending}"
             await asyncio.to_thread(_write, file, sound)

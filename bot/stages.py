@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.answers import Answers
 from bot.app import VERSION
-from bot.approvals import Approvals
 from bot.branching import Branching
 from bot.channel_state import ChannelWatch, StoredState
 from bot.commands import CommandRunner
@@ -45,21 +43,18 @@ from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
     LetIn,
-    LinkedChats,
     OfferedTools,
     PageVisitors,
     Processes,
     RecentWork,
     RunningTurns,
-    StoredLedger,
     StoredSettings,
     choice_of,
 )
 from bot.recent import RecentActivity
 from bot.running import RunningBot
 from bot.runs import Runs
-from bot.runtime import RuntimeConfig, access_rules, spending_limits
-from bot.saving import Saving
+from bot.runtime import RuntimeConfig, access_rules
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
@@ -75,9 +70,9 @@ from memory.context.meter import Meter
 from memory.conversations import Conversations, LoadedConversations
 from memory.events import Events
 from memory.keys import ConversationKey
+from memory.ledger import Ledger, Spent
 from memory.long_term.asking import DistillRequest
 from memory.long_term.prompt import MemoryPrompts
-from memory.record.ledger import Spent
 from memory.record.store import Store
 from memory.services import MemoryServices
 from plugins.api import Ports
@@ -107,7 +102,6 @@ class People(Struct, frozen=True):
     delivery: Delivery
     alerts: Alerts
     forms: Forms
-    approvals: Approvals
     logins: Logins
     feed: ContextFeed
     processes: Processes
@@ -135,7 +129,6 @@ def connect_people(
         delivery,
         alerts,
         Forms(store, channels, links),
-        Approvals(delivery, book, links),
         logins,
         ContextFeed(bus, loaded),
         Processes(),
@@ -149,7 +142,6 @@ class Thinking(Struct, frozen=True):
     meter: Meter
     config: RuntimeConfig
     spending: Spending
-    saving: Saving
     hide: Callable[[str], str]
 
 
@@ -170,14 +162,7 @@ async def choose_models(
     )
     await keep_learnt(models.learnt, store)
     meter = Meter()
-    spending = Spending(
-        store,
-        partial(spending_limits, book),
-        partial(_zone, book),
-        lambda key: config.at(key).model.is_free,
-        on_lift=record.changes,
-    )
-    saving = Saving(book, models, spending)
+    spending = Spending(plugins.spending)
     config = RuntimeConfig(
         book,
         models,
@@ -185,19 +170,15 @@ async def choose_models(
         Toolbox(plugins.tools.values(), hide),
         Library(data),
         data,
-        people.approvals,
+        plugins.approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
         plugins.services,
-        saving,
+        spending,
         people.access.find_limited_user,
         plugins.remote_tools,
     )
-    return Thinking(models, meter, config, spending, saving, hide)
-
-
-def _zone(book: SettingsStore) -> tzinfo:
-    return book.effective().zone
+    return Thinking(models, meter, config, spending, hide)
 
 
 def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
@@ -268,6 +249,7 @@ def open_memory(
         CutNotices(store, people.delivery).tell,
         ThriftyDistiller(distiller, allowance.is_spent_for),
         feature_rows=plugins.rows,
+        ledger=plugins.ledger or Ledger(),
     )
     return Conversations(services, people.loaded)
 
@@ -289,7 +271,7 @@ def make_turns(
         access,
         runner.tasks,
         Speaking(conversations, config.mouth, channels, spending),
-        (plugins.tell, thinking.saving.tell),
+        (plugins.tell,),
     )
     hearing = Hearing(conversations, config.ears, config.folder, spending, access)
     turns = Turns(
@@ -327,7 +309,8 @@ class _Problems(Struct, frozen=True):
         return [
             *self.left_out,
             *self.plugins.problems,
-            *filter(None, [advice, self.thinking.saving.find_problem()]),
+            *filter(None, [advice]),
+            *self.thinking.spending.list_problems(),
             *config.skills.describe_left_out(config.folder(key)),
         ]
 
@@ -355,17 +338,13 @@ def make_ports(
         ),
         processes=people.processes,
         recent=work,
-        models=ChosenModels(book, thinking.models, config.choice, thinking.saving.describe),
+        models=ChosenModels(book, thinking.models, config.choice, thinking.spending),
         agents=ConfiguredAgents(book, thinking.models),
-        ledger=StoredLedger(store),
-        spending=thinking.spending,
         forgetting=forgetting,
         branches=Branching(conversations, turns, book, people.feed),
         access=LetIn(people.access, people.delivery, people.links),
         visitors=PageVisitors(people.logins, book, channels),
-        links=LinkedChats(people.links, conversations, people.delivery, people.bus),
         tools=OfferedTools(config.agent),
-        approvals=people.approvals,
         forms=people.forms,
         channels=ChannelWatch(StoredState(store), channels),
         commands=plugins.commands,

@@ -29,7 +29,6 @@ from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
 from bot.runs import Runs
-from bot.spending import BudgetedModel, MonthBudget
 from bot.turn_runner import TurnRunner
 from bot.turn_tasks import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
@@ -357,8 +356,8 @@ class Turns:
     ) -> Problem:
         agent = self.runner.rules.agent_for(conversation, received.address)
         user = self._access.find_limited_user(received.address)
-        budget = MonthBudget(self._spending, conversation.key, user)
-        agent = replace(agent, model=BudgetedModel(agent.model, budget))
+        model = self._spending.limit(agent.model, conversation.key, user)
+        agent = replace(agent, model=model)
         if received.run:
             agent = await self._runs.prepare(received, conversation, agent)
         else:

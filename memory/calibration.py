@@ -29,7 +29,7 @@ from memory.context.reconcile import (
 )
 from memory.context.view import Scale, View
 from memory.messages import PICTURE_TOKENS
-from memory.record import ledger
+from memory.record import learnt
 from memory.record.store import Store
 
 _DRIFT = 0.02  # a ratio is stored again when it moved by more than this share
@@ -229,7 +229,7 @@ class Calibration:
         old = self.models.ratio(model)
         if abs(new - old) > _DRIFT * old:
             self.models.ratios[model] = new
-            await self._store.write(lambda db: ledger.save_ratio(db, model, new), is_synced=False)
+            await self._store.write(lambda db: learnt.save_ratio(db, model, new), is_synced=False)
 
     def believe_refusal(self, view: View, limits: Limits, window: int) -> None:
         """The request made from `view` was longer than the model's window, and the error named that

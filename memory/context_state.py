@@ -32,9 +32,9 @@ from memory.context.view import (
     wrap_summary,
 )
 from memory.keys import ConversationKey
+from memory.ledger import Bill, Spent
 from memory.record import daily, summaries, transcript
 from memory.record.conversations import ConversationRow
-from memory.record.ledger import Bill, Spent
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.turns import Entry, Turn
@@ -253,6 +253,12 @@ class ContextState:
         """Put a call to a model on the bill; `person` pays for it, or who spoke last."""
         self.bill = self.bill.plus(spent)
         self._services.on_spent(self.key, person or self.person, spent)
+
+    async def pay(self, spent: Spent, turn: int = 0, person: str = "") -> None:
+        """Put a call into the ledger, and on the bill; 0: it belongs to no turn."""
+        row, ledger = self.row, self._services.ledger
+        await self._services.store.write(lambda db: ledger.insert(db, row, turn, spent, person))
+        self.book(spent, person)
 
     # --- events ------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.files import Mirror, Written
 from memory.keys import ConversationKey
+from memory.ledger import Bill
 from memory.long_term.distiller import Distillation, Order
 from memory.long_term.document import Forgotten
 from memory.long_term.memory import AudienceState, LongTermMemory
@@ -45,7 +46,6 @@ from memory.record import (
     conversations,
     daily,
     forget,
-    ledger,
     offload,
     proposals,
     search,
@@ -54,7 +54,6 @@ from memory.record import (
 )
 from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
-from memory.record.ledger import Bill, Spent
 from memory.record.search import Found, Wanted
 from memory.record.search.reach import Scope
 from memory.services import MemoryServices
@@ -123,6 +122,8 @@ class Conversation:
             await self.compactor.restore_recent()
 
     async def _load(self) -> None:
+        ledger = self._services.ledger
+
         def read(db: Any) -> tuple[Any, ...]:
             row = conversations.find_or_create(db, self.key)
             jobs = summaries.list_open_jobs(db, row.id)
@@ -193,12 +194,7 @@ class Conversation:
 
     def distillation(self, order: Order) -> Distillation:
         """The distilling of its audience's daily files, on this conversation's bill."""
-        return Distillation(self._services, self.long_term, order, self._book)
-
-    async def _book(self, spent: Spent) -> None:
-        row = self.context.row
-        await self._services.store.write(lambda db: ledger.insert(db, row, 0, spent))
-        self.context.book(spent)
+        return Distillation(self._services, self.long_term, order, self.context.pay)
 
     @property
     def quarantine(self) -> Quarantine:
@@ -242,12 +238,12 @@ class Conversation:
 
     async def bill_for(self, purpose: str) -> Bill:
         """Return the cost of the calls for a purpose in this conversation: "answer", "summary"."""
-        row = self.context.row
+        row, ledger = self.context.row, self._services.ledger
         return await self._services.store.read(lambda db: ledger.bill(db, row, purpose=purpose))
 
     async def bills_by_turn(self, turns: Collection[int]) -> dict[int, dict[str, Bill]]:
         """Return the cost of these turns, each by the model that was asked."""
-        row = self.context.row
+        row, ledger = self.context.row, self._services.ledger
         return await self._services.store.read(lambda db: ledger.bills_by_turn(db, row, turns))
 
     async def rename(self, title: str) -> None:

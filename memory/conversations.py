@@ -27,7 +27,7 @@ from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
     conversations,
-    ledger,
+    learnt,
     mailbox,
     memory_versions,
     summaries,
@@ -186,7 +186,7 @@ class Conversations:
     async def take_up(self, is_meant: Scope = everything) -> None:
         """Read each model's calibration, and go on with what a crash left undone: the files of what
         is remembered, which stand in the prompt, and jobs."""
-        self.models.ratios = await self.services.store.read(ledger.ratios)
+        self.models.ratios = await self.services.store.read(learnt.ratios)
         await self.branches.take_up(is_meant)
         for audience in await self._list_unwritten(is_meant):
             key, state = ConversationKey("", audience), self.long_term[audience]

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from memory.context.meter import PromptPrefix
 from memory.context.view import Scale, View
 from memory.context_state import ContextState
+from memory.ledger import Spent
 from memory.record import requests
-from memory.record.ledger import Spent
 from memory.record.requests import Outcome, RequestPrefix, SentRequest
 from memory.services import MemoryServices
 

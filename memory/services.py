@@ -16,9 +16,9 @@ from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer
 from memory.events import Events
 from memory.keys import ConversationKey, file_name
+from memory.ledger import Ledger, Spent
 from memory.long_term.asking import Distiller, NoDistiller
 from memory.record.forget import FeatureRows
-from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.record.summaries import Summary
@@ -59,7 +59,7 @@ class MemoryServices(Struct, frozen=True):
     context has changed, `on_cut` of cuts that a person is to hear of
     (`context.compaction_approval`); `distiller` is the model that distils the daily memory; whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
-    that features keep for turns."""
+    that features keep for turns, and `ledger` keeps what calls to models cost."""
 
     store: Store
     meter: Meter
@@ -80,6 +80,7 @@ class MemoryServices(Struct, frozen=True):
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     distiller: Distiller = field(default_factory=NoDistiller)
     feature_rows: Sequence[FeatureRows] = ()
+    ledger: Ledger = field(default_factory=Ledger)
     telling: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )

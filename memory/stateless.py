@@ -25,9 +25,8 @@ from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import Event
 from memory.keys import ConversationKey
+from memory.ledger import Spent
 from memory.messages import Message, ToolCall
-from memory.record import ledger
-from memory.record.ledger import Spent
 from memory.services import MemoryServices
 from memory.turn_log import OpenTurn, Overflow, TurnLog
 from memory.turns import Entry, Turn
@@ -63,7 +62,7 @@ class StatelessLog(TurnLog):
 
     async def book(self, turn: int, spent: Spent) -> None:
         """Put a call on the bill of the person; it belongs to no conversation."""
-        person = self.state.person
+        person, ledger = self.state.person, self.services.ledger
         await self.services.store.write(lambda db: ledger.insert(db, None, None, spent, person))
         self.state.book(spent)
 

@@ -19,9 +19,9 @@ from memory.context.meter import PromptPrefix
 from memory.context.view import Scale, View, apply_boundaries
 from memory.context_state import ContextState
 from memory.events import NOTHING, Event, EventName, Verdict
+from memory.ledger import Bill, Spent
 from memory.messages import Image, Mark, Message, ToolCall, format_truncation
-from memory.record import ledger, mailbox, offload, transcript
-from memory.record.ledger import Bill, Spent
+from memory.record import mailbox, offload, transcript
 from memory.record.requests import SentRequest
 from memory.request_fitter import Refusal, RequestFitter
 from memory.request_log import RequestLog, SentBytes, settle
@@ -172,6 +172,7 @@ class TurnLog:
         were sent for it; or with the inbox rows that they came in with, which need no answer of
         their own then. `also` is written with them."""
         state, keeping = self.state, self.requests.make_writer(sent)
+        ledger = self.services.ledger
 
         def insert(db: Any) -> None:
             transcript.insert(db, state.row, entries, inbox)
@@ -233,9 +234,7 @@ class TurnLog:
 
     async def book(self, turn: int, spent: Spent) -> None:
         """Put a call to a model on this conversation's bill."""
-        row = self.state.row
-        await self.services.store.write(lambda db: ledger.insert(db, row, turn, spent))
-        self.state.book(spent)
+        await self.state.pay(spent, turn)
 
     def view_alone(self, turn: Turn, boundaries: Boundaries, prefix: PromptPrefix) -> View:
         """The view of a turn that stands by itself, in no transcript."""

@@ -15,7 +15,6 @@ A plugin is a module with hooks (`plugins/hookspecs.py`):
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -36,18 +35,16 @@ from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Message, ToolCall
-from memory.record.ledger import Bill
 from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
-from memory.turns import Entry, Turn
+from memory.turns import Entry
 from plugins.channels import ChannelsPort
 from plugins.processes import ProcessesPort
 from plugins.recent import RecentPort
 from plugins.rules import Rule
 
 __all__ = [
-    "Account",
     "Action",
     "Address",
     "AgentInfo",
@@ -262,62 +259,6 @@ class AgentsPort(Protocol):
         ...
 
 
-class LedgerPort(Protocol):
-    """The ledger of all conversations; times in seconds since 1970."""
-
-    async def bill(self, since: float, until: float = math.inf) -> Bill: ...
-
-    async def by_model(self, since: float) -> list[tuple[str, str, Bill]]:
-        """(model, purpose, bill)"""
-        ...
-
-    async def by_conversation(self, since: float) -> Mapping[str, Bill]: ...
-
-
-AccountKind = Literal["chat", "total", "user"]
-
-
-class Account(Struct, frozen=True):
-    """A month's calls against a limit in US dollars (0: none): those of a chat, of all chats, or of
-    one user in all chats. `scope` names whose; a lifted limit rests until the month ends."""
-
-    scope: str
-    bill: Bill
-    limit: float
-    is_lifted: bool = False
-    kind: AccountKind = "chat"
-
-    @property
-    def is_in_force(self) -> bool:
-        return self.limit > 0 and not self.is_lifted
-
-    @property
-    def is_used_up(self) -> bool:
-        """Return whether the limit allows no more calls to models that cost something."""
-        return self.is_in_force and self.bill.cost >= self.limit
-
-    @property
-    def setting(self) -> str:
-        """The setting that the limit comes from."""
-        return f"spend_limit_{self.kind}"
-
-
-class SpendingPort(Protocol):
-    @property
-    def since(self) -> float:
-        """Return the time at which the month began, in seconds since 1970."""
-        ...
-
-    def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
-        """This month's account of the conversation, that of all, and that of a user who is no
-        owner."""
-        ...
-
-    async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
-        """Let the limits that are used up rest until the month ends; returns which."""
-        ...
-
-
 class AccessPort(Protocol):
     """The people and chats that are let in. A refused request raises CommandError."""
 
@@ -340,47 +281,6 @@ class AccessPort(Protocol):
 
     async def revoke(self, who: str) -> Known:
         """Let a person ("telegram/42", "Ann") or a chat ("chat telegram/-100") in no more."""
-        ...
-
-
-class LinksPort(Protocol):
-    """Chats of one person that share a conversation. Chats are named like "telegram/42"; what is
-    refused raises CommandError."""
-
-    async def give_code(self, address: Address) -> str:
-        """A code by which another chat comes to go on in the conversation of this one."""
-        ...
-
-    async def ask(self, address: Address, code: str) -> str:
-        """Ask whoever gave the code whether this chat may go on where it leads; returns whose
-        conversation that is."""
-        ...
-
-    async def agree(self, address: Address, which: str) -> str:
-        """Let a chat that asks for it ("": the only one) go on in the conversation of this one, and
-        say so there; returns its name."""
-        ...
-
-    async def decline(self, address: Address, which: str) -> str:
-        """Let a chat that asks for it ("": the only one) go on as it is, and say so there; returns
-        its name."""
-        ...
-
-    async def end(self, address: Address, which: str) -> list[str]:
-        """Let this chat ("") go on in its own conversation again, or another one that goes on here
-        (its name, or "all"); returns which did."""
-        ...
-
-    def leads_to(self, address: Address) -> str:
-        """In whose conversation this chat goes on; "" in its own."""
-        ...
-
-    def list_linked(self, address: Address) -> list[str]:
-        """The other chats that go on in this conversation."""
-        ...
-
-    async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
-        """The last turns that were said in this chat while it was linked to none."""
         ...
 
 
@@ -424,17 +324,6 @@ class ToolsPort(Protocol):
     async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
         """Run a tool for who asks, as the model would: in its box, and when it has been allowed.
         Raises CommandError where the tool is not offered there."""
-        ...
-
-
-class ApprovalsPort(Protocol):
-    async def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
-        """Answer the question of this name, as a person at an address; what is refused raises
-        CommandError."""
-        ...
-
-    def list_waiting(self, key: ConversationKey) -> Sequence[Reply]:
-        """The questions that wait in a chat, as they were asked."""
         ...
 
 
@@ -539,15 +428,11 @@ class Ports(Struct, frozen=True):
     channels: ChannelsPort
     models: ModelsPort
     agents: AgentsPort
-    ledger: LedgerPort
-    spending: SpendingPort
     forgetting: ForgetPort
     branches: BranchesPort
     access: AccessPort
-    links: LinksPort
     visitors: VisitorsPort
     tools: ToolsPort
-    approvals: ApprovalsPort
     forms: FormsPort
     commands: Mapping[str, Command]
     services: Mapping[type, object]

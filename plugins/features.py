@@ -41,8 +41,8 @@ class SettingFaults(ValueError):
 
 class SettingsSection(BaseModel):
     """A section of the settings, which a feature has in its module `settings`. SECTION is its name
-    in the configuration; its fields are written as those of the kernel are. Sections are listed by
-    ORDER, then by name."""
+    in the configuration; "": its settings stand beside those of the kernel. Its fields are written
+    as those of the kernel are. Sections are listed by ORDER, then by name."""
 
     SECTION: ClassVar[str] = ""
     ORDER: ClassVar[int] = 50
@@ -76,6 +76,8 @@ def list_sections() -> list[type[SettingsSection]]:
         kind
         for module in find_modules("settings")
         for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, SettingsSection) and kind.SECTION
+        if isinstance(kind, type)
+        and issubclass(kind, SettingsSection)
+        and kind.__module__ == module.__name__
     ]
     return sorted(found, key=lambda kind: (kind.ORDER, kind.SECTION))

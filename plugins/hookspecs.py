@@ -82,6 +82,13 @@ def parley_offloader() -> Offloader:
 
 
 @hookspec
+def parley_ledger() -> object:
+    """Return the ledger, which keeps what calls to models cost: an object, or a module, with the
+    functions of `memory.ledger.Ledger`. One plugin may bring one."""
+    raise NotImplementedError
+
+
+@hookspec
 def parley_system_prompt(prompt: str, key: ConversationKey) -> str:
     """The system prompt as this plugin wants it, made from what it is so far; `key` says for which
     conversation. Asked at every step, in the order in which plugins are loaded, the built-in ones
@@ -154,6 +161,20 @@ def parley_notes() -> Callable[[OpenTurn], list[str]]:
 @hookspec
 def parley_rows() -> FeatureRows:
     """Rows that this plugin keeps for turns, so that `/forget` and retention delete them."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_approvals() -> object:
+    """A way to ask a person whether a tool may run (`bot.runtime.PermissionAsker`). Where several
+    plugins bring one, each has to allow it; where none does, what must be asked for is refused."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_spending() -> object:
+    """Rules for spending (`bot.spending.SpendingRules`): what is told, refused, or answered by a
+    cheaper model."""
     raise NotImplementedError
 
 

@@ -27,6 +27,7 @@ from agent.prompt import PromptHook
 from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.ledger import Ledger
 from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.forget import FeatureRows
@@ -44,6 +45,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BUILTIN = [str(FOLDER / "builtin")]
+SPENDING = (
+    *("load", "book", "refusal", "is_enough", "budget", "begin", "choice", "describe_choice"),
+    *("find_problem", "warnings"),
+)
+"""The methods of rules for spending (`bot.spending.SpendingRules`)."""
 ENTRY_POINTS = "parley"
 """The group under which an installed package names its plugin modules."""
 
@@ -69,6 +75,7 @@ class Loaded(Struct):
     listeners: list[Listener] = field(default_factory=list)
     prompt_hooks: list[PromptHook] = field(default_factory=list)
     offloader: Offloader | None = None
+    ledger: Ledger | None = None
     problems: list[str] = field(default_factory=list)
     services: dict[type, object] = field(default_factory=dict)
     background: list[Background] = field(default_factory=list)
@@ -80,6 +87,8 @@ class Loaded(Struct):
     runs: list[Any] = field(default_factory=list)
     notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
+    spending: list[Any] = field(default_factory=list)
+    approvals: list[Any] = field(default_factory=list)
     routes: list[Callable[[Any], Sequence[object]]] = field(default_factory=list)
     calls: dict[str, Callable[[bytes], Awaitable[bytes]]] = field(default_factory=dict)
     _manager: pluggy.PluginManager | None = None
@@ -116,6 +125,7 @@ class Loaded(Struct):
             elif isinstance(own, dict):
                 own.update(more)
         self.offloader = part.offloader or self.offloader
+        self.ledger = part.ledger or self.ledger
 
     async def open(self, kernel: object, store: Store) -> None:
         """Bring the tables of each plugin up to date, have it make its object, in the order in
@@ -217,6 +227,7 @@ def _add(
         tools = _collect(manager, plugin, "parley_tools", Tool)
         listeners = _collect(manager, plugin, "parley_listeners", Listener, context=context)
         offloader = _offloader(manager, plugin, loaded)
+        ledger = _ledger(manager, plugin, loaded)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
@@ -226,7 +237,7 @@ def _add(
         raise
     part.commands = {command.name: command for command in commands}
     part.tools = {tool.name: replace(tool, group=name) for tool in tools}
-    part.listeners, part.offloader = listeners, offloader
+    part.listeners, part.offloader, part.ledger = listeners, offloader, ledger
     part.prompt_hooks = _prompt_hooks(manager, name, plugin)
     loaded.take(part)
     if not opened_by:
@@ -235,7 +246,7 @@ def _add(
 
 _OF_MODULES = (
     *("parley_commands", "parley_tools", "parley_listeners", "parley_offloader"),
-    *("parley_system_prompt", "parley_tables", "parley_open"),
+    *("parley_ledger", "parley_system_prompt", "parley_tables", "parley_open"),
 )
 """Hooks that are asked before the kernel is there."""
 
@@ -283,6 +294,8 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         routes=guard("parley_routes", (), _is_sequence),
         runs=ask("parley_runs", "refusal", "prepare", "answer"),
         rows=ask("parley_rows", "count", "forget", "prune"),
+        approvals=ask("parley_approvals", "ask", "count_waited"),
+        spending=ask("parley_spending", *SPENDING),
         services={type(one): one for many in ask_for("parley_services", Sequence) for one in many},
         calls={
             call: work for many in ask_for("parley_calls", Mapping) for call, work in many.items()
@@ -352,6 +365,18 @@ def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Of
         if loaded.offloader is not None:
             raise Unfit("another plugin keeps what leaves the context already")
         return cast(Offloader, made)
+    return None
+
+
+def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Ledger | None:
+    hook = "parley_ledger"
+    for made in _ask(manager, plugin, hook):
+        for name in ("insert", "bill", "bills_by_turn"):
+            if not callable(getattr(made, name, None)):
+                raise Unfit(f"{hook} must return an object with a function {name}")
+        if loaded.ledger is not None:
+            raise Unfit("another plugin keeps the ledger already")
+        return cast(Ledger, made)
     return None
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from agent.models.base import Model, ModelReply, Usage
 from memory.context.cut_cost import InputPrice
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider

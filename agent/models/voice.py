@@ -13,7 +13,7 @@ from msgspec import Struct
 from agent.models.base import ModelAnswerBroken, Usage
 from agent.models.catalogue import cost_of
 from agent.models.endpoint import Endpoint
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient

@@ -39,7 +39,6 @@ SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
 NO_AGENT = "default"
 AGENT_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-_DOLLARS = "a number from 0 (no limit) to 100000"
 
 
 class SettingError(Exception):
@@ -186,49 +185,6 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
             "holds": "from the next start on",
         },
     )
-    spend_limit_chat: float = Field(
-        default=0,
-        ge=0,
-        le=100_000,
-        allow_inf_nan=False,
-        description="What one chat may cost in a calendar month; beyond that, no message is sent "
-        "to a model that costs money.",
-        json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
-    )
-    spend_limit_user: float = Field(
-        default=0,
-        ge=0,
-        le=100_000,
-        allow_inf_nan=False,
-        description="What one user who is not an owner may cost in a calendar month, in all chats "
-        "together.",
-        json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
-    )
-    spend_limit_total: float = Field(
-        default=0,
-        ge=0,
-        le=100_000,
-        allow_inf_nan=False,
-        description="What all chats together may cost in a calendar month.",
-        json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
-    )
-    spend_soft_limit: int = Field(
-        default=80,
-        ge=1,
-        le=100,
-        description="From which part of a spending limit on the cheaper model answers that "
-        "spend_soft_model names.",
-        json_schema_extra={"unit": "percent", "holds": "from the next turn on"},
-    )
-    spend_soft_model: Annotated[
-        str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
-    ] = Field(
-        default="",
-        description="The model that answers once a spending limit is nearly reached, until the "
-        "month ends; agent:NAME is that of an agent in the configuration, embedded costs nothing. "
-        "Empty: no other one does.",
-        json_schema_extra={"wants": "a model's name", "holds": "from the next turn on"},
-    )
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),
         description="Rules that say what happens on an event (see hooks.md); in the "
@@ -257,19 +213,25 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         return _zone(self.timezone)
 
     def section(self, kind: type[Section]) -> Section:
-        """The section that a feature has added (`plugins/NAME/settings.py`)."""
-        found = getattr(self, kind.SECTION)
+        """The section, or the settings without one, that a feature has added
+        (`plugins/NAME/settings.py`)."""
+        found = getattr(self, kind.SECTION) if kind.SECTION else self
         assert isinstance(found, kind)
         return found
 
 
 def _with_features() -> type[KernelSettings]:
     """Add the sections of the features: a class of `plugins/NAME/settings.py` with a SECTION, the
-    name that the section has in the configuration."""
+    name that the section has in the configuration, or without one where its settings stand beside
+    those of the kernel."""
     fields: dict[str, Any] = {}
+    beside: list[Any] = []
     for kind in list_sections():
-        fields[kind.SECTION] = (kind, kind())
-    return create_model("Settings", __base__=KernelSettings, **fields)
+        if kind.SECTION:
+            fields[kind.SECTION] = (kind, kind())
+        else:
+            beside.append(kind)
+    return create_model("Settings", __base__=(*beside, KernelSettings), **fields)
 
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from memory.context.continued import Beginning
 from memory.context.limits import Limits
 from memory.context.lines import as_text, brief_logs, lines_of
 from memory.keys import ConversationKey
+from memory.ledger import Spent
 from memory.messages import PICTURE, Message
-from memory.record.ledger import Spent
 from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]

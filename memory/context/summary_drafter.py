@@ -17,7 +17,7 @@ from memory.context.receipt import Receipt
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.summary_source import SummarySource
 from memory.keys import ConversationKey
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 from memory.services import MemoryServices
 
 _SHORTER = 0.75  # of what it stands for, with all around it, is what an extract fills at most,

@@ -24,10 +24,10 @@ from memory.context.replay import TakenAway
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
 from memory.keys import ConversationKey
-from memory.record import daily, ledger, offload, summaries, transcript
+from memory.ledger import Spent
+from memory.record import daily, offload, summaries, transcript
 from memory.record.daily import Section
 from memory.record.database import Database
-from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
@@ -462,6 +462,7 @@ class SummaryWriter:
         )
 
     async def _book(self, spent: Sequence[Spent]) -> None:
+        ledger = self._services.ledger
         for call in spent:
             await self._services.store.write(  # the summary itself, which is next, is synced
                 lambda db, call=call: ledger.insert(db, self._row, 0, call),  # type: ignore[misc]

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from memory.keys import ConversationKey
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 
 
 class NotAskedError(Exception):

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.ledger import Spent
 from memory.long_term import distilling
 from memory.long_term.asking import DistillRequest, NotAskedError
 from memory.long_term.distilling import ANSWER_TOKENS, TASK, BadAnswerError, digest_of
@@ -21,7 +22,6 @@ from memory.long_term.document import LineOperation, MemoryLine, facts
 from memory.long_term.memory import LongTermMemory
 from memory.record import daily, memory_versions
 from memory.record.daily import Note
-from memory.record.ledger import Spent
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
 

@@ -1,5 +1,5 @@
-"""The facts that refusals have taught about models (`agent/models/learnt.py`): as JSON, by the
-address and the model's name."""
+"""The facts that are learnt about models: those that refusals taught (`agent/models/learnt.py`), as
+JSON, by the address and the model's name; and each model's calibration."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ def look(engine: DatabaseEngine) -> list[tuple[str, str, str]]:
     """Return the same from the record of a bot that may be running. Raises StoreError."""
     with engine.visit() as database:
         return read(database) if "learnt_model" in database.get_tables() else []
+
+
+def ratios(database: Database) -> dict[str, float]:
+    """Return the ratio of reported to counted tokens, by model."""
+    columns = tables.Calibration
+    return dict(columns.select(columns.model, columns.ratio).tuples().execute(database))
+
+
+def save_ratio(database: Database, model: str, ratio: float) -> None:
+    """Keep a model's ratio over restarts."""
+    tables.put(database, tables.Calibration, ("model",), model=model, ratio=ratio)

@@ -419,7 +419,7 @@ def _cluster(database: Database) -> None:
 
 
 def _links(database: Database) -> None:
-    """Chats that go on in another one's conversation (`memory/record/links.py`)."""
+    """Chats that go on in another one's conversation (`plugins/links/record.py`)."""
     database.execute_sql(
         """CREATE TABLE link (
             home TEXT NOT NULL, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
@@ -555,7 +555,7 @@ def _learnt_models(database: Database) -> None:
 
 
 def _link_requests(database: Database) -> None:
-    """Chats that ask to go on in another one's conversation (`memory/record/links.py`)."""
+    """Chats that ask to go on in another one's conversation (`plugins/links/record.py`)."""
     database.execute_sql(
         """CREATE TABLE link_request (
             home TEXT PRIMARY KEY, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,

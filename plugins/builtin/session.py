@@ -1,5 +1,5 @@
 """The conversation and the bot around it: `/new`, `/title`, `/pin`, `/archive`, `/stop`, `/cancel`,
-`/undo`, `/retry`, `/approve`, `/deny`, `/status`, `/whoami`, `/version` and `/start`."""
+`/undo`, `/retry`, `/status`, `/whoami`, `/version` and `/start`."""
 
 from __future__ import annotations
 
@@ -344,36 +344,6 @@ async def version(ask: Ask) -> Reply:
     return Reply(f"Parley {ask.bot.version}", {"version": ask.bot.version})
 
 
-@command("approve", "Allow what the bot asked permission for, or see the question again", "[NAME]")
-async def approve(ask: Ask) -> Reply:
-    """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
-    if not ask.words:
-        return _show_waiting(ask)
-    await _answer(ask, "approve", is_allowed=True)
-    return Reply(_("Allowed."), {"is_allowed": True})
-
-
-@command("deny", "Refuse what the bot asked permission for", "NAME")
-async def deny(ask: Ask) -> Reply:
-    """`/deny K7QM`: whoever may talk there."""
-    await _answer(ask, "deny", is_allowed=False)
-    return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
-
-
-def _show_waiting(ask: Ask) -> Reply:
-    questions = ask.bot.approvals.list_waiting(ask.conversation.key)
-    if not questions:
-        raise CommandError(_("No question is waiting here."))
-    actions = tuple(action for question in questions for action in question.actions)
-    return Reply("\n\n".join(question.text for question in questions), actions=actions)
-
-
-async def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
-    if len(ask.words) != 1:
-        raise CommandError(_("/{name} needs the name from the question, like K7QM.", name=name))
-    await ask.bot.approvals.answer(ask.words[0], ask.person, ask.address, is_allowed)
-
-
 @hookimpl
 def parley_commands() -> list[Command]:
     return [
@@ -389,6 +359,4 @@ def parley_commands() -> list[Command]:
         retry,
         start,
         version,
-        approve,
-        deny,
     ]

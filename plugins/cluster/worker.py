@@ -18,7 +18,6 @@ from msgspec import Struct, field
 
 from agent.models import catalogue
 from bot.app import App
-from bot.approvals import GivenAnswer, Verdict
 from channels.base import Activity, KeyHolder
 from channels.language import asked_in
 from channels.message import Address, CompletionRequest, Reply
@@ -77,9 +76,7 @@ class Worker(Struct):
         self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names, lost_after)
         self.node.hear = self._hear
         self.app.conversations.is_ours = self._is_ours
-        approvals = self.app.config.approvals
-        approvals.suits = lambda identity, name: slice_of(name) == slice_of(identity)
-        approvals.pass_on = self._pass_on
+        self.app.processes.owners = self
         self.app.bus.followers = lambda home: ()  # gateways know who watches, and by which chat
         self.app.bus.keep_running()  # they may ask for a turn when it has begun
 
@@ -120,7 +117,7 @@ class Worker(Struct):
         while True:
             await asyncio.sleep(REFRESH)
             with suppress(StoreError):
-                await self.app.spending.take_up()
+                await self.app.spending.load()
                 await self.node.forget_silent()
 
     async def _watch_database(self) -> None:
@@ -257,7 +254,6 @@ class Worker(Struct):
             "instruct": self._instruct,
             "begin_with": self._begin_with,
             "call_owner": self._call_owner,
-            "answer": self._answer,
             "complete": self._complete,
             "watch": self._watch,
         }
@@ -289,32 +285,31 @@ class Worker(Struct):
         return wire.dump({"value": await self.app.bot.begin_with(address, exchanges)})
 
     async def _call_owner(self, part: dict[str, object], call: OwnerCall) -> bytes:
-        address, name = wire.build(Address, part["address"]), str(part["name"])
-        done = await self.app.bot.call_owner(address, name, str(part["body"]).encode())
+        done = await self.app.features.calls[str(part["name"])](str(part["body"]).encode())
         return wire.dump({"value": done.decode()})
 
-    async def _answer(self, part: dict[str, object], call: OwnerCall) -> bytes:
-        verdict = self.app.config.approvals.take(wire.build(GivenAnswer, part["answer"]))
-        return wire.dump({"value": verdict})
+    def are_together(self, one: str, other: str) -> bool:
+        """Return whether one process owns both identities (`bot.ports.Owners`)."""
+        return slice_of(one) == slice_of(other)
 
-    async def _pass_on(self, answer: GivenAnswer) -> Verdict:
-        """Give an answer to the owner of the conversation in which it was asked for. Raises
-        CommandError."""
-        number = slice_of(answer.name)
+    async def call_owner(self, identity: str, name: str, body: bytes) -> bytes | None:
+        """Have the owner of an identity carry out the call of a feature; None: it is this process.
+        Raises CommandError."""
+        number = slice_of(identity)
         if number in self._owned:
-            return "unknown"
-        body = wire.dump({"do": "answer", "answer": answer})
-        calling = self.node.broker.call(name_of_slice(number), body, PATIENCE)
-        verdict: Verdict = "unknown"
+            return None
+        part = {"do": "call_owner", "name": name, "body": body.decode()}
+        calling = self.node.broker.call(name_of_slice(number), wire.dump(part), PATIENCE)
+        done = None
         try:
             async with aclosing(calling) as pieces:
                 async for piece in pieces:
                     said = wire.parse(piece)
                     wire.raise_error(said)
-                    verdict = said["value"]
+                    done = str(said["value"]).encode()
         except (BrokerError, StoreError, wire.RemoteError) as error:
             raise CommandError(str(error)) from None
-        return verdict
+        return done
 
     # --- what streams -------------------------------------------------------------------------
 

@@ -33,7 +33,6 @@ class JobsFeature:
             lambda key: config.settings(key).section(JobSettings),
             lambda: config.book.effective().zone,
             lambda: kernel.clock.believed,
-            lambda: kernel.spending.since_midnight,
             lambda key: config.settings(key).tools.approve == "ask",
         )
         runner = JobRunner(kernel, rules)

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -28,14 +29,18 @@ from plugins.jobs.settings import JobSettings
 
 class JobRules(Struct, frozen=True):
     """The rules for the jobs of a conversation, asked for each time. `believed` is the time that is
-    believed, where the clock is in doubt (`bot/clock.py`), and `midnight` when the day began, in
-    seconds since 1970; `is_asked` says whether tools ask a person there."""
+    believed, where the clock is in doubt (`bot/clock.py`); `is_asked` says whether tools ask a
+    person there."""
 
     settings: Callable[[ConversationKey], JobSettings]
     zone: Callable[[], ZoneInfo]
     believed: Callable[[], float]
-    midnight: Callable[[], float]
     is_asked: Callable[[ConversationKey], bool]
+
+    def midnight(self) -> float:
+        """Return when the day began, in seconds since 1970."""
+        now = datetime.now(self.zone())
+        return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
 
 class JobRunner:

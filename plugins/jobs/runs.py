@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.loop import Agent
@@ -11,7 +12,7 @@ from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Approve, Permission
 from bot.delivery import Delivery
 from bot.received import Received
-from bot.spending import BudgetedModel, RunBudget
+from bot.spending import BudgetedModel, BudgetSpent
 from channels.language import _
 from channels.message import Address, Reply
 from memory.conversation import Conversation
@@ -22,6 +23,33 @@ from plugins.jobs import record as rows
 from plugins.jobs.plans import BRANCH_GONE, describe_run, judge, plan_ended
 from plugins.jobs.record import JobRow, RunRow
 from plugins.jobs.runner import JobRunner
+from plugins.wording import money
+
+
+class RunBudget(Struct, frozen=True):
+    """The amount that a run of a job may cost, in US dollars, and that all runs of the job on one
+    day may (0: no limit). `spent` is asked what the run has cost so far; `earlier` is what the
+    others of the day have."""
+
+    run: float
+    day: float
+    spent: Callable[[], float]
+    earlier: float = 0.0
+
+    def check(self, coming: float = 0.0) -> None:
+        """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
+        spent = self.spent()
+        today = spent + self.earlier
+        if self.run and (spent >= self.run or spent + coming > self.run):
+            raise BudgetSpent(
+                f"A run of this job may cost {money(self.run)}. This one has cost {money(spent)}, "
+                "so it ended here."
+            )
+        if self.day and (today >= self.day or today + coming > self.day):
+            raise BudgetSpent(
+                f"This job may cost {money(self.day)} a day. Its runs have cost {money(today)} "
+                "today, so no more was sent to the model."
+            )
 
 
 class JobTurns:

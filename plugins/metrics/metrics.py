@@ -31,7 +31,7 @@ from agent.models.base import AccountRefused, ModelCall
 from bot.problems import problem_of
 from bot.recent import EndedTurn, RecentActivity, Workload
 from memory.context.change import Kind, ViewEvent
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 
 OTHER = "other"
 MOST_NAMES = 100

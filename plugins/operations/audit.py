@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from bot.checks import find_risks
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.settings import Layers, Settings, SettingsStore, load_layers
@@ -319,12 +320,8 @@ def _people(one: Installation) -> Iterator[Risk]:
     if one.carried.users:
         users = _join_names(one.carried.users)
         yield Risk("note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO")
-        if not (one.settings.spend_limit_total or one.settings.spend_limit_user):
-            yield Risk(
-                "low",
-                "Others are let in, and nothing limits what they can spend.",
-                "/config spend_limit_user 5",
-            )
+    for found in find_risks(one.settings, bool(one.carried.users)):
+        yield Risk("low", found.sentence, found.advice)
     if one.carried.links:
         pairs = [f"{home} in that of {target}" for home, target in one.carried.links]
         sentence = f"Chats that go on in another one's conversation: {_join_names(pairs)}."

@@ -10,9 +10,8 @@ from memory.context import compaction, emergency
 from memory.context.change import Change
 from memory.context.meter import PromptPrefix
 from memory.context.view import View, apply_boundaries
+from memory.ledger import Spent
 from memory.messages import Message
-from memory.record import ledger
-from memory.record.ledger import Spent
 from memory.turn_log import OpenTurn, Overflow, TurnLog
 from memory.turns import Entry, Turn
 
@@ -111,9 +110,6 @@ class SideTurn(OpenTurn):
 
     async def book(self, spent: Spent) -> None:
         """Put a call on the bill of who asks; it belongs to no turn."""
-        spent, state, person = replace(spent, purpose="aside"), self.log.state, self._person
-        await self.log.services.store.write(
-            lambda db: ledger.insert(db, state.row, 0, spent, person)
-        )
-        state.book(spent, person)
+        spent = replace(spent, purpose="aside")
+        await self.log.state.pay(spent, person=self._person)
         self.bill = self.bill.plus(spent)

@@ -14,8 +14,8 @@ from memory.context.continued import Beginning
 from memory.context.summary import SummaryRequest, behind
 from memory.context.summary_fields import SCHEMA
 from memory.keys import ConversationKey
+from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, ToolCall
-from memory.record.ledger import Spent
 from tests.fakes.scripted_model import ScriptedModel
 
 KEY = ConversationKey("pipe/main", "pipe-main")

@@ -24,12 +24,13 @@ from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
 from plugins.api import HookContext
-from plugins.builtin import people, session, usage
+from plugins.builtin import people, session
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
 from plugins.jobs import commands as job_commands
 from plugins.jobs import recurrence, wording
 from plugins.loader import load
+from plugins.spending import commands as usage
 from plugins.wording import WEEKDAYS
 
 ROOT = Path(__file__).parents[2]

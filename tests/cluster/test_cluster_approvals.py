@@ -13,6 +13,7 @@ from bot.app import App
 from memory.keys import ConversationKey
 from plugins.builtin import shell as plugin
 from plugins.cluster import worker
+from plugins.spending.saving import MonthSpending
 from tests.cluster.cluster_testbot import clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_cluster_link import chats_of_two_owners
@@ -71,4 +72,5 @@ async def test_a_limit_that_is_lifted_in_one_chat_rests_on_every_worker(
 
 
 def is_lifted(app: App, key: ConversationKey) -> bool:
-    return any(account.is_lifted for account in app.spending.accounts(key))
+    accounts = app.features.service(MonthSpending).accounts(key)
+    return any(account.is_lifted for account in accounts)

@@ -12,6 +12,7 @@ from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
 from bot.stages import credentials
+from plugins.spending.settings import SpendingSettings
 from tests.docs.pages import ROOT, example
 
 KEYS = {f"{name}_API_KEY": name.lower() for name in ("DEEPSEEK", "ANTHROPIC", "GROQ")}
@@ -52,7 +53,8 @@ def test_the_brains_on_the_page_about_models_are_asked_as_it_says(tmp_path: Path
     choice = choice_of(SettingsStore(layers).effective())
     assert (protocol_of(choice.brain), choice.brain.effort) == ("openai_responses", "low")
     settings = SettingsStore(layers_of(tmp_path, "fallbacks.md", "json saving")).effective()
-    assert (settings.spend_soft_model, settings.spend_soft_limit) == ("gpt-5-nano", 80)
+    limits = settings.section(SpendingSettings)
+    assert (limits.spend_soft_model, limits.spend_soft_limit) == ("gpt-5-nano", 80)
     keys = {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"}
     for name, model, url in (
         ("azure", "my-deployment", "https://me.openai.azure.com/openai/v1"),

@@ -18,8 +18,8 @@ from plugins.jobs.firing import Jobs
 from plugins.jobs.record import JobRow, RunRow
 from tests.fakes.openai_server import Received, Say
 from tests.jobs.test_jobs import other_channel, tick_at, unasked
+from tests.links.test_link import two_channels
 from tests.waiting import until
-from tests.whole.test_link import two_channels
 from tests.whole.testbot import TestBot, run_bot
 
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)

@@ -17,9 +17,9 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
+from memory.ledger import Spent
 from memory.long_term.asking import Distiller, NoDistiller
 from memory.messages import Message, ToolCall
-from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.services import MemoryServices

@@ -13,8 +13,8 @@ from memory.context.change import Change
 from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays
 from memory.context.cut_cost import InputPrice
 from memory.context.meter import PromptPrefix
+from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, Image
-from memory.record.ledger import Spent
 from memory.turns import Turn
 from tests.memory.rooms import Lodge
 

@@ -26,8 +26,8 @@ from memory.context.view import View
 from memory.conversation import Conversation
 from memory.cut_approval import PATIENCE
 from memory.keys import ConversationKey
+from memory.ledger import Spent
 from memory.messages import Message, ToolCall
-from memory.record.ledger import Spent
 from memory.record.search import Exactly
 from memory.request_log import SentBytes
 from memory.summary_editor import EditRefused

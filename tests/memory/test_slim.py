@@ -15,8 +15,8 @@ from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.lines import Line, as_text
 from memory.context.view import ACKNOWLEDGED, LOG, View
+from memory.ledger import Spent
 from memory.messages import Message
-from memory.record.ledger import Spent
 from tests.memory.rooms import FRAME, Lodge
 
 DOCUMENTED = """\

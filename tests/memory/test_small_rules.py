@@ -20,9 +20,8 @@ from memory.context.summary_source import SummarySource
 from memory.context.view import View
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.record import daily, fence, links
+from memory.record import daily, fence
 from memory.record.engines.sqlite import in_memory
-from memory.record.mailbox import AddressColumns
 from memory.record.summaries import Summary
 from memory.turns import Entry, Turn
 from plugins.cluster.record import FencedError
@@ -76,25 +75,6 @@ def test_the_cost_of_a_run_is_added_to_that_of_its_turn() -> None:
     found = jobs.find_run(database, run)
     assert found is not None
     assert found.cost == 0.5
-    database.close()
-
-
-def test_a_chat_goes_on_where_its_newest_code_leads() -> None:
-    database = in_memory()
-    place = AddressColumns("terminal", "main", "", "")
-    for target in ("terminal/a", "terminal/b"):
-        code = links.LinkCode(target, f"digest {target}", "ann", place, 1.0)
-        links.put_code(database, code, 0.0)
-        asked = links.LinkRequest("telegram/42", target, "ann", "ann", place, 2.0)
-        assert links.ask(database, code, asked, 0.0)
-        assert not links.ask(database, code, asked, 0.0)
-        assert links.list_requests(database, target, "ann", 0.0) == [asked]
-        assert links.settle(database, asked, 2.0)
-        assert not links.settle(database, asked, 3.0)
-    assert [(one.target, one.is_over) for one in links.list_links(database)] == [
-        ("terminal/a", True),
-        ("terminal/b", False),
-    ]
     database.close()
 
 

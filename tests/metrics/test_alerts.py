@@ -17,7 +17,7 @@ from agent.models.base import AccountRefused, ModelCall
 from bot.recent import EndedTurn
 from channels.message import Problem
 from memory.context.change import Actor, Change, ViewEvent
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 from plugins.metrics.metrics import Metrics
 from tests.metrics.test_metrics import QUEUES
 

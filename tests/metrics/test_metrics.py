@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bot.ports import RecentWork
 from bot.recent import EndedTurn
 from channels.base import ChannelHealth
-from memory.record.ledger import Spent
+from memory.ledger import Spent
 from plugins.metrics.metrics import MOST_NAMES, OTHER, Metrics
 from tests.fakes.openai_server import Answer, Call, Fail, OpenAIServer, Received, Say
 from tests.whole.process import BotProcess, run_here, talking

@@ -14,7 +14,7 @@ from agent.models.long_context import long_context_of
 from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.cut_cost import InputPrice
 from memory.context.limits import Limits
-from memory.record.ledger import Bill
+from memory.ledger import Bill
 from plugins.builtin.context.advise import CALLS_RULE, ROWS, Advice, advice, as_text
 from plugins.builtin.context.cost import Cache
 from plugins.builtin.context.facts import Facts, Results

@@ -16,13 +16,13 @@ from tests.bot.test_schedule import retain, rows
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Hang, Received, Say
 from tests.operations.test_backup import restore, save
+from tests.spending.test_spending import limit
 from tests.web.site import serving
 from tests.whole import test_forget as forgetting
 from tests.whole.scenario import say_all
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
-from tests.whole.test_spending import limit
 from tests.whole.testbot import TestBot, run_bot
 
 

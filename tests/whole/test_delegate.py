@@ -9,8 +9,8 @@ import pytest
 
 from channels.base import Activity, Delta, ToolStarted
 from memory.context.lines import lines_of
-from memory.record import ledger
 from memory.turns import Turn
+from plugins.spending import record as ledger
 from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say, openai_overflow
 from tests.memory.rooms import KEY
 from tests.whole.testbot import TestBot, run_bot

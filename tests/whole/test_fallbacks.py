@@ -10,7 +10,7 @@ from agent.models.base import Usage
 from agent.models.catalogue import cost_of
 from bot.received import key_of
 from channels.message import Address
-from memory.record import ledger
+from plugins.spending import record as ledger
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, openai_overflow
 from tests.whole.testbot import TestBot, run_bot
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from bot.settings import load_layers
 from channels.message import Address, Attachment
-from memory.record import ledger
+from plugins.spending import record as ledger
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.fakes.voice_server import OGG
 from tests.waiting import PATIENCE

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent.models.voice import LONGEST_SPEECH
 from bot.speaking import to_spoken
 from channels.message import Address
-from memory.record import ledger
+from plugins.spending import record as ledger
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_server import OGG
 from tests.fuzz.lasting import FEW

@@ -14,8 +14,8 @@ from memory.context.cut_cost import CutCost
 from memory.context.emergency import REASONS
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import count_freeable
+from memory.ledger import Bill
 from memory.messages import SEARCHES, Message
-from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of

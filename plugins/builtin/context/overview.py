@@ -22,9 +22,9 @@ from memory.context.plan import Plan
 from memory.context.replay import newest_move, undoable
 from memory.context.view import View
 from memory.conversation import Conversation
+from memory.ledger import Bill
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
-from memory.record.ledger import Bill
 from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from channels.language import _
 from memory.conversation import Conversation
+from memory.ledger import Bill
 from memory.messages import Message
-from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather

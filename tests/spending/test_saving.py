@@ -12,10 +12,10 @@ import pytest
 from agent.models.endpoint import Endpoint
 from agent.models.openai import OpenAIModel
 from bot.received import key_of
-from bot.saving import find_nearly_spent, is_cheaper
 from channels.message import Address
-from memory.record.ledger import Bill
-from plugins.api import Account
+from memory.ledger import Bill
+from plugins.spending.accounts import Account
+from plugins.spending.saving import MonthSpending, find_nearly_spent, is_cheaper
 from tests.fakes.openai_server import Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -72,7 +72,9 @@ async def test_when_the_limit_is_raised_or_the_month_ends_the_usual_model_is_bac
             if is_raised:
                 await bot.says("/config spend_limit_chat 100")
             else:
-                bot.app.spending._clock = lambda: (now + timedelta(days=32)).timestamp()
+                bot.app.features.service(MonthSpending)._clock = lambda: (
+                    now + timedelta(days=32)
+                ).timestamp()
             await bot.says("Three")
             assert last_asked(bot) == DEAR
 
@@ -171,7 +173,7 @@ async def test_the_embedded_model_answers_for_free_where_that_is_named(tmp_path:
     settings = {**SOFT, "spend_soft_model": "embedded"}
     async with run_bot(tmp_path, echo, settings) as bot:
         await spend_most(bot)
-        bot.app.config.saving.settle(HERE)  # type: ignore[union-attr]
+        bot.app.spending.begin(HERE)
         assert bot.app.config.at(HERE).model.is_free
         assert bot.app.spending.refusal(HERE) == ""
 

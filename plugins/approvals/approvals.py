@@ -2,7 +2,7 @@
 
 Questions live in memory: a turn that goes on after a restart comes to its call again, and asks
 anew. Where several processes share the conversations, an answer may come to one that does not have
-the question; its name says which one has (`suits`, `pass_on`).
+the question; a question's name is chosen such that its owner is found by it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from agent.tools import ToolError
@@ -22,7 +23,7 @@ from agent.tools.base import NOT_RUN, Permission
 from bot.access import ALPHABET
 from bot.delivery import Delivery
 from bot.links import Links
-from bot.settings import SettingsStore
+from bot.ports import Processes
 from channels.language import _, explain
 from channels.message import Action, Address, Reply
 from memory.keys import ConversationKey
@@ -58,26 +59,22 @@ Verdict = Literal["taken", "refused", "unknown"]
 """The result of an answer: it counts, this person may not give it, or nothing waits for it."""
 
 
-async def _nobody_else(answer: GivenAnswer) -> Verdict:
-    """No other process has questions."""
-    return "unknown"
+ANSWER = "approvals.answer"
+"""The call by which a process hands an answer to the one that has the question."""
 
 
 class Approvals:
-    """Asks, waits, and takes the answers. `suits` says whether a question of a
-    conversation, by its id, may have a name, and `pass_on` gives an answer to who has it."""
+    """Asks, waits, and takes the answers."""
 
     def __init__(
         self,
         delivery: Delivery,
-        book: SettingsStore,
         links: Links,
+        processes: Processes,
         patience: float = PATIENCE,
     ) -> None:
-        self._delivery, self._book, self._patience = delivery, book, patience
-        self._links = links
-        self.suits: Callable[[str, str], bool] = lambda conversation, name: True
-        self.pass_on: Callable[[GivenAnswer], Awaitable[Verdict]] = _nobody_else
+        self._delivery, self._links, self._processes = delivery, links, processes
+        self._patience = patience
         self._questions: dict[str, _Question] = {}
         self._allowed: set[tuple[str, str]] = set()
         self._waited: defaultdict[str, float] = defaultdict(float)
@@ -86,8 +83,7 @@ class Approvals:
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
         """Ask in the chat at this address, unless that was allowed already; returns when it is
         allowed. Raises ToolError when it is not."""
-        is_asked = self._book.effective(key.id).tools.approve == "ask"
-        if not is_asked or (key.id, wanted.covers) in self._allowed:
+        if (key.id, wanted.covers) in self._allowed:
             return
         question = await self._put_question(key, address, wanted)
         question.askers += 1
@@ -133,7 +129,7 @@ class Approvals:
     def _new_name(self, key: ConversationKey) -> str:
         while True:
             name = "".join(secrets.choice(ALPHABET) for _ in range(_NAME_LENGTH))
-            if name not in self._questions and self.suits(key.id, name):
+            if name not in self._questions and self._processes.are_together(key.id, name):
                 return name
 
     def _reply(self, question: _Question) -> Reply:
@@ -168,7 +164,9 @@ class Approvals:
         answer = GivenAnswer(name.strip().upper(), person, address, is_allowed)
         verdict = self.take(answer)
         if verdict == "unknown":
-            verdict = await self.pass_on(answer)
+            body = msgspec.json.encode(answer)
+            done = await self._processes.call_owner(answer.name, ANSWER, body)
+            verdict = msgspec.json.decode(done, type=Verdict) if done else "unknown"
         if verdict == "unknown":
             raise CommandError(
                 _(
@@ -179,6 +177,10 @@ class Approvals:
             )
         if verdict == "refused":
             raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
+
+    async def take_passed_on(self, body: bytes) -> bytes:
+        """Take a `GivenAnswer` as JSON that another process was given; returns the verdict."""
+        return msgspec.json.encode(self.take(msgspec.json.decode(body, type=GivenAnswer)))
 
     def take(self, answer: GivenAnswer) -> Verdict:
         """Take an answer to a question that waits here."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.base import Model
-from agent.models.selection import ModelChoice, Models
+from agent.models.selection import ModelChoice
+from bot.kernel import Kernel
 from bot.ports import choice_of, price
-from bot.settings import Settings, SettingsStore
+from bot.runtime import RuntimeConfig
+from bot.settings import Settings
 from bot.settings.schema import NO_AGENT
-from bot.spending import Spending, describe_spent
 from channels.language import _, explain
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from memory.turn_log import OpenTurn
-from plugins.api import Account
 from plugins.context_usage import usage_of
+from plugins.spending.accounts import Account, MonthAccounts, describe_spent
+from plugins.spending.settings import SpendingSettings
 from plugins.wording import literal, money
 
 HERE = "--here"
@@ -30,44 +33,70 @@ def find_nearly_spent(accounts: Sequence[Account], percent: int) -> Account | No
     return next(near, None)
 
 
-class Saving:
-    """The change of a conversation's model to the cheaper one, `spend_soft_model`. It is decided
-    when a turn begins, and holds for all of it.
+class ConfiguredRules(Struct, frozen=True):
+    """The rules for the accounts, from the settings."""
 
-    It comes where the chat's budget, that of all, or that of the user who speaks is nearly spent,
-    and the model that is set costs more; not where a person chose a model for this conversation.
+    config: RuntimeConfig
+
+    @property
+    def settings(self) -> SpendingSettings:
+        return self.config.book.effective().section(SpendingSettings)
+
+    @property
+    def zone(self) -> tzinfo:
+        return self.config.zone()
+
+    def is_free(self, key: ConversationKey) -> bool:
+        return self.config.at(key).model.is_free
+
+
+class MonthSpending(MonthAccounts):
+    """The month's accounts, and the change of a conversation's model to the cheaper one,
+    `spend_soft_model` (`bot.spending.SpendingRules`). The model is decided when a turn begins, and
+    holds for all of it.
+
+    The cheaper one comes where the chat's budget, that of all, or that of the user who speaks is
+    nearly spent, and the model that is set costs more; not where a person chose a model for this
+    conversation.
     """
 
-    def __init__(self, book: SettingsStore, models: Models, spending: Spending) -> None:
-        self._book, self._models, self._spending = book, models, spending
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel.store, ConfiguredRules(kernel.config), kernel.changes)
+        self._book, self._models = kernel.config.book, kernel.config.models
         self._near: dict[str, Account | None] = {}
 
-    def settle(self, key: ConversationKey, user: str = "") -> None:
-        """A turn begins; `user` is who speaks, unless they are an owner."""
-        settings = self._book.effective(key.id)
+    def begin(self, key: ConversationKey, user: str = "") -> None:
+        """Decide which model answers in the turn that begins; `user` is who speaks, unless they are
+        an owner."""
+        settings = self._settings(key)
         if settings.spend_soft_model:
             if len(self._near) > _MOST_KNOWN:
                 self._near.clear()
-            accounts = self._spending.accounts(key, user)
+            accounts = self.accounts(key, user)
             self._near[key.id] = find_nearly_spent(accounts, settings.spend_soft_limit)
 
-    def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice:
-        """The model that answers in a conversation with these settings."""
+    def _settings(self, key: ConversationKey) -> SpendingSettings:
+        return self._book.effective(key.id).section(SpendingSettings)
+
+    def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice | None:
+        """Return the model that answers in a conversation with these settings; None where no
+        cheaper one is set."""
+        soft_model = settings.section(SpendingSettings).spend_soft_model
+        if not soft_model:
+            return None
         usual = choice_of(settings)
-        if not settings.spend_soft_model:
-            return usual
         if key.id not in self._near:
-            self.settle(key)
+            self.begin(key)
         if self._near[key.id] is None or self._book.describe("model", key.id).layer == HERE:
             return usual
-        cheaper = self._cheaper(settings.spend_soft_model)
+        cheaper = self._cheaper(soft_model)
         if self._models.why_not(cheaper):
             return usual
         return cheaper if is_cheaper(self._models.of(cheaper), self._models.of(usual)) else usual
 
     def find_problem(self) -> str:
         """Return why the cheaper model could not answer, in a sentence; "" where it could."""
-        name = self._book.effective().spend_soft_model
+        name = self._rules.settings.spend_soft_model
         why = self._models.why_not(self._cheaper(name)) if name else ""
         return (
             _("`spend_soft_model` could not take over: {error}", error=explain(why)) if why else ""
@@ -78,24 +107,30 @@ class Saving:
         base = replace(choice_of(self._book.with_agent(NO_AGENT)), fallbacks=(name,))
         return self._models.chain(base)[-1]
 
-    async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
-        """Return the lines to say now, once: the line under the first answer of the cheaper
-        model."""
-        del turn
+    async def warnings(
+        self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
+    ) -> list[str]:
+        """Return the lines to say now, once: under the first answer of the cheaper model, and where
+        a limit is near."""
+        said = await self._tell(conversation) if conversation else []
+        return said + await super().warnings(key, user)
+
+    async def _tell(self, conversation: Conversation) -> list[str]:
         key = conversation.key
         account = self._near.get(key.id)
-        if account is None or not self.describe(key):
+        if account is None or not self.describe_choice(key):
             return []
-        is_new = await self._spending.note_once(key.home, f"saving at {account.limit:g}")
-        return [f"({self.describe(key, usage_of(conversation.context).tokens)})"] if is_new else []
+        is_new = await self.note_once(key.home, f"saving at {account.limit:g}")
+        tokens = usage_of(conversation.context).tokens
+        return [f"({self.describe_choice(key, tokens)})"] if is_new else []
 
-    def describe(self, key: ConversationKey, tokens: int = 0) -> str:
+    def describe_choice(self, key: ConversationKey, tokens: int = 0) -> str:
         """Return the sentence for a conversation in which the cheaper model answers; "" where it
         does not. `tokens` are what the conversation holds."""
         settings = self._book.effective(key.id)
         usual, now = choice_of(settings), self.choice(key, settings)
-        account = self._near.get(key.id) if settings.spend_soft_model else None
-        if usual == now or account is None:
+        account = self._near.get(key.id)
+        if now is None or usual == now or account is None:
             return ""
         cheaper, dear = self._models.of(now), self._models.of(usual)
         return _(

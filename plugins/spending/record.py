@@ -1,4 +1,4 @@
-"""The cost ledger: every call to a model is a row; and each model's calibration."""
+"""The ledger, in which every call to a model is a row, and the notes about limits."""
 
 from __future__ import annotations
 
@@ -8,66 +8,11 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
-from msgspec import Struct
 from peewee import fn
 
+from memory.ledger import Bill, Spent
 from memory.record import branches, tables
 from memory.record.database import Database
-
-
-class Spent(Struct, frozen=True):
-    """A call to a model. Tokens as the provider reported them, or as counted by the meter
-    (`is_reported` False); of the prompt, `cached` were read from a cache, and `written` into one
-    that has a price of its own; of the completion, `reasoning` were thought and not said; `cost` in
-    US dollars, None where the price is unknown."""
-
-    purpose: str
-    model: str
-    prompt: int
-    cached: int
-    completion: int
-    cost: float | None
-    is_reported: bool = True
-    written: int = 0
-    reasoning: int = 0
-
-
-class Bill(Struct, frozen=True):
-    """Calls added up. `unknown` counts those whose price is not known; `cost` leaves them out."""
-
-    calls: int = 0
-    prompt: int = 0
-    cached: int = 0
-    completion: int = 0
-    cost: float = 0.0
-    unknown: int = 0
-    written: int = 0
-    reasoning: int = 0
-
-    def __add__(self, other: Bill) -> Bill:
-        return Bill(
-            self.calls + other.calls,
-            self.prompt + other.prompt,
-            self.cached + other.cached,
-            self.completion + other.completion,
-            self.cost + other.cost,
-            self.unknown + other.unknown,
-            self.written + other.written,
-            self.reasoning + other.reasoning,
-        )
-
-    def plus(self, spent: Spent) -> Bill:
-        return Bill(
-            self.calls + 1,
-            self.prompt + spent.prompt,
-            self.cached + spent.cached,
-            self.completion + spent.completion,
-            self.cost + (spent.cost or 0.0),
-            self.unknown + (spent.cost is None),
-            self.written + spent.written,
-            self.reasoning + spent.reasoning,
-        )
-
 
 _USAGE = tables.Usage
 _SUMS = (  # the columns of a Bill
@@ -196,14 +141,3 @@ def notes(database: Database, month: str) -> set[tuple[str, str]]:
     columns = tables.SpendingNote
     query = columns.select(columns.conversation, columns.note).where(columns.month == month)
     return set(query.tuples().execute(database))
-
-
-def ratios(database: Database) -> dict[str, float]:
-    """Reported to counted tokens, by model."""
-    columns = tables.Calibration
-    return dict(columns.select(columns.model, columns.ratio).tuples().execute(database))
-
-
-def save_ratio(database: Database, model: str, ratio: float) -> None:
-    """Keep a model's ratio over restarts."""
-    tables.put(database, tables.Calibration, ("model",), model=model, ratio=ratio)

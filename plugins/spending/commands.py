@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Any
 
 from msgspec import to_builtins
@@ -11,18 +11,10 @@ from msgspec.structs import asdict
 
 from channels.language import _, figure
 from memory.keys import ConversationKey
-from memory.record.ledger import Bill
-from plugins.api import (
-    Account,
-    Action,
-    Ask,
-    BranchInfo,
-    Command,
-    CommandError,
-    Reply,
-    command,
-    hookimpl,
-)
+from memory.ledger import Bill
+from plugins.api import Action, Ask, BranchInfo, CommandError, Reply, command
+from plugins.spending.accounts import Account
+from plugins.spending.saving import MonthSpending
 from plugins.wording import amount, cell, literal, money, name_branch, table
 
 DAYS = 7
@@ -60,7 +52,7 @@ async def usage(ask: Ask) -> Reply:
 async def _show(ask: Ask) -> Reply:
     """An owner sees all; others what concerns this chat and them."""
     person = ask.person
-    accounts = ask.bot.spending.accounts(ask.conversation.key, person.limited)
+    accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
     groups: dict[str, Bills] = {"": {HERE: ask.conversation.context.bill}}
     if ask.person.is_owner:
@@ -79,28 +71,23 @@ async def _show(ask: Ask) -> Reply:
 
 
 async def _of_all(ask: Ask) -> dict[str, Bills]:
-    """The bills of all chats, by the title that they stand under."""
-    ledger, month = ask.bot.ledger, ask.bot.spending.since
-    by_model = await ledger.by_model(month)
+    """The bills of all chats, by the title that they stand under. A day goes from midnight to
+    midnight where the person lives."""
+    zone = ask.bot.zone()
+    today = datetime.now(zone).date()
+    days = [today - timedelta(days=back) for back in range(DAYS)]
+    midnights = [(_midnight(day, zone), _midnight(day + timedelta(days=1), zone)) for day in days]
+    bills = await ask.service(MonthSpending).list_bills(midnights)
     return {
-        BY_DAY: await _by_day(ask),
-        BY_CHAT: _dearest(await ledger.by_conversation(month)),
-        BY_MODEL: {f"{model}, {purpose}": bill for model, purpose, bill in by_model},
-        ALL: {EVER: await ledger.bill(0)},
+        BY_DAY: {f"{day:%a} {day}": bill for day, bill in zip(days, bills.by_day, strict=True)},
+        BY_CHAT: _dearest(bills.by_conversation),
+        BY_MODEL: {f"{model}, {purpose}": bill for model, purpose, bill in bills.by_model},
+        ALL: {EVER: bills.ever},
     }
 
 
-async def _by_day(ask: Ask) -> Bills:
-    """The last days, each from midnight to midnight where the person lives."""
-    today = datetime.now(ask.bot.zone()).date()
-    rows = {}
-    for day in (today - timedelta(days=back) for back in range(DAYS)):
-        begin, end = (
-            datetime.combine(date, time(), ask.bot.zone()).timestamp()
-            for date in (day, day + timedelta(days=1))
-        )
-        rows[f"{day:%a} {day}"] = await ask.bot.ledger.bill(begin, end)
-    return rows
+def _midnight(day: date, zone: tzinfo) -> float:
+    return datetime.combine(day, time(), zone).timestamp()
 
 
 def _dearest(bills: Bills) -> Bills:
@@ -187,7 +174,7 @@ _LIFTED_FOR = {"total": "", "chat": " for this chat", "user": " for this user"}
 async def _lift(ask: Ask, who: str) -> Reply:
     """Lift what stops this chat, or a user ("telegram/42")."""
     ask.require_owner("lift a spending limit")
-    lifted = await ask.bot.spending.lift(ask.conversation.key, who)
+    lifted = await ask.service(MonthSpending).lift(ask.conversation.key, who)
     if not lifted:
         whom = literal(who) or _("this chat")
         raise CommandError(
@@ -203,8 +190,3 @@ async def _lift(ask: Ask, who: str) -> Reply:
         ),
         {"lifted": [account.setting for account in lifted]},
     )
-
-
-@hookimpl
-def parley_commands() -> list[Command]:
-    return [usage]

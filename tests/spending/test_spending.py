@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.spending import Spending, SpendingLimits, find_reached_share, format_warning
 from memory.keys import ConversationKey
-from memory.record import conversations, ledger
-from memory.record.ledger import Bill, Spent
+from memory.ledger import Bill, Spent
+from memory.record import conversations
 from memory.record.store import Store
-from plugins.api import Account
+from plugins.spending import record as ledger
+from plugins.spending.accounts import Account, MonthAccounts, find_reached_share, format_warning
+from plugins.spending.saving import MonthSpending
+from plugins.spending.settings import SpendingSettings
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -202,7 +204,7 @@ async def test_a_summary_is_booked_to_who_spoke_last(tmp_path: Path) -> None:
         await bot.app.conversations.settle()
         bills = await bot.app.store.read(ledger.bills_by_person)
         assert bills["pipe/kid"].calls == 2
-        (_, _, own) = bot.app.spending.accounts(KEY, "pipe/kid")
+        (_, _, own) = bot.app.features.service(MonthSpending).accounts(KEY, "pipe/kid")
         assert own.bill.calls == 2
 
 
@@ -246,9 +248,19 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-def spending(store: Store, clock: Clock, is_free: bool = False) -> Spending:
-    limits = SpendingLimits(chat=10, total=0)
-    return Spending(store, lambda: limits, lambda: UTC, lambda key: is_free, clock)
+class Rules:
+    """The rules of a test."""
+
+    def __init__(self, limit: float, is_free: bool) -> None:
+        self.settings, self.zone = SpendingSettings(spend_limit_chat=limit), UTC
+        self._is_free = is_free
+
+    def is_free(self, key: ConversationKey) -> bool:
+        return self._is_free
+
+
+def spending(store: Store, clock: Clock, is_free: bool = False) -> MonthAccounts:
+    return MonthAccounts(store, Rules(10, is_free), lambda: None, clock)
 
 
 def call(cost: float) -> Spent:
@@ -258,7 +270,7 @@ def call(cost: float) -> Spent:
 async def test_a_new_month_begins_with_nothing_spent(store: Store) -> None:
     clock = Clock(datetime(2026, 11, 30, 23, 59, tzinfo=UTC))
     month = spending(store, clock)
-    await month.take_up()
+    await month.load()
     month.book(KEY, "", call(12))
     assert len(await month.warnings(KEY)) == 1
     assert month.refusal(KEY)
@@ -273,25 +285,25 @@ async def test_only_this_months_calls_count_after_a_restart(store: Store) -> Non
     await store.write(lambda db: ledger.insert(db, row.id, 1, call(12)))
     now = datetime.now(UTC)
     month = spending(store, Clock(now))
-    await month.take_up()
+    await month.load()
     assert month.refusal(KEY)
     later = spending(store, Clock(now + timedelta(days=40)))
-    await later.take_up()
+    await later.load()
     assert not later.refusal(KEY)
 
 
 async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
     month = spending(store, Clock(DAY))
-    await month.take_up()
+    await month.load()
     month.book(KEY, "", call(9.5))
     assert len(await month.warnings(KEY)) == 1
     assert await month.warnings(KEY) == []
-    month._limits = lambda: SpendingLimits(chat=12, total=0)
+    month._rules = Rules(12, is_free=False)
     assert len(await month.warnings(KEY)) == 1
 
 
 async def test_a_model_that_costs_nothing_is_not_stopped(store: Store) -> None:
     month = spending(store, Clock(DAY), is_free=True)
-    await month.take_up()
+    await month.load()
     month.book(KEY, "", call(12))
     assert not month.refusal(KEY)

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from bot.assembly import assemble
-from bot.links import LEADS, LINKED, NOBODY, PRIVATE, SAME, WRONG
 from bot.settings import load_layers
 from channels.base import Activity, BranchChanged, Delta, Done, TurnStarted
 from channels.guessing import TRIES
 from channels.message import Address
 from memory.record import mailbox
+from memory.record.engines.sqlite import in_memory
 from memory.record.mailbox import AddressColumns, InboxRow
+from plugins.links import record
+from plugins.links.linking import LEADS, LINKED, NOBODY, PRIVATE, SAME, WRONG, ChatLinks
 from tests.fakes.openai_server import Call, Hang, OpenAIServer, Received, Say, Script
 from tests.waiting import PATIENCE
 from tests.whole.testbot import TestChannel
@@ -110,8 +112,8 @@ async def test_a_code_works_once_for_ten_minutes_and_until_the_next_one(tmp_path
         assert await bot.from_afar(f"/link {first}") == WRONG
         assert "nothing changes" in await bot.from_afar(f"/link {code}")
         assert await bot.from_afar(f"/link {code}") == WRONG
-        code, now = await bot.code(), bot.app.links._clock()
-        bot.app.links._clock = lambda: now + 601
+        code, now = await bot.code(), bot.app.features.service(ChatLinks)._clock()
+        bot.app.features.service(ChatLinks)._clock = lambda: now + 601
         assert await bot.from_afar(f"/link {code}") == WRONG
 
 
@@ -132,10 +134,10 @@ async def test_nothing_is_linked_before_whoever_gave_the_code_says_yes(tmp_path:
         assert (await bot.here.says(yes)).text == NOBODY
         assert "said no" in "".join(out.reply.text for out in bot.afar.sent)
         await bot.from_afar(f"/link {await bot.code()}")
-        now = bot.app.links._clock()
-        bot.app.links._clock = lambda: now + 601
+        now = bot.app.features.service(ChatLinks)._clock()
+        bot.app.features.service(ChatLinks)._clock = lambda: now + 601
         assert (await bot.here.says(yes)).text == NOBODY
-        bot.app.links._clock = lambda: now
+        bot.app.features.service(ChatLinks)._clock = lambda: now
         assert "goes on" in (await bot.here.says(yes)).text
         assert await bot.from_afar("and now?") == "2: and now?"
 
@@ -294,7 +296,7 @@ async def test_a_message_that_waited_over_a_restart_is_answered_in_the_conversat
         await bot.here.says("one")
         await bot.links()
         await receive(bot, "late")
-        await bot.app.links.end("afar/ann")
+        await bot.app.features.service(ChatLinks).end(Address("afar", "ann"), "")
     async with two_channels(tmp_path) as bot:
         assert (await bot.afar.reply_to("late")).reply.text == "2: two"
 
@@ -343,3 +345,22 @@ async def test_a_question_of_a_tool_is_asked_where_the_message_came_from_and_ans
         assert "echo hi" in (await bot.here.says("/approve")).text
         await bot.here.says(asked.reply.actions[1].command)
         assert (await bot.afar.reply_to("run")).reply.text == "done"
+
+
+def test_a_chat_goes_on_where_its_newest_code_leads() -> None:
+    database = in_memory()
+    place = AddressColumns("terminal", "main", "", "")
+    for target in ("terminal/a", "terminal/b"):
+        code = record.LinkCode(target, f"digest {target}", "ann", place, 1.0)
+        record.put_code(database, code, 0.0)
+        asked = record.LinkRequest("telegram/42", target, "ann", "ann", place, 2.0)
+        assert record.ask(database, code, asked, 0.0)
+        assert not record.ask(database, code, asked, 0.0)
+        assert record.list_requests(database, target, "ann", 0.0) == [asked]
+        assert record.settle(database, asked, 2.0)
+        assert not record.settle(database, asked, 3.0)
+    assert [(one.target, one.is_over) for one in record.list_links(database)] == [
+        ("terminal/a", True),
+        ("terminal/b", False),
+    ]
+    database.close()

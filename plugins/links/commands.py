@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from channels.language import _
 from memory.turns import Turn
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.links.linking import ChatLinks
 from plugins.wording import clip, format_turns, literal
 
 BEFORE, YES, NO = "before", "yes", "no"
@@ -34,7 +35,7 @@ async def link(ask: Ask) -> Reply:
         return await _answer(ask, which.strip(), is_yes=word.lower() == YES)
     if text:
         return await _follow(ask, text)
-    code = await ask.bot.links.give_code(ask.address)
+    code = await ask.service(ChatLinks).give_code(ask.address)
     said = _(
         "Type this in a private chat with me on your other channel, within 10 minutes:\n\n`/link "
         "{code}`\n\nI ask here then, and once you have said yes, that chat goes on in this "
@@ -43,12 +44,12 @@ async def link(ask: Ask) -> Reply:
         code=code,
     )
     parts = (said, _describe(ask))
-    data = {"code": code, "linked": ask.bot.links.list_linked(ask.address)}
+    data = {"code": code, "linked": ask.service(ChatLinks).list_linked(ask.address)}
     return Reply("\n\n".join(filter(None, parts)), data, _unlinking(ask))
 
 
 async def _follow(ask: Ask, code: str) -> Reply:
-    there = await ask.bot.links.ask(ask.address, code)
+    there = await ask.service(ChatLinks).ask(ask.address, code)
     text = _(
         "I ask in the conversation of {chat} now, where the code was given. Once you say yes "
         "there, within 10 minutes, this chat goes on in it, and I tell you here. Until then "
@@ -60,9 +61,9 @@ async def _follow(ask: Ask, code: str) -> Reply:
 
 async def _answer(ask: Ask, which: str, is_yes: bool) -> Reply:
     if not is_yes:
-        here = await ask.bot.links.decline(ask.address, which)
+        here = await ask.service(ChatLinks).decline(ask.address, which)
         return Reply(_("{chat} was told no, and nothing changes.", chat=literal(here)))
-    here = await ask.bot.links.agree(ask.address, which)
+    here = await ask.service(ChatLinks).agree(ask.address, which)
     text = _(
         "{chat} goes on in this conversation now. Whoever writes there reads what is said here; "
         "/unlink {chat} ends that.",
@@ -73,9 +74,9 @@ async def _answer(ask: Ask, which: str, is_yes: bool) -> Reply:
 
 def _describe(ask: Ask) -> str:
     """Name the chats that share this conversation."""
-    linked = ask.bot.links.list_linked(ask.address)
+    linked = ask.service(ChatLinks).list_linked(ask.address)
     lines = []
-    if there := ask.bot.links.leads_to(ask.address):
+    if there := ask.service(ChatLinks).leads_to(ask.address):
         lines.append(_("This chat goes on in the conversation of {chat}.", chat=literal(there)))
     if linked:
         names = ", ".join(map(literal, linked))
@@ -86,14 +87,14 @@ def _describe(ask: Ask) -> str:
 
 
 def _unlinking(ask: Ask) -> tuple[Action, ...]:
-    linked = ask.bot.links.list_linked(ask.address)
+    linked = ask.service(ChatLinks).list_linked(ask.address)
     return tuple(Action(_("Unlink {name}", name=name), f"/unlink {name}") for name in linked)
 
 
 async def _show_own(ask: Ask) -> Reply:
-    if not ask.bot.links.leads_to(ask.address):
+    if not ask.service(ChatLinks).leads_to(ask.address):
         raise CommandError(_("This chat is linked to no other; all that was said is in it."))
-    turns = await ask.bot.links.read_own(ask.address, SHOWN)
+    turns = await ask.service(ChatLinks).read_own(ask.address, SHOWN)
     if not turns:
         return Reply(_("Nothing was said in this chat before it was linked."), {"turns": []})
     which = format_turns([turn.number for turn in turns])
@@ -125,7 +126,7 @@ def _format(turn: Turn) -> str:
 async def unlink(ask: Ask) -> Reply:
     """`/unlink`, `/unlink telegram/42`, `/unlink all`."""
     which = ask.text.strip()
-    ended = await ask.bot.links.end(ask.address, which)
+    ended = await ask.service(ChatLinks).end(ask.address, which)
     if ended and not which:
         text = _(
             "This chat has its own conversation again, as it was; nothing was copied. What was "
@@ -137,7 +138,7 @@ async def unlink(ask: Ask) -> Reply:
         return Reply(
             _("{names}: from now on in a conversation of their own.", names=names), {"ended": ended}
         )
-    linked = ask.bot.links.list_linked(ask.address)
+    linked = ask.service(ChatLinks).list_linked(ask.address)
     if linked:
         raise CommandError(
             _(
@@ -149,8 +150,3 @@ async def unlink(ask: Ask) -> Reply:
             )
         )
     raise CommandError(_("No chat is linked here; /link gives a code to link one with."))
-
-
-@hookimpl
-def parley_commands() -> list[Command]:
-    return [link, unlink]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from channels.message import Outbound, Reply
+from plugins.approvals.approvals import Approvals
 from plugins.builtin import shell as plugin
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.waiting import PATIENCE, until
@@ -102,11 +103,22 @@ async def test_a_question_that_nobody_answers_is_a_no_and_takes_no_time_of_the_t
 ) -> None:
     script = [running_it("touch here"), Say("Then not.")]
     async with run_bot(tmp_path, script, SHELL) as bot:
-        approvals = bot.app.config.approvals
+        approvals = bot.app.features.service(Approvals)
         monkeypatch.setattr(approvals, "_patience", 1e-9)
         reply = await bot.says("Do it")
         assert "nobody allowed it within" in results(bot)[0]
     assert reply.text == "Then not."
+
+
+async def test_where_the_feature_is_not_there_nothing_runs_that_must_be_asked_for(
+    tmp_path: Path,
+) -> None:
+    script = [running_it("touch here"), Say("Then not.")]
+    async with run_bot(tmp_path, script, SHELL) as bot:
+        bot.app.features.approvals.clear()
+        assert (await bot.says("Do it")).text == "Then not."
+        assert "nobody can be asked for permission" in results(bot)[0]
+    assert not (tmp_path / FILES / "here").exists()
 
 
 async def test_stop_ends_the_waiting(tmp_path: Path) -> None:
@@ -129,7 +141,7 @@ async def test_stop_while_a_question_is_put_leaves_none_behind(
         await asyncio.Event().wait()
 
     async with run_bot(tmp_path, [running_it("touch here")], SHELL) as bot:
-        approvals = bot.app.config.approvals
+        approvals = bot.app.features.service(Approvals)
         monkeypatch.setattr(approvals._delivery, "tell", put_for_ever)
         await bot.writes("Do it", id="q")
         async with asyncio.timeout(PATIENCE):

@@ -1,0 +1,90 @@
+"""Calls to models and what they cost, and the interface of the ledger that keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from memory.record.database import Database
+
+
+class Spent(Struct, frozen=True):
+    """A call to a model. Tokens as the provider reported them, or as counted by the meter
+    (`is_reported` False); of the prompt, `cached` were read from a cache, and `written` into one
+    that has a price of its own; of the completion, `reasoning` were thought and not said; `cost` in
+    US dollars, None where the price is unknown."""
+
+    purpose: str
+    model: str
+    prompt: int
+    cached: int
+    completion: int
+    cost: float | None
+    is_reported: bool = True
+    written: int = 0
+    reasoning: int = 0
+
+
+class Bill(Struct, frozen=True):
+    """Calls added up. `unknown` counts those whose price is not known; `cost` leaves them out."""
+
+    calls: int = 0
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    cost: float = 0.0
+    unknown: int = 0
+    written: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Bill) -> Bill:
+        return Bill(
+            self.calls + other.calls,
+            self.prompt + other.prompt,
+            self.cached + other.cached,
+            self.completion + other.completion,
+            self.cost + other.cost,
+            self.unknown + other.unknown,
+            self.written + other.written,
+            self.reasoning + other.reasoning,
+        )
+
+    def plus(self, spent: Spent) -> Bill:
+        return Bill(
+            self.calls + 1,
+            self.prompt + spent.prompt,
+            self.cached + spent.cached,
+            self.completion + spent.completion,
+            self.cost + (spent.cost or 0.0),
+            self.unknown + (spent.cost is None),
+            self.written + spent.written,
+            self.reasoning + spent.reasoning,
+        )
+
+
+class Ledger:
+    """The functions of a ledger, which are called in the transaction of what was paid for. This one
+    keeps nothing; a feature brings one that does (hook `parley_ledger`)."""
+
+    def insert(
+        self,
+        database: Database,
+        conversation: int | None,
+        turn: int | None,
+        spent: Spent,
+        person: str = "",
+    ) -> None:
+        """Store one call, booked to `person`; where none is named, to who spoke last in the
+        conversation."""
+
+    def bill(self, database: Database, conversation: int, *, purpose: str = "") -> Bill:
+        """Add up the calls of a conversation for a purpose ("": for any)."""
+        return Bill()
+
+    def bills_by_turn(
+        self, database: Database, conversation: int, turns: Collection[int]
+    ) -> dict[int, dict[str, Bill]]:
+        """Return the cost of each of these turns so far, by the model that was asked; also where
+        the turn is shared with another conversation."""
+        return {}

@@ -1,0 +1,4 @@
+"""Approvals: a tool call that needs a person's yes is asked for in the chat (`tools.approve`).
+
+Without this folder nobody can be asked, so such calls are refused.
+"""

@@ -1,0 +1,69 @@
+"""The hooks of approvals, and the commands `/approve` and `/deny`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from bot.kernel import Kernel
+from channels.language import _
+from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.approvals.approvals import ANSWER, Approvals
+
+
+class ApprovalsFeature:
+    """The questions that wait, made from the kernel's parts."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._approvals = Approvals(kernel.delivery, kernel.links, kernel.processes)
+
+    @hookimpl
+    def parley_services(self) -> Sequence[object]:
+        return (self._approvals,)
+
+    @hookimpl
+    def parley_approvals(self) -> Approvals:
+        return self._approvals
+
+    @hookimpl
+    def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        return {ANSWER: self._approvals.take_passed_on}
+
+
+@hookimpl
+def parley_open(kernel: Kernel) -> ApprovalsFeature:
+    return ApprovalsFeature(kernel)
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [approve, deny]
+
+
+@command("approve", "Allow what the bot asked permission for, or see the question again", "[NAME]")
+async def approve(ask: Ask) -> Reply:
+    """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
+    if not ask.words:
+        return _show_waiting(ask)
+    await _answer(ask, "approve", is_allowed=True)
+    return Reply(_("Allowed."), {"is_allowed": True})
+
+
+@command("deny", "Refuse what the bot asked permission for", "NAME")
+async def deny(ask: Ask) -> Reply:
+    """`/deny K7QM`: whoever may talk there."""
+    await _answer(ask, "deny", is_allowed=False)
+    return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
+
+
+def _show_waiting(ask: Ask) -> Reply:
+    questions = ask.service(Approvals).list_waiting(ask.conversation.key)
+    if not questions:
+        raise CommandError(_("No question is waiting here."))
+    actions = tuple(action for question in questions for action in question.actions)
+    return Reply("\n\n".join(question.text for question in questions), actions=actions)
+
+
+async def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
+    if len(ask.words) != 1:
+        raise CommandError(_("/{name} needs the name from the question, like K7QM.", name=name))
+    await ask.service(Approvals).answer(ask.words[0], ask.person, ask.address, is_allowed)

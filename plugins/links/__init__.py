@@ -1,0 +1,5 @@
+"""Links: several chats of one person go on in one conversation, by `/link` (`linking`).
+
+The kernel asks for the links (`record.list_links`) and leads messages by them. Without this folder,
+each chat goes on in its own conversation.
+"""

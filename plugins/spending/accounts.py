@@ -1,0 +1,316 @@
+"""Spending limits: what has been spent this month, what is said about it, and when it is enough.
+
+A month is a calendar month in the bot's time zone. Its sums are read once, at the start, and kept
+in memory from then on, so that a message costs no query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from functools import lru_cache
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from bot.spending import BudgetSpent
+from channels.language import _
+from memory.conversation import Conversation
+from memory.keys import ConversationKey, home_of
+from memory.ledger import Bill, Spent
+from memory.record.database import Database
+from memory.record.store import Store
+from plugins.spending import record
+from plugins.spending.settings import SpendingSettings
+from plugins.wording import count, money
+
+SHARES = (0.9, 0.7)
+"""The shares of a limit at which a person is told, once each a month."""
+ALL = ""
+"""Stands for all conversations where otherwise a conversation's id stands."""
+LIFTED = "lifted"
+
+
+AccountKind = Literal["chat", "total", "user"]
+
+
+class Account(Struct, frozen=True):
+    """A month's calls against a limit in US dollars (0: none): those of a chat, of all chats, or of
+    one user in all chats. `scope` names whose; a lifted limit rests until the month ends."""
+
+    scope: str
+    bill: Bill
+    limit: float
+    is_lifted: bool = False
+    kind: AccountKind = "chat"
+
+    @property
+    def is_in_force(self) -> bool:
+        return self.limit > 0 and not self.is_lifted
+
+    @property
+    def is_used_up(self) -> bool:
+        """Return whether the limit allows no more calls to models that cost something."""
+        return self.is_in_force and self.bill.cost >= self.limit
+
+    @property
+    def setting(self) -> str:
+        """The setting that the limit comes from."""
+        return f"spend_limit_{self.kind}"
+
+
+def find_reached_share(account: Account) -> float:
+    """The greatest share of the limit that is told of and is reached; 0: none."""
+    if not account.is_in_force:
+        return 0
+    return next((share for share in SHARES if account.bill.cost >= share * account.limit), 0)
+
+
+def note_of(account: Account) -> str:
+    """Return the note that is kept once a person was told; a changed limit is told of anew."""
+    return f"{find_reached_share(account):g} of {account.limit:g}"
+
+
+def format_warning(account: Account) -> str:
+    """The line under a reply once a share is reached."""
+    return _(
+        "(Spending: {so_far}. At 100% I stop. `{setting}` sets the limit; /usage shows what the "
+        "money went on.)",
+        so_far=describe_spent(account),
+        setting=account.setting,
+    )
+
+
+def format_refusal(account: Account) -> str:
+    """The answer to a message that no model is asked about."""
+    return _(
+        "Your message was not sent to the model: {so_far}. An owner can lift the limit for the "
+        "rest of the month with {lift}, or raise it with /config {setting} {limit:g}. The "
+        "embedded model is free: /config model embedded. Then send your message again.",
+        so_far=describe_spent(account),
+        lift=_lift_command(account),
+        setting=account.setting,
+        limit=account.limit * 2,
+    )
+
+
+def _lift_command(account: Account) -> str:
+    whom = f" {account.scope.removeprefix(_scope(''))}" if account.kind == "user" else ""
+    return f"/usage lift{whom}"
+
+
+_WHOSE = {
+    "total": "all chats together have spent {cost} of this month's {limit}{besides}",
+    "chat": "this chat has spent {cost} of this month's {limit}{besides}",
+    "user": "you have spent {cost} of this month's {limit}{besides}",
+}
+
+
+def describe_spent(account: Account) -> str:
+    """Return the amount that was spent, as a part of a sentence."""
+    unknown = account.bill.unknown
+    besides = (
+        _(" (not counting {calls} of unknown price)", calls=count(unknown, "call"))
+        if unknown
+        else ""
+    )
+    return _(
+        _WHOSE[account.kind],
+        cost=money(account.bill.cost),
+        limit=money(account.limit),
+        besides=besides,
+    )
+
+
+class AllBills(Struct, frozen=True):
+    """The calls of all conversations: of some days, of the month by conversation and by (model,
+    purpose), and ever."""
+
+    by_day: list[Bill]
+    by_conversation: dict[str, Bill]
+    by_model: list[tuple[str, str, Bill]]
+    ever: Bill
+
+
+class AccountRules(Protocol):
+    """The rules for the accounts, asked for each time."""
+
+    @property
+    def settings(self) -> SpendingSettings: ...
+
+    @property
+    def zone(self) -> tzinfo: ...
+
+    def is_free(self, key: ConversationKey) -> bool:
+        """Return whether the model of a conversation costs nothing."""
+        ...
+
+
+class MonthAccounts:
+    """The month's accounts. `clock` gives seconds since 1970; `on_lift` hears that limits rest."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: AccountRules,
+        on_lift: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._rules = store, rules
+        self._on_lift, self._clock = on_lift, clock
+        self._month = ""
+        self._bills: defaultdict[str, Bill] = defaultdict(Bill)
+        self._notes: set[tuple[str, str]] = set()
+
+    async def load(self) -> None:
+        """Read what was spent and said so far this month."""
+        month, since = self._month_now(), self.since
+        read = self._store.read
+        notes = await read(lambda db: record.notes(db, month))
+        by_conversation = await read(lambda db: record.bills_by_conversation(db, since))
+        people = await read(lambda db: record.bills_by_person(db, since))
+        whole = await read(lambda db: record.bill(db, since=since))
+        self._notes, self._month = notes, month
+        self._bills.clear()
+        for name, bill in by_conversation.items():
+            self._bills[home_of(name)] += bill  # a limit holds for a chat with all its branches
+        self._bills.update({_scope(person): bill for person, bill in people.items()})
+        self._bills[ALL] = whole
+
+    def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
+        """Add a call to the month's accounts: the chat's, that of who spoke, and that of all."""
+        self._turn_the_page()
+        for scope in (key.home, _scope(person), ALL):
+            self._bills[scope] = self._bills[scope].plus(spent)
+
+    @property
+    def since(self) -> float:
+        """Return the time at which the month began, in seconds since 1970."""
+        now = datetime.fromtimestamp(self._clock(), self._rules.zone)
+        return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
+
+    def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
+        """The conversation's account, that of all, and that of a user who is no owner."""
+        self._turn_the_page()
+        limits = self._rules.settings
+        chat = self._account("chat", key.home, limits.spend_limit_chat)
+        total = self._account("total", ALL, limits.spend_limit_total)
+        own = (self._account("user", _scope(user), limits.spend_limit_user),) if user else ()
+        return (chat, total, *own)
+
+    def is_enough(self, key: ConversationKey, user: str = "") -> bool:
+        """Return whether no more may be spent on this conversation, or by a user who is no
+        owner."""
+        return any(account.is_used_up for account in self.accounts(key, user))
+
+    def refusal(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> str:
+        """Return why a message of this conversation may not be sent to the model; "": it may."""
+        account = self.find_used_up(key, user, is_chat=is_chat)
+        return format_refusal(account) if account else ""
+
+    def budget(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> MonthBudget:
+        """Return the budget of a turn that begins."""
+        return MonthBudget(self, key, user, is_chat)
+
+    def find_used_up(
+        self, key: ConversationKey, user: str = "", *, is_chat: bool = True
+    ) -> Account | None:
+        """The account by which no model may be asked that costs money; None: one may, or the
+        conversation's costs none. What belongs to no conversation is not of a chat."""
+        accounts = (a for a in self.accounts(key, user) if is_chat or a.kind != "chat")
+        account = next((a for a in accounts if a.is_used_up), None)
+        return None if account is None or self._rules.is_free(key) else account
+
+    async def warnings(
+        self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
+    ) -> list[str]:
+        """Return the warnings to give now, once: the lines under the reply."""
+        near = filter(find_reached_share, self.accounts(key, user))
+        due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
+        for account in due:
+            await self._note(account.scope, note_of(account))
+        return [format_warning(account) for account in due]
+
+    async def note_once(self, scope: str, text: str) -> bool:
+        """Keep that something was said this month; False: it was before."""
+        self._turn_the_page()
+        is_new = (scope, text) not in self._notes
+        if is_new:
+            await self._note(scope, text)
+        return is_new
+
+    async def list_bills(self, days: Sequence[tuple[float, float]]) -> AllBills:
+        """Add up the calls of all conversations: this month, at each of these times, and ever."""
+        since = self.since
+
+        def read(db: Database) -> AllBills:
+            return AllBills(
+                [record.bill(db, since=begin, until=end) for begin, end in days],
+                record.bills_by_conversation(db, since),
+                record.bills_by_model(db, since),
+                record.bill(db),
+            )
+
+        return await self._store.read(read)
+
+    async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
+        """Let the limits that are used up rest until the month ends; returns which."""
+        lifted = [account for account in self.accounts(key, user) if account.is_used_up]
+        for account in lifted:
+            await self._note(account.scope, LIFTED)
+        self._on_lift()
+        return lifted
+
+    def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:
+        return Account(scope, self._bills[scope], limit, (scope, LIFTED) in self._notes, kind)
+
+    def _month_now(self) -> str:
+        return _month_of(int(self._clock() // _QUARTER), self._rules.zone)
+
+    def _turn_the_page(self) -> None:
+        month = self._month_now()
+        if month != self._month:
+            self._month = month
+            self._bills.clear()
+            self._notes.clear()
+
+    async def _note(self, scope: str, text: str) -> None:
+        month = self._month
+        self._notes.add((scope, text))
+        await self._store.write(lambda db: record.note(db, month, scope, text))
+
+
+_QUARTER = 900
+"""Seconds of a quarter of an hour, at which a day begins in every time zone."""
+
+
+@lru_cache(maxsize=2)
+def _month_of(quarter: int, zone: tzinfo) -> str:
+    """Return the month as "2026-11": asked for several times a message, and seldom a new one."""
+    return f"{datetime.fromtimestamp(quarter * _QUARTER, zone):%Y-%m}"
+
+
+def _scope(person: str) -> str:
+    """Return the scope of a person, where a conversation's id may stand too."""
+    return f"user {person}"
+
+
+class MonthBudget(Struct, frozen=True):
+    """The amount that the limits of the month leave to a turn that is under way: of a conversation,
+    and of the user who speaks ("": an owner)."""
+
+    accounts: MonthAccounts
+    key: ConversationKey
+    user: str = ""
+    is_chat: bool = True
+
+    def check(self, coming: float = 0.0) -> None:
+        """Raise BudgetSpent where a limit is used up; what is coming may go beyond it."""
+        if account := self.accounts.find_used_up(self.key, self.user, is_chat=self.is_chat):
+            raise BudgetSpent(
+                f"A spending limit ({account.setting}, {money(account.limit)} a month) was reached "
+                "meanwhile, so no more was sent to the model. What was done so far is kept. An "
+                f"owner can lift the limit with {_lift_command(account)}; then tell me to go on."
+            )
