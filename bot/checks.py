@@ -1,11 +1,15 @@
-"""Checks: what a feature finds in an installation, for `python main.py doctor`.
+"""Checks: what a feature finds in an installation, for `python main.py doctor` and `audit`.
 
-A feature has its checks in a module `checks.py` of its folder, with a function
-`async examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing where the feature
-is not used, and asks no server unless it may connect.
+A feature has its checks in a module `checks.py` of its folder, with one of these functions, or
+both: `async examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing where the
+feature is not used, and asks no server unless it may connect; `list_risks(settings) ->
+Iterable[Risk]`, for the tools that are on and reach further than the chat's own folder.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 
@@ -28,9 +32,28 @@ class Finding(Struct, frozen=True):
     advice: str = ""
 
 
+Severity = Literal["high", "medium", "low", "note"]
+
+
+class Risk(Struct, frozen=True):
+    """A risk that was found, in a sentence, and its mend as a line to type. A `note` says who may
+    do what: it is for a person to know, and nothing is wrong with it."""
+
+    severity: Severity
+    sentence: str
+    mend: str = ""
+
+
+def list_risks(settings: Settings) -> Iterator[Risk]:
+    """Yield the risks of the tools of all features."""
+    for module in find_modules("checks"):
+        if hasattr(module, "list_risks"):
+            yield from module.list_risks(settings)
+
+
 async def examine_features(settings: Settings, may_connect: bool = True) -> list[Finding]:
     """Return what all features have found. Nothing is changed."""
     if settings.broker and not any(find_modules("process")):
         return [Finding("broker", False, NO_CLUSTER)]
-    modules = find_modules("checks")
+    modules = [one for one in find_modules("checks") if hasattr(one, "examine")]
     return [one for module in modules for one in await module.examine(settings, may_connect)]

@@ -41,8 +41,8 @@ class SettingFaults(ValueError):
 
 class SettingsSection(BaseModel):
     """A section of the settings, which a feature has in its module `settings`. SECTION is its name
-    in the configuration; its fields are written as those of the kernel are. Sections are listed by
-    ORDER, then by name."""
+    in the configuration; where the kernel has a section of this name, the fields are added to it.
+    They are written as those of the kernel are. Sections are listed by ORDER, then by name."""
 
     SECTION: ClassVar[str] = ""
     ORDER: ClassVar[int] = 50

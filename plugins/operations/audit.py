@@ -13,10 +13,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
+from bot.checks import Risk, Severity, list_risks
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.settings import Layers, Settings, SettingsStore, load_layers
@@ -28,22 +29,12 @@ from memory.record.transfer import copy_out
 from plugins.operations.record import Carried, read_carried
 from plugins.operations.restore import SET_ASIDE
 
-Severity = Literal["high", "medium", "low", "note"]
 COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}
 RANKS: tuple[Severity, ...] = ("high", "medium", "low", "note")
 _OTHERS, _WRITERS = 0o077, 0o022
 _WIDEST = {4: 8, 6: 32}
 """Bits of a network below which it is no proxy's."""
 _MOST_NAMED = 5
-
-
-class Risk(Struct, frozen=True):
-    """A risk that was found, in a sentence, and its mend as a line to type. A `note` says who may
-    do what: it is for a person to know, and nothing is wrong with it."""
-
-    severity: Severity
-    sentence: str
-    mend: str = ""
 
 
 class Installation(Struct, frozen=True):
@@ -194,7 +185,8 @@ def _tools(one: Installation) -> Iterator[Risk]:
 
 def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
     tools = settings.tools
-    if tools.approve == "never" and (tools.shell or tools.web_fetch or tools.can_search):
+    risks = [*list_risks(settings)]
+    if tools.approve == "never" and (tools.shell or risks):
         yield Risk(
             "high",
             "Tools run commands or use the web without asking, so anything that talks the "
@@ -215,14 +207,7 @@ def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
         )
     if tools.shell:
         yield Risk("note", "The model may ask to run commands.", "/config tools.shell false")
-    if tools.web_fetch:
-        yield Risk("note", "The model may ask to read pages.", "/config tools.web_fetch false")
-    if tools.can_search:
-        yield Risk(
-            "note",
-            "The model may ask to search the web.",
-            'take "web_search" out of the configuration',
-        )
+    yield from risks
 
 
 def _plugins(one: Installation) -> Iterator[Risk]:

@@ -12,9 +12,9 @@ import pytest
 
 from agent.tools import ToolError
 from agent.tools.documents import open_text
-from agent.tools.main_content import find_main_content
 from agent.tools.places import AT_ONCE, take_place
 from agent.tools.search import Search
+from plugins.web_tools.pages import find_main_content
 
 
 def in_another_thread(patience: float = 0.0) -> str:

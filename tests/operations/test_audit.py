@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bot.checks import Risk
 from main import main
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from plugins.operations.audit import Risk, audit, exit_code, installation, report
+from plugins.operations.audit import audit, exit_code, installation, report
 from tests.bot.in_process import run_main
 
 TOKEN = "a-token-that-nobody-guesses-0123456789"
