@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import PICTURES, refusal
-from agent.tools.documents import is_document
+from agent.tools.text_lines import is_document
 from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile
 from channels.language import _, explain

@@ -269,6 +269,7 @@ class RuntimeConfig(Struct, frozen=True):
                 skills=skills,
                 settings=settings.tools,
                 approve=refuse_permission if is_asked else grant_permission,
+                services=self.services,
             ),
             pictures=Pictures(workspace, lambda: settings.context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
