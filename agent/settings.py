@@ -169,32 +169,11 @@ class ToolSettings(BaseModel):
         "lists them.",
         json_schema_extra={"wants": "a number from 0.01 to 1", "here": True, **TURN},
     )
-    shell: bool = Field(
-        default=False,
-        description="Whether the model may ask to run shell commands, in a sandbox (bubblewrap) "
-        "with the chat's folder and no network.",
-        json_schema_extra=TURN,
-    )
     shell_unboxed: bool = Field(
         default=False,
         description="Whether commands run without a sandbox where bubblewrap does not work; they "
         "can then do whatever the bot's account can.",
         json_schema_extra=FIXED,
-    )
-    shell_timeout: int = Field(
-        default=60,
-        ge=1,
-        le=3_600,
-        description="How long a command may run before it is killed, with everything it started.",
-        json_schema_extra={"unit": "seconds", **TURN},
-    )
-    shell_memory: int = Field(
-        default=2_000,
-        ge=50,
-        le=1_000_000,
-        description="How much memory a command may use, with everything it starts, before it is "
-        "killed.",
-        json_schema_extra={"unit": "MB", **TURN},
     )
     files_quota: int = Field(
         default=2_000,

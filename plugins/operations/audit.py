@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_network
@@ -38,8 +37,8 @@ _MOST_NAMED = 5
 
 
 class Installation(Struct, frozen=True):
-    """An installation that is looked at. `book` has what was set in the chats too; `is_root` and
-    `has_box` say whether the bot's account is root's, and whether commands can be kept in a box."""
+    """An installation that is looked at. `book` has what was set in the chats too; `is_root`
+    says whether the bot's account is root's."""
 
     config: Path
     data: Path
@@ -47,7 +46,6 @@ class Installation(Struct, frozen=True):
     book: SettingsStore
     carried: Carried
     is_root: bool
-    has_box: bool
 
     @property
     def settings(self) -> Settings:
@@ -66,9 +64,7 @@ def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Instal
     carried = _read_carried(find_database(layers, data))
     book = SettingsStore(layers)
     book.adopt(_overrides(carried))
-    return Installation(
-        config, data, layers, book, carried, os.geteuid() == 0, shutil.which("bwrap") is not None
-    )
+    return Installation(config, data, layers, book, carried, os.geteuid() == 0)
 
 
 def _read_carried(place: Path | str) -> Carried:
@@ -176,37 +172,22 @@ def _keys(one: Installation) -> Iterator[Risk]:
 def _tools(one: Installation) -> Iterator[Risk]:
     said: set[str] = set()
     for scope, settings in one.everywhere:
-        for risk in _reach(settings, one.has_box):
+        for risk in _reach(settings):
             if risk.sentence not in said:
                 said.add(risk.sentence)
                 where = f" (in {scope})" if scope else ""
                 yield Risk(risk.severity, f"{risk.sentence[:-1]}{where}.", risk.mend)
 
 
-def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
-    tools = settings.tools
+def _reach(settings: Settings) -> Iterator[Risk]:
     risks = [*list_risks(settings)]
-    if tools.approve == "never" and (tools.shell or risks):
+    if risks and settings.tools.approve == "never":
         yield Risk(
             "high",
             "Tools run commands or use the web without asking, so anything that talks the "
             "model into it gets its way.",
             "/config tools.approve ask",
         )
-    if tools.shell and tools.shell_unboxed:
-        yield Risk(
-            "high",
-            "Commands run outside a sandbox, and can do all that the bot's account can.",
-            'take "shell_unboxed" out of the configuration',
-        )
-    elif tools.shell and not has_box:
-        yield Risk(
-            "low",
-            "Commands are on, but can't run: bubblewrap is missing.",
-            "apt install bubblewrap",
-        )
-    if tools.shell:
-        yield Risk("note", "The model may ask to run commands.", "/config tools.shell false")
     yield from risks
 
 

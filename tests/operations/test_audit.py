@@ -35,7 +35,6 @@ class Installation:
     settings: dict[str, Any] = field(default_factory=dict)
     environ: dict[str, str] = field(default_factory=dict)
     is_root: bool = False
-    has_box: bool = True
 
     def __post_init__(self) -> None:
         self.data = self.folder / "data"
@@ -75,7 +74,7 @@ class Installation:
         if not self.config.exists():
             self.make("config.json", json.dumps(self.settings), 0o644)
         one = installation(self.config, self.data, self.environ)
-        return audit(replace(one, is_root=self.is_root, has_box=self.has_box))
+        return audit(replace(one, is_root=self.is_root))
 
 
 @pytest.fixture
@@ -152,8 +151,6 @@ OPEN = setting(web={"host": "0.0.0.0"})
         (setting(tools={"shell": True, "approve": "never"}), "high", "without asking", "approve"),
         (setting(tools={"shell": True, "shell_unboxed": True}),
          "high", "outside a sandbox", "shell_unboxed"),
-        (both(setting(tools={"shell": True}), lambda place: setattr(place, "has_box", False)),
-         "low", "bubblewrap is missing", "apt install"),
         (lambda place: place.make("data/plugins/dice.py", mode=0o622),
          "high", "others may write to it", "chmod go-w"),
         (mode(".env", 0o640), "high", "may read the keys", "chmod 600"),
