@@ -146,116 +146,8 @@ class SummaryBrain(Brain):
         return self
 
 
-class WebSearch(BaseModel):
-    """The group `web_search` of the section `tools`: where the web is searched."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    provider: Literal["", "searxng", "brave", "tavily"] = Field(
-        default="",
-        description="Who searches the web for the model; empty: it can't search.",
-        json_schema_extra={"wants": "searxng, brave or tavily, or empty", **FIXED},
-    )
-    base_url: Annotated[
-        str, StringConstraints(pattern=r"^(https?://[^\s\p{C}]+)?$", max_length=1_000)
-    ] = Field(
-        default="",
-        description="The address of the search provider; empty means its own. A SearXNG has none "
-        "but yours, which may be on this machine.",
-        json_schema_extra={"wants": "an address with http:// or https://", **FIXED},
-    )
-    api_key: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=1_000)] = Field(
-        default="",
-        repr=False,
-        description="The key for the search provider; SearXNG needs none.",
-        json_schema_extra={
-            "wants": "{{secret.NAME}}, with NAME in the environment or .env",
-            **FIXED,
-        },
-    )
-    results: int = Field(
-        default=5,
-        ge=1,
-        le=20,
-        description="The most results of a search that the model is shown.",
-        json_schema_extra={"unit": "results", **TURN},
-    )
-
-
-class VoiceSettings(BaseModel):
-    """The section `voice`: voice messages that are heard, and answers that are spoken."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    model: Annotated[
-        str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
-    ] = Field(
-        default="",
-        description="The model that turns voice messages into text (whisper-1, for example); "
-        "empty: none are listened to.",
-        json_schema_extra={"wants": "a model's name", **TURN},
-    )
-    language: Annotated[str, StringConstraints(pattern=r"^([a-z]{2,3})?$")] = Field(
-        default="",
-        description="The language in which people speak, as a hint; empty: it is found out.",
-        json_schema_extra={"wants": "a code such as en, de or yue", "here": True, **TURN},
-    )
-    base_url: Annotated[
-        str, StringConstraints(pattern=r"^(https?://[^\s\p{C}]+)?$", max_length=1_000)
-    ] = Field(
-        default="",
-        description="The address of the endpoint for voice; empty means OPENAI_BASE_URL, or "
-        "OpenAI's.",
-        json_schema_extra={"wants": "an address with http:// or https://", **FIXED},
-    )
-    api_key: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=1_000)] = Field(
-        default="",
-        repr=False,
-        description="The key for that endpoint; empty means OPENAI_API_KEY where no address of its "
-        "own is set.",
-        json_schema_extra={
-            "wants": "{{secret.NAME}}, with NAME in the environment or .env",
-            **FIXED,
-        },
-    )
-    reply: Literal["off", "same", "always"] = Field(
-        default="off",
-        description="Whether answers are read aloud, beside their text. same: those to voice "
-        "messages.",
-        json_schema_extra={"here": True, **TURN},
-    )
-    speech_model: Annotated[
-        str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
-    ] = Field(
-        default="",
-        description="The model that reads answers aloud (gpt-4o-mini-tts, for example); empty: "
-        "none are.",
-        json_schema_extra={"wants": "a model's name", **TURN},
-    )
-    speaker: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=200)] = Field(
-        default="alloy",
-        description="The voice in which they are read, as its model calls it.",
-        json_schema_extra={"wants": "a voice's name", "here": True, **TURN},
-    )
-    speech_price: float = Field(
-        default=0,
-        ge=0,
-        le=10_000,
-        description="What a million characters cost that are read aloud; 0: it is not known.",
-        json_schema_extra={"wants": "a number from 0 to 10000", "unit": "US dollars"},
-    )
-    minute_price: float = Field(
-        default=0,
-        ge=0,
-        le=100,
-        description="What a minute costs that is heard, for models that are not paid by tokens; "
-        "0: it is not known.",
-        json_schema_extra={"wants": "a number from 0 to 100", "unit": "US dollars"},
-    )
-
-
 class ToolSettings(BaseModel):
-    """The section `tools`: those that reach further than the chat's own folder."""
+    """The section `tools`: how tools are offered, and which room they have. Features add to it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -277,32 +169,11 @@ class ToolSettings(BaseModel):
         "lists them.",
         json_schema_extra={"wants": "a number from 0.01 to 1", "here": True, **TURN},
     )
-    shell: bool = Field(
-        default=False,
-        description="Whether the model may ask to run shell commands, in a sandbox (bubblewrap) "
-        "with the chat's folder and no network.",
-        json_schema_extra=TURN,
-    )
     shell_unboxed: bool = Field(
         default=False,
         description="Whether commands run without a sandbox where bubblewrap does not work; they "
         "can then do whatever the bot's account can.",
         json_schema_extra=FIXED,
-    )
-    shell_timeout: int = Field(
-        default=60,
-        ge=1,
-        le=3_600,
-        description="How long a command may run before it is killed, with everything it started.",
-        json_schema_extra={"unit": "seconds", **TURN},
-    )
-    shell_memory: int = Field(
-        default=2_000,
-        ge=50,
-        le=1_000_000,
-        description="How much memory a command may use, with everything it starts, before it is "
-        "killed.",
-        json_schema_extra={"unit": "MB", **TURN},
     )
     files_quota: int = Field(
         default=2_000,
@@ -312,22 +183,11 @@ class ToolSettings(BaseModel):
         "full, neither people nor the model can add any until some are deleted.",
         json_schema_extra={"unit": "MB", **TURN},
     )
-    web_fetch: bool = Field(
-        default=False,
-        description="Whether the model may ask to read web pages.",
-        json_schema_extra=TURN,
-    )
-    web_search: WebSearch = WebSearch()
     approve: Literal["ask", "never"] = Field(
         default="ask",
         description="Whether a person is asked before a tool runs a command or uses the network: "
         "ask shows exactly what will run; never runs it without asking.",
     )
-
-    @property
-    def can_search(self) -> bool:
-        """Return whether there is somebody who searches the web."""
-        return bool(self.web_search.provider)
 
 
 class AgentSettings(BaseModel):
@@ -396,4 +256,3 @@ class AgentSettings(BaseModel):
     )
     brain: Brain = Brain()
     tools: ToolSettings = ToolSettings()
-    voice: VoiceSettings = VoiceSettings()

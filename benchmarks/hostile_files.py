@@ -24,9 +24,9 @@ from typing import Any
 import orjson
 
 from agent.tools import ToolError
-from agent.tools.documents import open_text
 from benchmarks.hostile_events import places, values
 from memory.record.store import StoreError
+from plugins.documents.feature import DocumentTexts
 from plugins.moving.kinds import open_source
 from plugins.moving.plain import NotPlain
 from plugins.moving.plain_arrival import PlainExport
@@ -321,7 +321,7 @@ FORMATS: Mapping[str, Format] = {
         (*_EMPTY, ("<p>a", ""), ("<ul><li>", ""), ("<", ""), ("<!--", ""), ("<script>", "")),
     ),
 }
-"""By the module in `agent/tools/formats` that reads it; `html` is read by `agent/tools/page.py`."""
+"""By the module in `plugins/documents/formats` that reads it; `agent/tools/page.py` reads HTML."""
 
 
 def documents(sizes: tuple[int, int] = SIZES) -> Iterator[FileCost]:
@@ -348,7 +348,7 @@ def read_document(one: Format, text: str) -> str:
     with TemporaryFile() as file:
         file.write(one.make(text))
         try:
-            with open_text(file, one.name) as found:
+            with DocumentTexts().open_text(file, one.name) as found:
                 return found.read().decode()
         except ToolError as error:
             return str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,13 +13,14 @@ from msgspec.structs import replace
 from bot.access import Access
 from bot.delivery import Delivery, PreparedAnswer
 from bot.received import Received
-from bot.speaking import Speaking
 from bot.spending import Spending
 from bot.turn_tasks import StoppableTasks
+from bot.workspaces import save_spoken
 from channels.language import _, explain
 from channels.message import Action, Problem, Reply
 from memory.conversation import Conversation
 from memory.conversations import Conversations
+from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record.store import StoreError
 from memory.turn_log import Also, OpenTurn
@@ -33,8 +35,24 @@ MOST_PICTURES = 6
 """Of those that tools have made in a turn, so many are shown with its answer."""
 
 
+class TextToSpeech(Protocol):
+    """The feature that reads answers aloud."""
+
+    def is_wanted(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
+        """Return whether an answer shall be read aloud in this conversation, to a voice message or
+        to a written one."""
+        ...
+
+    async def speak(
+        self, key: ConversationKey, turn: int, text: str, form: str, user: str
+    ) -> bytes:
+        """Return an answer to this user ("": an owner) as a sound in this form ("opus", "mp3"), or
+        b"" where there is none."""
+        ...
+
+
 class Answers:
-    """The parts that answers are made of. `notes` say more of a turn below its answer; `speaking`
+    """The parts that answers are made of. `notes` say more of a turn below its answer; `speech`
     reads answers aloud, and `tasks` can be stopped meanwhile."""
 
     def __init__(
@@ -44,12 +62,12 @@ class Answers:
         spending: Spending,
         access: Access,
         tasks: StoppableTasks,
-        speaking: Speaking,
+        speech: Sequence[TextToSpeech],
         notes: Sequence[Note],
     ) -> None:
         self.conversations, self.delivery = conversations, delivery
         self.spending, self.access, self.tasks = spending, access, tasks
-        self.speaking, self.notes = speaking, notes
+        self.speech, self.notes = speech, notes
 
     def begin(
         self,
@@ -95,7 +113,7 @@ class TurnAnswer(Struct):
         """See `OpenTurn.with_last`. What broke a turn off is judged later, and what is read aloud
         takes too long to let the last word wait for it."""
         self.prepared = None
-        if last.mark in ("stopped", "failed") or self._is_spoken:
+        if last.mark in ("stopped", "failed") or self._find_speech()[0]:
             return None
         delivery, received = self._answers.delivery, self._received
         try:
@@ -140,24 +158,32 @@ class TurnAnswer(Struct):
         once = [*dict.fromkeys(made)][-MOST_PICTURES:]
         return tuple(str((folder / file).absolute()) for file in once)
 
-    @property
-    def _is_spoken(self) -> bool:
+    def _find_speech(self) -> tuple[TextToSpeech | None, str]:
+        """Return the feature that reads this answer aloud, if one does, and in which form."""
         was_spoken_to = any(file.heard for file in self._received.files)
-        speaking, channel = self._answers.speaking, self._received.address.channel
-        return speaking.is_wanted(self._conversation.key, channel, was_spoken_to=was_spoken_to)
+        for speech in self._answers.speech:
+            if speech.is_wanted(self._conversation.key, was_spoken_to=was_spoken_to):
+                form = self._answers.delivery.find_sound_form(self._received.address.channel)
+                return (speech if form else None), form
+        return None, ""
 
     async def _speak(self, last: Message) -> str:
         """The file in which it is read aloud, or ""; `/stop` ends the reading."""
-        key, speaking = self._conversation.key, self._answers.speaking
-        if not self._is_spoken:
+        key, turn, (speech, form) = self._conversation.key, self._turn.number, self._find_speech()
+        if speech is None:
             return ""
-        address = self._received.address
-        user = self._answers.access.find_limited_user(address)
-        speech = speaking.speak(key, self._turn.number, last.text, address.channel, user)
-        task = asyncio.create_task(speech)
+        user = self._answers.access.find_limited_user(self._received.address)
+        task = asyncio.create_task(speech.speak(key, turn, last.text, form, user))
         with self._answers.tasks.running(key, task):
             await asyncio.wait({task})
-        return "" if task.cancelled() else task.result()
+        try:
+            sound = b"" if task.cancelled() else task.result()
+            folder = self._conversation.folder
+            if sound:
+                return str(await asyncio.to_thread(save_spoken, folder, turn, sound, form))
+        except Exception:  # the text is there all the same
+            log.exception("an answer was not read aloud:")
+        return ""
 
     async def _name_branch(self) -> str:
         """Return a line that names the answer's branch, for a chat that leads elsewhere by now."""

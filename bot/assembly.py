@@ -60,7 +60,7 @@ async def assemble(
     config = thinking.config
     clock = ClockWatch(store, people.alerts.clock_jumped, config.zone)
     conversations = open_memory(store, people, thinking, plugins, recent)
-    turns = make_turns(people, thinking, conversations, plugins, by_name, recent)
+    turns = make_turns(people, thinking, conversations, plugins, recent)
     forgetting = Forgetting(conversations, turns, by_name, people.bus)
     often = (clock.look, conversations.settle_proposals, conversations.rest)
     schedule = Schedule(config.zone, Retention(forgetting, book, clock), often)

@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import PICTURES, refusal
-from agent.tools.documents import is_document
+from agent.tools.text_lines import is_document
 from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile
 from channels.language import _, explain
@@ -53,6 +53,11 @@ class Stored(Struct, frozen=True):
     sha256: str = ""
     is_told: bool = False
     heard: str | None = None
+
+    @property
+    def is_data(self) -> bool:
+        """Return whether it is kept by its hash, and is no picture."""
+        return self.path.startswith(f"{PICTURES}/") and not self.sha256
 
 
 async def store(
@@ -187,21 +192,13 @@ def images_of(files: Sequence[Stored]) -> tuple[Image, ...]:
 
 def data_of(files: Sequence[Stored]) -> tuple[str, ...]:
     """Return the paths of those files that are kept by their hash and are no pictures."""
-    return tuple(f.path for f in files if f.path.startswith(f"{PICTURES}/") and not f.sha256)
+    return tuple(file.path for file in files if file.is_data)
 
 
-_SOUNDS = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav"})
 HEARD = "[heard] "
 """The mark before the words that were heard in a sound."""
 NOT_HEARD = "[not heard]"
 """The mark for a sound that could not be heard, where listening was tried."""
-
-
-def is_sound(file: Stored) -> bool:
-    """Return whether somebody may say something in it, as far as its sender says."""
-    kept = PurePosixPath(file.path)
-    is_called = file.media_type.startswith("audio/") or kept.suffix in _SOUNDS
-    return is_called and kept.parts[:1] == (PICTURES,) and not file.sha256
 
 
 def ask_again(said: Message) -> tuple[str, tuple[Stored, ...]]:
@@ -244,7 +241,7 @@ def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) 
 
 def _line(file: Stored) -> str:
     """A file as the model is told of it; one that is kept by its hash has its own name, too."""
-    name = f"{safe_name(file.name)}, " if data_of([file]) and file.name else ""
+    name = f"{safe_name(file.name)}, " if file.is_data and file.name else ""
     return f"[file: {name}{file.path}, {_size(file.size)}]"
 
 

@@ -22,7 +22,7 @@ from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
-from channels.base import Channel, InParts
+from channels.base import Channel, InParts, WithSound
 from channels.language import explain, speaking
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey, Scope, everything
@@ -85,6 +85,11 @@ class Delivery:
     def channels(self) -> frozenset[str]:
         """The names of the channels that run."""
         return frozenset(self._channels)
+
+    def find_sound_form(self, channel: str) -> str:
+        """Return in which form a channel plays sounds; "" where it plays none."""
+        found: object = self._channels.get(channel)
+        return found.sound if isinstance(found, WithSound) else ""
 
     def speaking_to(self, address: Address, conversation: str = "") -> AbstractContextManager[None]:
         """Return a context in which the bot speaks the language of the person at this address, in

@@ -23,9 +23,8 @@ from bot.links import Links
 from bot.listing import Listing
 from bot.logins import Logins
 from bot.received import Received, command_line, key_of, unescape_slash
-from bot.speaking import list_spoken
 from bot.turns import Turns
-from bot.workspaces import Workspaces
+from bot.workspaces import Workspaces, list_spoken
 from channels.base import (
     Accepted,
     Activity,

@@ -28,7 +28,6 @@ from agent.tools.toolbox import Toolbox
 from bot.access import Rules
 from bot.completions import CompletionRules
 from bot.delivery import columns_of
-from bot.hearing import Ears
 from bot.keys import CHANNEL
 from bot.ports import (
     choice_of,
@@ -38,7 +37,6 @@ from bot.ports import (
     window_in_force,
 )
 from bot.settings import Settings, SettingsStore
-from bot.speaking import Mouth
 from bot.spending import Spending
 from bot.turn_runner import TurnRules
 from channels.message import Address, CompletionRequest
@@ -165,20 +163,6 @@ class RuntimeConfig(Struct, frozen=True):
     def limits(self, key: ConversationKey) -> Limits:
         return self.at(key).limits
 
-    def ears(self, key: ConversationKey) -> Ears:
-        """Return the model that hears a conversation's voice messages."""
-        settings = self.book.effective(key.id)
-        own, timeout = settings.voice, settings.request_timeout
-        voice = self.models.voice(own, own.model, timeout) if own.model else None
-        return Ears(voice, own.language)
-
-    def mouth(self, key: ConversationKey) -> Mouth:
-        """Return the voice of a conversation's answers."""
-        settings = self.book.effective(key.id)
-        own, timeout = settings.voice, settings.request_timeout
-        voice = self.models.voice(own, own.speech_model, timeout) if own.speech_model else None
-        return Mouth(voice, own.reply, own.speaker)
-
     def summary_model(self, key: ConversationKey) -> Model:
         return self.models.of(self._summary_choice(key))
 
@@ -293,6 +277,7 @@ class RuntimeConfig(Struct, frozen=True):
                 skills=skills,
                 settings=settings.tools,
                 approve=refuse_permission if is_asked else grant_permission,
+                services=self.services,
             ),
             pictures=Pictures(workspace, lambda: settings.context.max_images),
             max_steps=lambda: self.book.effective(key.id).agent_max_steps,

@@ -30,7 +30,6 @@ from bot.cut_notices import CutNotices
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
-from bot.hearing import Hearing
 from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.languages import Languages
@@ -58,7 +57,6 @@ from bot.runtime import RuntimeConfig, access_rules
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
-from bot.speaking import Speaking
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turn_runner import TurnRunner
 from bot.turns import Turns
@@ -259,23 +257,22 @@ def make_turns(
     thinking: Thinking,
     conversations: Conversations,
     plugins: Loaded,
-    channels: Mapping[str, Channel],
     recent: RecentActivity,
 ) -> Turns:
-    config, spending, access = thinking.config, thinking.spending, people.access
+    config = thinking.config
     runner = TurnRunner(people.bus, config.turn_rules(), recent, conversations.branches.is_current)
     answers = Answers(
         conversations,
         people.delivery,
-        spending,
-        access,
+        thinking.spending,
+        people.access,
         runner.tasks,
-        Speaking(conversations, config.mouth, channels, spending),
+        plugins.text_to_speech,
         (plugins.tell,),
     )
-    hearing = Hearing(conversations, config.ears, config.folder, spending, access)
     turns = Turns(
-        conversations, people.delivery, runner, answers, hearing, people.links, Runs(plugins.runs)
+        *(conversations, people.delivery, runner, answers, plugins.speech_to_text),
+        *(people.links, Runs(plugins.runs)),
     )
     people.links.led.connect(turns.leave)
     return turns

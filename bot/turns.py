@@ -9,8 +9,9 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -21,7 +22,6 @@ from bot.access import CLOSED, name_of
 from bot.answers import Answers, TurnAnswer
 from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.delivery import Delivery
-from bot.hearing import Hearing
 from bot.links import Links, key_of_home
 from bot.logs import in_turn
 from bot.problems import BROKEN
@@ -89,9 +89,22 @@ class _Said(Struct, eq=False):
         )
 
 
+class SpeechToText(Protocol):
+    """The feature that transcribes voice messages."""
+
+    def is_wanted(self, received: Received) -> bool:
+        """Return whether something in a message was not transcribed yet."""
+        ...
+
+    async def transcribe(self, received: Received) -> tuple[Received, str]:
+        """Return the message with its transcripts, which are on disk by then, and why one is
+        missing, in a sentence ("": none is). Raises StoreError."""
+        ...
+
+
 class Turns:
     """Carries turns out: `runner` has them answered, `answers` makes what people are told then, and
-    `hearing` listens to voice messages."""
+    `speech` transcribes voice messages."""
 
     def __init__(
         self,
@@ -99,7 +112,7 @@ class Turns:
         delivery: Delivery,
         runner: TurnRunner,
         answers: Answers,
-        hearing: Hearing,
+        speech: Sequence[SpeechToText],
         links: Links,
         runs: Runs,
     ) -> None:
@@ -107,7 +120,7 @@ class Turns:
         self.runner, self.answers = runner, answers
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
         self._spending, self._access, self._links = answers.spending, answers.access, links
-        self._runs, self._hearing = runs, hearing
+        self._runs, self._speech = runs, speech
         self._branches = conversations.branches
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
@@ -232,7 +245,7 @@ class Turns:
     async def _take(self, key: ConversationKey, said: _Said) -> None:
         received = said.received
         try:
-            await self._hear(key, said)
+            await self._transcribe(key, said)
             turn = await self._open(key, said)
             if said.says_nothing and turn.reply is None:
                 await turn.break_off("stopped" if said.is_stopped else "failed", "", said.unheard)
@@ -247,12 +260,16 @@ class Turns:
         finally:
             self._bus.end_turn(key.home)
 
-    async def _hear(self, key: ConversationKey, said: _Said) -> None:
-        """Have a voice message listened to before its turn; `/stop` ends that, too."""
-        if not self._hearing.is_wanted(said.received):
+    def _find_speech(self, received: Received) -> SpeechToText | None:
+        return next((speech for speech in self._speech if speech.is_wanted(received)), None)
+
+    async def _transcribe(self, key: ConversationKey, said: _Said) -> None:
+        """Have a voice message transcribed before its turn; `/stop` ends that, too."""
+        speech = self._find_speech(said.received)
+        if speech is None:
             return
-        task = asyncio.create_task(self._hearing.hear(said.received))
-        # When the bot shuts down meanwhile, it is heard at the next start.
+        task = asyncio.create_task(speech.transcribe(said.received))
+        # When the bot shuts down meanwhile, it is transcribed at the next start.
         with self._tasks.running(key, task) as running:
             await asyncio.wait({task})
         if task.cancelled():
@@ -304,9 +321,9 @@ class Turns:
         for said in [*self._waiting[key.id]]:
             if said.received.run or self._refusal(key, said):
                 continue
-            if self._hearing.is_wanted(said.received):
+            if speech := self._find_speech(said.received):
                 with self._delivery.speaking_to(said.received.address, key.id):
-                    said.received, unheard = await self._hearing.hear(said.received)
+                    said.received, unheard = await speech.transcribe(said.received)
                 if unheard:
                     break
             ready.append(said)

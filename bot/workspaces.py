@@ -18,17 +18,20 @@ from agent.tools import ToolError
 from agent.tools.allowance import PICTURES, measure_room
 from agent.tools.workspace import WRITABLE, files_below, open_file, resolve
 from bot.attachments import Stored, store
-from bot.speaking import ANSWER
 from channels.base import OpenedFile, StoredFile, WorkspaceFiles
 from channels.message import Attachment
 from memory.files import READABLE, TERSE, WHOLE
 from memory.keys import ConversationKey
-from memory.record.offload import SESSIONS
+from memory.record.offload import SESSIONS, write_whole
 
 MOST = 500
 """Files that are listed, the newest."""
 _KEPT = re.compile(r"[0-9a-f]{64}(\.\w{1,10})?")  # what is kept by its hash
 _NO_TEXT = re.compile("[\ud800-\udfff]")  # bytes of a name that are no Unicode
+ANSWER = "answer-t"
+"""The beginning of the name of a file in which the answer of a turn is read aloud; it stands in the
+folder of its conversation, and goes with it."""
+_SPOKEN = re.compile(ANSWER + r"(\d{1,18})\.(?:ogg|mp3)")
 _BEGINNING = 16  # bytes that tell a picture, or a sound
 _SOUNDS = {
     b"OggS": "audio/ogg",
@@ -118,3 +121,20 @@ def _is_theirs(parts: tuple[str, ...]) -> bool:
     if parts[:1] == (SESSIONS,):  # what was said there, as it was exported
         return parts[-1] in (WHOLE, TERSE, READABLE) or parts[-1].startswith(ANSWER)
     return len(parts) > 1 and parts[0] == WRITABLE
+
+
+def save_spoken(folder: Path, turn: int, sound: bytes, form: str) -> Path:
+    """Put the sound of a turn's answer, in this form ("opus", "mp3"), into the folder of its
+    conversation. Raises OSError."""
+    file = folder / f"{ANSWER}{turn}.{'ogg' if form == 'opus' else form}"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(file, sound)
+    return file.absolute()
+
+
+def list_spoken(folder: Path) -> dict[int, str]:
+    """Return the files of a conversation in which answers are read aloud, by turn."""
+    with suppress(OSError):  # nothing was written yet
+        found = (_SPOKEN.fullmatch(path.name) for path in folder.iterdir())
+        return {int(match[1]): match[0] for match in found if match}
+    return {}

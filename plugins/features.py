@@ -41,8 +41,9 @@ class SettingFaults(ValueError):
 
 class SettingsSection(BaseModel):
     """A section of the settings, which a feature has in its module `settings`. SECTION is its name
-    in the configuration; "": its settings stand beside those of the kernel. Its fields are written
-    as those of the kernel are. Sections are listed by ORDER, then by name."""
+    in the configuration: one of its own, one of the kernel's, to which the fields are added, or "",
+    where its settings stand beside those of the kernel. Fields are written as those of the kernel
+    are. Sections are listed by ORDER, then by name."""
 
     SECTION: ClassVar[str] = ""
     ORDER: ClassVar[int] = 50

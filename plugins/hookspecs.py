@@ -153,6 +153,18 @@ def parley_runs() -> object:
 
 
 @hookspec
+def parley_speech_to_text() -> object:
+    """An object that transcribes voice messages before their turn (`bot.turns.SpeechToText`)."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_text_to_speech() -> object:
+    """An object that reads answers aloud (`bot.answers.TextToSpeech`)."""
+    raise NotImplementedError
+
+
+@hookspec
 def parley_notes() -> Callable[[OpenTurn], list[str]]:
     """A function that says, below the answer of a turn, what this plugin has to say of it."""
     raise NotImplementedError

@@ -85,6 +85,8 @@ class Loaded(Struct):
     context_parts: dict[str, list[ContextPart]] = field(default_factory=dict)
     stops: list[Callable[[ConversationKey], bool]] = field(default_factory=list)
     runs: list[Any] = field(default_factory=list)
+    speech_to_text: list[Any] = field(default_factory=list)
+    text_to_speech: list[Any] = field(default_factory=list)
     notes: list[Callable[[OpenTurn], list[str]]] = field(default_factory=list)
     rows: list[FeatureRows] = field(default_factory=list)
     spending: list[Any] = field(default_factory=list)
@@ -293,6 +295,8 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         notes=guard("parley_notes", [], is_sentences),
         routes=guard("parley_routes", (), _is_sequence),
         runs=ask("parley_runs", "refusal", "prepare", "answer"),
+        speech_to_text=ask("parley_speech_to_text", "is_wanted", "transcribe"),
+        text_to_speech=ask("parley_text_to_speech", "is_wanted", "speak"),
         rows=ask("parley_rows", "count", "forget", "prune"),
         approvals=ask("parley_approvals", "ask", "count_waited"),
         spending=ask("parley_spending", *SPENDING),

@@ -40,8 +40,7 @@ from agent.models.listed import ListedModel
 from agent.models.openai import OpenAIModel
 from agent.models.providers import PROVIDERS
 from agent.models.served import EndpointModel
-from agent.models.voice import Rates, Voice
-from agent.settings import Brain, VoiceSettings
+from agent.settings import Brain
 
 log = logging.getLogger(__name__)
 
@@ -186,24 +185,6 @@ class Models:
         self._single: dict[ModelChoice, Model] = {}
         self._chosen: dict[tuple[ModelChoice, ...], Model] = {}
         self._lists = ModelLists()
-        self._voices: dict[tuple[Endpoint, Rates], Voice] = {}
-
-    def voice(self, settings: VoiceSettings, model: str, timeout: float) -> Voice:
-        """Return the voice that hears or speaks with this model. The key from the environment goes
-        to no address that is set for voice alone."""
-        given = self._credentials
-        endpoint = Endpoint(
-            model,
-            settings.base_url or given.base_url or OPENAI_URL,
-            settings.api_key or ("" if settings.base_url else given.api_key),
-            timeout=timeout,
-            setting="voice.base_url" if settings.base_url else "OPENAI_BASE_URL",
-            key_name="voice.api_key" if settings.base_url else "OPENAI_API_KEY",
-        )
-        rates = Rates(settings.minute_price, settings.speech_price)
-        if (endpoint, rates) not in self._voices:
-            self._voices[endpoint, rates] = Voice(endpoint, rates)
-        return self._voices[endpoint, rates]
 
     def of(self, choice: ModelChoice) -> Model:
         """The model that this choice means, with its fallbacks behind it."""
@@ -282,8 +263,6 @@ class Models:
             await model.close()
         await self._embedded.close()
         await self.learnt.close()
-        for voice in self._voices.values():
-            await voice.close()
 
     def _one(self, choice: ModelChoice) -> Model:
         if choice not in self._single:

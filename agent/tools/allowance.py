@@ -1,12 +1,8 @@
-"""The part of the machine that tools may use: memory and processes while a command runs, space on
-the disk at any time. The system's own limits hold for each process; these hold for all of it
-together.
-"""
+"""The space on the disk that the files of an audience may take, whoever writes them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,66 +13,11 @@ from agent.tools.workspace import WRITABLE
 
 MEGABYTE = 1_000_000
 PICTURES = "data"
-MOST_PROCESSES = 500
-_SPARE_MEMORY = 200 * MEGABYTE  # of the machine, that is left free; of a small one, a twentieth
 _SPARE_DISK = 500 * MEGABYTE  # that is left free for messages; of a small one, a tenth
 _ENTRY = 4_096  # bytes that a file or a folder counts at least
 
 _LONGEST_PATH = 3_800  # bytes of a path; the system takes 4,096, with the names in the folder
 _HIDDEN = 1_000 * MEGABYTE  # that a folder counts which lies deeper, since nobody can look into it
-
-
-def overuse(process: int, megabytes: int) -> str:
-    """Return what a process and all that it started use too much of, or "". Where there is no
-    /proc, nothing is known, and what has left the tree of processes is not counted."""
-    parents, memory = _processes()
-    family, young = {process}, [process]
-    while young:
-        young = [one for parent in young for one in parents.get(parent, ())]
-        family.update(young)
-    if len(family) > MOST_PROCESSES:
-        return f"it had more than {MOST_PROCESSES} processes"
-    if sum(memory.get(one, 0) for one in family) > megabytes * MEGABYTE:
-        return f"its processes took more than {megabytes:,} MB of memory (tools.shell_memory)"
-    is_scarce = _is_scarce(_figures(Path("/proc/meminfo"), "MemTotal:", "MemAvailable:"))
-    return "the machine was about to run out of memory" if is_scarce else ""
-
-
-def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
-    """The children of each process, and the bytes of memory that each has for itself or shares
-    without a file."""
-    children: dict[int, list[int]] = {}
-    memory: dict[int, int] = {}
-    for place in _folders("/proc"):
-        if place.isdigit():
-            parent, *sizes = _figures(
-                Path("/proc", place, "status"), "PPid:", "RssAnon:", "RssShmem:"
-            )
-            children.setdefault(parent, []).append(int(place))
-            memory[int(place)] = sum(sizes) * 1_024
-    return children, memory
-
-
-def _figures(file: Path, *names: str) -> list[int]:
-    """The figures that stand behind these names at the beginning of lines; 0 for what is not
-    there, as for a process that has just ended."""
-    found = dict.fromkeys(names, 0)
-    with suppress(OSError), file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            name, *rest = line.split() or [""]
-            if name in found:
-                found[name] = int(rest[0])
-    return list(found.values())
-
-
-def _is_scarce(figures: Sequence[int]) -> bool:
-    total, available = (figure * 1_024 for figure in figures)
-    return available < min(_SPARE_MEMORY, total // 20)
-
-
-def _folders(path: str) -> Iterator[str]:
-    with suppress(OSError):
-        yield from os.listdir(path)
 
 
 class Allowance(Struct, frozen=True):

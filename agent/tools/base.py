@@ -98,6 +98,11 @@ class ToolContext(Struct, frozen=True):
             raise ToolError(f"{NOT_RUN} this is not installed here.")
         return found
 
+    def section(self, kind: type[T]) -> T:
+        """The settings that a feature has added to the section `tools`."""
+        assert isinstance(self.settings, kind)
+        return self.settings
+
 
 class Tool(Struct, frozen=True):
     """A function that the model may call.

@@ -1,16 +1,21 @@
-"""The lines of a text file, whatever encoding it is in."""
+"""The lines of a text file, whatever encoding it is in; which files are documents, whose text a
+feature reads."""
 
 from __future__ import annotations
 
 import codecs
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import PurePosixPath
 from typing import BinaryIO
 
+from agent.tools import ToolError
 from agent.tools.charsets import WIDE, guess, label_of
 from agent.tools.page import codec_of
+from agent.tools.workspace import quote
 
 LINE_BYTES = 1_000_000
 """A longer line counts as several."""
@@ -18,6 +23,10 @@ _START = 8_192  # bytes by which a file is judged
 _SAMPLE = 65_536  # bytes in which the encoding is looked for, from the first that is not UTF-8
 _PIECE = 65_536  # bytes that are written in another encoding at a time
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ARCHIVES = frozenset({".docx", ".xlsx", ".pptx", ".epub"})
+_PAGES = frozenset({".html", ".htm", ".xhtml"})
+_PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
+_LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
 _INNER = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 
@@ -106,3 +115,37 @@ def skip(file: BinaryIO, count: int, most: int) -> None:
         count -= ends or 1  # as TextLines has it: what goes on for longer counts as several
         if ends:
             file.seek(block.rfind(b"\n") + 1 - len(block), os.SEEK_CUR)
+
+
+def is_document(name: str, start: bytes) -> bool:
+    """Return whether a file of this name, which begins with these bytes, is one whose text can be
+    read."""
+    is_archive = PurePosixPath(name).suffix.lower() in _ARCHIVES and start.startswith(_ZIP)
+    return is_archive or _PDF in start[:_LOOKED_AT]
+
+
+def is_page(name: str, start: bytes) -> bool:
+    """Return whether a file of this name, which begins with these bytes, is one in HTML, whose text
+    can be read, too."""
+    return PurePosixPath(name).suffix.lower() in _PAGES and b"\0" not in start
+
+
+class DocumentReader(ABC):
+    """The feature that reads documents: one of the services that features have opened."""
+
+    @abstractmethod
+    def open_text(self, file: BinaryIO, path: str) -> AbstractContextManager[BinaryIO]:
+        """Open the text of a document that is open, as a file of lines; before each page stands a
+        line `[page 3]` (of a presentation `[slide 3]`, of a workbook `[sheet NAME]`, of a book
+        `[chapter 3]`). `path` is the document's name for the model. Raises ToolError."""
+
+
+def open_text(
+    services: Mapping[type, object], file: BinaryIO, path: str
+) -> AbstractContextManager[BinaryIO]:
+    """Open the text of a document by the feature that reads documents. Raises ToolError where there
+    is none."""
+    for one in services.values():
+        if isinstance(one, DocumentReader):
+            return one.open_text(file, path)
+    raise ToolError(f"{quote(path)} is a document, and this bot can't read documents.")

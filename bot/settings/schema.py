@@ -221,16 +221,21 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
 
 
 def _with_features() -> type[KernelSettings]:
-    """Add the sections of the features: a class of `plugins/NAME/settings.py` with a SECTION, the
+    """Add the sections of the features: classes of `plugins/NAME/settings.py` with a SECTION, the
     name that the section has in the configuration, or without one where its settings stand beside
     those of the kernel."""
-    fields: dict[str, Any] = {}
-    beside: list[Any] = []
+    sections: dict[str, list[type[BaseModel]]] = {}
     for kind in list_sections():
-        if kind.SECTION:
-            fields[kind.SECTION] = (kind, kind())
-        else:
-            beside.append(kind)
+        sections.setdefault(kind.SECTION, []).append(kind)
+    beside: list[Any] = [*sections.pop("", [])]
+    fields: dict[str, Any] = {}
+    for name, kinds in sections.items():
+        if name in KernelSettings.model_fields:
+            kinds.append(type(KernelSettings.model_fields[name].default))  # its fields stand first
+        whole = kinds[0]
+        if kinds[1:]:
+            whole = create_model(kinds[-1].__name__, __base__=tuple(kinds))
+        fields[name] = (whole, whole())
     return create_model("Settings", __base__=(*beside, KernelSettings), **fields)
 
 

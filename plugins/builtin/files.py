@@ -19,11 +19,17 @@ from msgspec import Struct
 from pydantic import Field
 
 from agent.tools.allowance import demand
-from agent.tools.documents import is_document, is_page, open_text
 from agent.tools.provenance import Origins, vouch
 from agent.tools.schema import in_a_thread
 from agent.tools.search import SECONDS, Search
-from agent.tools.text_lines import TextLines, open_narrow, skip
+from agent.tools.text_lines import (
+    TextLines,
+    is_document,
+    is_page,
+    open_narrow,
+    open_text,
+    skip,
+)
 from agent.tools.workspace import (
     files_below,
     list_folder,
@@ -72,7 +78,9 @@ def read_file(
         is_source = not wants_text and is_page(found.name, _start_of(found))
         has_text = wants_text or _is_document(found)
         file = opened.enter_context(
-            open_text(found, path) if has_text else open_narrow(found, _READ_BYTES)
+            open_text(context.services, found, path)
+            if has_text
+            else open_narrow(found, _READ_BYTES)
         )
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
@@ -342,7 +350,7 @@ class _Line(Struct, frozen=True):
 def _grep(context: ToolContext, search: Search, path: str, limit: int) -> str:
     with search, plain_errors(path):
         root, target = context.workspace, _find(context, path)
-        reader = _Lines(root, None if target.is_dir() else path)
+        reader = _Lines(context, None if target.is_dir() else path)
         files = files_below(root, target) if target.is_dir() else [target]
         hits = _mark_hits(_hits(_batches(reader, files), search), context)
         return "\n".join(filter(None, (_first(hits, limit, "lines that match"), reader.notice())))
@@ -378,12 +386,12 @@ def _batches(reader: _Lines, files: Iterable[Path]) -> Iterator[list[_Line]]:
 
 
 class _Lines:
-    """Reads the lines of text files below `root`, and of a document that is meant by its name
+    """Reads the lines of text files of the workspace, and of a document that is meant by its name
     (`wanted`: as the model wrote it): in a folder, reading all of them would take minutes. What is
     binary, gone, or not to be opened has none."""
 
-    def __init__(self, root: Path, wanted: str | None) -> None:
-        self._root, self._wanted = root, wanted
+    def __init__(self, context: ToolContext, wanted: str | None) -> None:
+        self._root, self._services, self._wanted = context.workspace, context.services, wanted
         self._left_out: list[str] = []
 
     def read(self, path: Path, opened: ExitStack) -> Iterator[_Line]:
@@ -402,7 +410,7 @@ class _Lines:
             self._left_out.append(_name(self._root, path))
             return
         page = ""
-        text_file = opened.enter_context(open_text(file, self._wanted))
+        text_file = opened.enter_context(open_text(self._services, file, self._wanted))
         for number, text in enumerate(TextLines(text_file), 1):
             page = text if text.startswith("[") and text.endswith("]") else page
             yield _Line(path, file, number, text, page)

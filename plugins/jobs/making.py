@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
+from bot.settings.schema import SETTINGS
 from channels.language import _
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.jobs.orders import JobOrders
@@ -20,8 +21,6 @@ from plugins.wording import clip, literal
 
 _OPTION = re.compile(r"--(\w+)\s+(?:\"([^\"]*)\"|(\S+))\s*")
 _LAST_OPTION = re.compile(r"\s--(allow|budget|branch|if)\s+(?:\"([^\"]*)\"|(\S+))\s*$", re.I)
-_SWITCHED = frozenset({"shell", "web_fetch", "web_search"})
-"""Tools that are not there until an owner switches them on."""
 
 
 async def read_when(text: str, zone: ZoneInfo) -> When:
@@ -196,7 +195,9 @@ async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
                 )
             )
     tool = options.get("if", "").partition(":")[0]
-    if tool in _SWITCHED and not ask.bot.settings.describe(f"tools.{tool}", here).value:
+    switch = f"tools.{tool}"
+    is_switched = switch in SETTINGS and SETTINGS[switch].kind == "flag"
+    if is_switched and not ask.bot.settings.describe(switch, here).value:
         raise CommandError(
             _(
                 "The tool `{name}` is not offered here; an owner switches it on with `/config "

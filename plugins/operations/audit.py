@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
-from bot.checks import find_risks
+from bot.checks import Risk, Severity, list_risks, list_risks_with_users
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.settings import Layers, Settings, SettingsStore, load_layers
@@ -29,7 +28,6 @@ from memory.record.transfer import copy_out
 from plugins.operations.record import Carried, read_carried
 from plugins.operations.restore import SET_ASIDE
 
-Severity = Literal["high", "medium", "low", "note"]
 COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}
 RANKS: tuple[Severity, ...] = ("high", "medium", "low", "note")
 _OTHERS, _WRITERS = 0o077, 0o022
@@ -38,18 +36,9 @@ _WIDEST = {4: 8, 6: 32}
 _MOST_NAMED = 5
 
 
-class Risk(Struct, frozen=True):
-    """A risk that was found, in a sentence, and its mend as a line to type. A `note` says who may
-    do what: it is for a person to know, and nothing is wrong with it."""
-
-    severity: Severity
-    sentence: str
-    mend: str = ""
-
-
 class Installation(Struct, frozen=True):
-    """An installation that is looked at. `book` has what was set in the chats too; `is_root` and
-    `has_box` say whether the bot's account is root's, and whether commands can be kept in a box."""
+    """An installation that is looked at. `book` has what was set in the chats too; `is_root`
+    says whether the bot's account is root's."""
 
     config: Path
     data: Path
@@ -57,7 +46,6 @@ class Installation(Struct, frozen=True):
     book: SettingsStore
     carried: Carried
     is_root: bool
-    has_box: bool
 
     @property
     def settings(self) -> Settings:
@@ -76,9 +64,7 @@ def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Instal
     carried = _read_carried(find_database(layers, data))
     book = SettingsStore(layers)
     book.adopt(_overrides(carried))
-    return Installation(
-        config, data, layers, book, carried, os.geteuid() == 0, shutil.which("bwrap") is not None
-    )
+    return Installation(config, data, layers, book, carried, os.geteuid() == 0)
 
 
 def _read_carried(place: Path | str) -> Carried:
@@ -186,44 +172,23 @@ def _keys(one: Installation) -> Iterator[Risk]:
 def _tools(one: Installation) -> Iterator[Risk]:
     said: set[str] = set()
     for scope, settings in one.everywhere:
-        for risk in _reach(settings, one.has_box):
+        for risk in _reach(settings):
             if risk.sentence not in said:
                 said.add(risk.sentence)
                 where = f" (in {scope})" if scope else ""
                 yield Risk(risk.severity, f"{risk.sentence[:-1]}{where}.", risk.mend)
 
 
-def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
-    tools = settings.tools
-    if tools.approve == "never" and (tools.shell or tools.web_fetch or tools.can_search):
+def _reach(settings: Settings) -> Iterator[Risk]:
+    risks = [*list_risks(settings)]
+    if risks and settings.tools.approve == "never":
         yield Risk(
             "high",
             "Tools run commands or use the web without asking, so anything that talks the "
             "model into it gets its way.",
             "/config tools.approve ask",
         )
-    if tools.shell and tools.shell_unboxed:
-        yield Risk(
-            "high",
-            "Commands run outside a sandbox, and can do all that the bot's account can.",
-            'take "shell_unboxed" out of the configuration',
-        )
-    elif tools.shell and not has_box:
-        yield Risk(
-            "low",
-            "Commands are on, but can't run: bubblewrap is missing.",
-            "apt install bubblewrap",
-        )
-    if tools.shell:
-        yield Risk("note", "The model may ask to run commands.", "/config tools.shell false")
-    if tools.web_fetch:
-        yield Risk("note", "The model may ask to read pages.", "/config tools.web_fetch false")
-    if tools.can_search:
-        yield Risk(
-            "note",
-            "The model may ask to search the web.",
-            'take "web_search" out of the configuration',
-        )
+    yield from risks
 
 
 def _plugins(one: Installation) -> Iterator[Risk]:
@@ -320,8 +285,7 @@ def _people(one: Installation) -> Iterator[Risk]:
     if one.carried.users:
         users = _join_names(one.carried.users)
         yield Risk("note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO")
-    for found in find_risks(one.settings, bool(one.carried.users)):
-        yield Risk("low", found.sentence, found.advice)
+        yield from list_risks_with_users(one.settings)
     if one.carried.links:
         pairs = [f"{home} in that of {target}" for home, target in one.carried.links]
         sentence = f"Chats that go on in another one's conversation: {_join_names(pairs)}."

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from agent.models.embedded import is_installed
 from agent.models.selection import Models, place_of
-from agent.tools import box
 from bot.app import VERSION
 from bot.checks import examine_features
 from bot.command_line import call_of, say, with_places
@@ -56,7 +55,6 @@ def examine(options: argparse.Namespace) -> int:
                 models=lambda layers, brain: Models(credentials(layers)).list_models(brain),
                 has_embedded=is_installed,
                 features=examine_features,
-                box=box.is_there,
             ),
         )
     )

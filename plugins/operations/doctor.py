@@ -43,11 +43,6 @@ async def _no_features(settings: Settings) -> Sequence[Finding]:
     return ()
 
 
-async def _no_box() -> bool:
-    """Nothing is confined."""
-    return False
-
-
 class Probes(Struct, frozen=True):
     """Functions by which the doctor looks at what other modules have.
 
@@ -55,8 +50,7 @@ class Probes(Struct, frozen=True):
     raises StoreError where it can't be reached;
     `place` says where a brain's models are served, `models` lists them or raises ModelError;
     `has_embedded` says whether the
-    embedded model is installed; `features` returns what features find; `box` says whether
-    commands can be confined here.
+    embedded model is installed; `features` returns what features find.
     """
 
     database: Callable[[], Awaitable[str]]
@@ -64,7 +58,6 @@ class Probes(Struct, frozen=True):
     models: Callable[[Layers, Brain], Awaitable[Sequence[ListedModel]]]
     has_embedded: Callable[[], bool]
     features: Callable[[Settings], Awaitable[Sequence[Finding]]] = _no_features
-    box: Callable[[], Awaitable[bool]] = _no_box
 
 
 async def examine(
@@ -91,8 +84,6 @@ async def examine(
     findings += await asyncio.to_thread(check_learnt, database)
     if settings.channels.messengers:
         findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
-    if settings.tools.shell:
-        findings.append(check_box(settings, await probes.box(), bool(shutil.which("bwrap"))))
     findings += await probes.features(settings)
     return findings + await _check_models(book, layers, probes)
 
@@ -186,23 +177,6 @@ def find_installed_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:
-    """Return whether the commands of the tool `shell` run, and are confined."""
-    if is_there:
-        return Finding("commands", True, "They can be confined (bubblewrap).")
-    if settings.tools.shell_unboxed:
-        return Finding("commands", True, "They are not confined (tools.shell_unboxed).")
-    advice = "Or switch the tool off: take tools.shell out of the configuration."
-    if not is_installed:
-        sentence = "The tool shell is on, and refuses all: bubblewrap is missing."
-        return Finding("commands", False, sentence, f"Install it: apt install bubblewrap. {advice}")
-    sentence = (
-        "The tool shell is on, and refuses all: bubblewrap may make no namespaces here, as in most "
-        "containers."
-    )
-    return Finding("commands", False, sentence, f"See docs/deploy.md#commands-in-a-box. {advice}")
 
 
 def check_data_folder(data: Path) -> Finding:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agent.tools import ToolError
-from agent.tools.documents import open_text
-from agent.tools.main_content import find_main_content
 from agent.tools.places import AT_ONCE, take_place
 from agent.tools.search import Search
+from plugins.documents.feature import DocumentTexts
+from plugins.web_tools.pages import find_main_content
 
 
 def in_another_thread(patience: float = 0.0) -> str:
@@ -70,7 +70,7 @@ def test_all_that_read_what_strangers_made_take_a_place(monkeypatch: pytest.Monk
         if number % 2:
             find_main_content("<p>A page.</p>", "http://example.org/")
         else:
-            with open_text(io.BytesIO(b"%PDF-"), "a.pdf"):
+            with DocumentTexts().open_text(io.BytesIO(b"%PDF-"), "a.pdf"):
                 pass
 
     with ThreadPoolExecutor(80) as threads:

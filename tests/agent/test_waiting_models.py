@@ -8,20 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from agent.distiller import ModelDistiller
 from agent.models import patience
 from agent.models.base import ModelUnreachable
-from agent.models.endpoint import Endpoint
 from agent.models.served import EndpointModel
-from agent.models.voice import Rates, Voice
 from agent.models.wire import LONGEST_WAIT
 from agent.summarizer import ModelSummarizer
 from memory.context.summary import SummaryRequest
 from memory.keys import ConversationKey
 from memory.long_term.asking import DistillRequest, NotAskedError
-from tests.agent.endpoints import CHAT, PROTOCOLS, ask
+from tests.agent.endpoints import PROTOCOLS, ask
 from tests.fakes.openai_server import Answer, Fail, Hang
 
 LATER = Fail(429, {"message": "slow down"}, {"Retry-After": "7200"})
@@ -60,17 +57,6 @@ async def test_a_wait_of_hours_is_not_slept_by_what_no_turn_waits_for(protocol: 
         with pytest.raises(ModelUnreachable) as told:
             await ask(model)
         assert (told.value.retry_after, len(server.requests)) == (7_200, 3)
-
-
-async def test_nor_by_voice() -> None:
-    async with CHAT.server(()) as server:
-        server.voice.transcripts.append(
-            lambda: web.json_response({}, status=429, headers=LATER.headers)
-        )
-        voice = Voice(Endpoint("whisper", server.base_url, max_retries=2), Rates())
-        with pytest.raises(ModelUnreachable, match="ask again in 2 hours"):
-            await voice.hear(b"sound", "x.ogg")
-        await voice.close()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -15,7 +15,7 @@ import pytest
 
 from channels.message import Outbound, Reply
 from plugins.approvals.approvals import Approvals
-from plugins.builtin import shell as plugin
+from plugins.shell import feature as plugin
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.waiting import PATIENCE, until
 from tests.whole.testbot import TestBot, run_bot, running

@@ -11,8 +11,8 @@ import pytest
 
 from bot.app import App
 from memory.keys import ConversationKey
-from plugins.builtin import shell as plugin
 from plugins.cluster import worker
+from plugins.shell import feature as plugin
 from plugins.spending.saving import MonthSpending
 from tests.cluster.cluster_testbot import clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer

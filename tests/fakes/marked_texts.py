@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from agent import tools
+from plugins import documents
 from tests.fakes.documents import pdf
 from tests.fakes.marked_documents import (
     MARKER,
@@ -110,10 +110,10 @@ def read(case: Case) -> str:
     """The text of a document as the process writes it, read in this one."""
     if case.format == "txt":
         return _read_plain(case.content)
-    folder = str(Path(tools.__file__).parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    from agent.tools.document_reader import _read  # noqa: PLC0415 - with the folder in the path
+    for folder in (*tools.__path__, *documents.__path__):
+        if folder not in sys.path:
+            sys.path.append(folder)
+    from plugins.documents.reader import _read  # noqa: PLC0415 - with the folders in the path
 
     return "\n".join(_read(case.content))
 

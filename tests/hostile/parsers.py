@@ -14,7 +14,6 @@ from agent.tools.page import text_of
 from bot.attachments import safe_name
 from bot.logs import make_masker
 from bot.received import command_line
-from bot.speaking import to_spoken
 from channels.kit.delivery import pieces
 from channels.mail.reading import read as read_mail
 from channels.settings import TelegramSettings
@@ -36,6 +35,7 @@ from plugins.mcp.layers import UnreadableAnswerError
 from plugins.mcp.messages import encode, read_messages
 from plugins.mcp.pasted import read_pasted
 from plugins.mcp.words import find_reason
+from plugins.voice.feature import to_spoken
 from plugins.wording import clip, literal
 
 _AUDIENCE, _DAY = "main", date(2026, 1, 2)

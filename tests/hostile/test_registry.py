@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.formats import __path__ as formats_path
 from benchmarks.hostile_events import EVENTS, FEISHU_MESSAGE, places
 from benchmarks.hostile_files import FORMATS, IMPORTERS, read_all, read_document, sample_of
+from plugins.documents.formats import __path__ as formats_path
 from plugins.moving.kinds import OPENERS
 from tests.tables import each_row
 

@@ -10,11 +10,11 @@ import pytest
 import time_machine
 from time_machine import Coordinates
 
-from agent.tools import box
 from plugins.jobs import record as jobs
 from plugins.jobs.conditions import judge_found
 from plugins.jobs.firing import Jobs
 from plugins.jobs.record import JobRow
+from plugins.shell import box
 from tests.fakes.openai_server import Answer, Fail, Say
 from tests.whole.retries import forbid_retries
 from tests.whole.testbot import TestBot, run_bot

@@ -21,7 +21,6 @@ import pytest
 from lxml import etree
 
 from agent.tools import ToolError
-from agent.tools.web import Fetcher
 from memory import faults
 from memory.record.store import StoreError
 from plugins.mcp.client import _find_reason
@@ -29,6 +28,7 @@ from plugins.moving.reading import Archive
 from plugins.moving.record.foreign import ForeignDatabase
 from plugins.moving.source import MovingError
 from plugins.operations import record as carried
+from plugins.web_tools.pages import Fetcher
 
 WORDS = ("Extra data: line 1 column 5 (char 4)", "xmlCtxtSetMaxAmplification", "NotADatabaseError")
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.tools import box
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.long_term.asking import DistillRequest
@@ -23,6 +22,7 @@ from memory.long_term.distiller import BUSY, Distilled, Order
 from memory.long_term.distilling import read_operations
 from memory.long_term.document import Forgotten, LineOperation, Source, fact, parse, render
 from memory.record.daily import Note
+from plugins.shell import box
 from tests.memory.rooms import KEY, Lodge
 from tests.waiting import PATIENCE
 

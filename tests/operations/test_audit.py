@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bot.checks import Risk
 from main import main
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from plugins.operations.audit import Risk, audit, exit_code, installation, report
+from plugins.operations.audit import audit, exit_code, installation, report
 from tests.bot.in_process import run_main
 
 TOKEN = "a-token-that-nobody-guesses-0123456789"
@@ -34,7 +35,6 @@ class Installation:
     settings: dict[str, Any] = field(default_factory=dict)
     environ: dict[str, str] = field(default_factory=dict)
     is_root: bool = False
-    has_box: bool = True
 
     def __post_init__(self) -> None:
         self.data = self.folder / "data"
@@ -74,7 +74,7 @@ class Installation:
         if not self.config.exists():
             self.make("config.json", json.dumps(self.settings), 0o644)
         one = installation(self.config, self.data, self.environ)
-        return audit(replace(one, is_root=self.is_root, has_box=self.has_box))
+        return audit(replace(one, is_root=self.is_root))
 
 
 @pytest.fixture
@@ -151,8 +151,6 @@ OPEN = setting(web={"host": "0.0.0.0"})
         (setting(tools={"shell": True, "approve": "never"}), "high", "without asking", "approve"),
         (setting(tools={"shell": True, "shell_unboxed": True}),
          "high", "outside a sandbox", "shell_unboxed"),
-        (both(setting(tools={"shell": True}), lambda place: setattr(place, "has_box", False)),
-         "low", "bubblewrap is missing", "apt install"),
         (lambda place: place.make("data/plugins/dice.py", mode=0o622),
          "high", "others may write to it", "chmod go-w"),
         (mode(".env", 0o640), "high", "may read the keys", "chmod 600"),

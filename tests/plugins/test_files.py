@@ -38,9 +38,14 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(root: Path) -> Run:
+    return runner(root)
+
+
+def runner(root: Path, *services: object) -> Run:
     """Run a tool as a model would; an error is told by "! " before its sentence."""
-    toolbox = Toolbox(files.parley_tools())
-    context = ToolContext(ConversationKey("pipe/main", "main"), root, ZoneInfo("UTC"))
+    toolbox, key = Toolbox(files.parley_tools()), ConversationKey("pipe/main", "main")
+    opened = {type(one): one for one in services}
+    context = ToolContext(key, root, ZoneInfo("UTC"), services=opened)
 
     async def run(name: str, **arguments: object) -> str:
         text, is_error = await toolbox.run(ToolCall("1", name, json.dumps(arguments)), context)

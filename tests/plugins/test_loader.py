@@ -226,6 +226,8 @@ RUNTIME = {
     "parley_notes": "a function",
     "parley_routes": "a function",
     "parley_runs": "an object with refusal, prepare, answer",
+    "parley_speech_to_text": "an object with is_wanted, transcribe",
+    "parley_text_to_speech": "an object with is_wanted, speak",
     "parley_rows": "an object with count, forget, prune",
     "parley_services": "a sequence",
     "parley_calls": "a mapping",

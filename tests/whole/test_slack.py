@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from agent.tools.box import Ran
+from plugins.shell.box import Ran
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.fakes.slack_server import SlackServer
 from tests.whole.slack_testbot import SlackTestBot, at_slack
@@ -109,8 +109,8 @@ async def test_a_reaction_approves_in_a_thread_of_a_channel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = [Say(calls=(Call("shell", '{"command": "echo done"}', "c1"),)), Say("It is done.")]
-    monkeypatch.setattr("plugins.builtin.shell._BOX", [False])
-    monkeypatch.setattr("agent.tools.box.run", AsyncMock(return_value=Ran(0, b"done", b"", 0)))
+    monkeypatch.setattr("plugins.shell.feature._BOX", [False])
+    monkeypatch.setattr("plugins.shell.box.run", AsyncMock(return_value=Ran(0, b"done", b"", 0)))
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
     async with at_slack(tmp_path, script, settings) as bot:
         bot.ann.mentions("do it", bot.slack.channel())

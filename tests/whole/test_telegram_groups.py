@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plugins.builtin import shell as plugin
+from plugins.shell import feature as plugin
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 

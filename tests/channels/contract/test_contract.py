@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from agent.tools.box import Ran
 from bot.data_folder import DATABASE
 from channels.base import WithHealth
 from channels.message import Address
-from plugins.builtin import shell
 from plugins.operations.doctor import check_health
+from plugins.shell import feature as shell
+from plugins.shell.box import Ran
 from tests.channels.contract.stage import Ability, Seen, Stage
 from tests.channels.contract.stages import SERVERS, STAGES, list_stages
 from tests.channels.contract.testbot import at_platform
@@ -315,7 +315,7 @@ async def test_a_reaction_approves_and_another_stops(
         return Ran(0, b"hello", b"", 0)
 
     monkeypatch.setattr(shell, "_BOX", [False])
-    monkeypatch.setattr("agent.tools.box.run", run)
+    monkeypatch.setattr("plugins.shell.box.run", run)
     gate = asyncio.Event()
     asks = Say(calls=(Call("shell", json.dumps({"command": "echo hello"}), "c1"),))
     script = [asks, Say("It is done."), Say("a very long story", gate=gate)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.message import Address
-from plugins.builtin import shell as plugin
+from plugins.shell import feature as plugin
 from tests.fakes.openai_server import Answer, Call, Say
 from tests.whole.telegram_testbot import at_telegram
 from tests.whole.testbot import TestBot, run_bot

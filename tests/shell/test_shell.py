@@ -12,13 +12,15 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent.settings import ToolSettings
-from agent.tools import allowance, box
+from agent.tools import allowance
 from agent.tools.allowance import measure_usage
 from agent.tools.base import Permission, ToolContext
 from agent.tools.toolbox import Toolbox
+from bot.settings import Settings
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
-from plugins.builtin import shell as plugin
+from plugins.shell import box
+from plugins.shell import feature as plugin
 from tests.waiting import until, wait_until
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -38,8 +40,13 @@ def boxed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin, "_BOX", [True])
 
 
+def tools(**values: object) -> ToolSettings:
+    """Return the section `tools` with these values, by the settings of all features."""
+    return type(Settings().tools).model_validate(values)
+
+
 async def run(folder: Path, command: str, seconds: int = 20) -> str:
-    text, _ = await answer(folder, command, ToolSettings(shell_unboxed=True, shell_timeout=seconds))
+    text, _ = await answer(folder, command, tools(shell_unboxed=True, shell_timeout=seconds))
     return text
 
 
@@ -118,7 +125,7 @@ async def test_without_a_box_nothing_runs_unless_the_owner_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugin, "_BOX", [False])
-    text, is_error = await answer(tmp_path, "touch here", ToolSettings())
+    text, is_error = await answer(tmp_path, "touch here", tools())
     assert is_error
     assert text == plugin.NO_BOX
     assert not (tmp_path / "files" / "here").exists()
@@ -218,7 +225,7 @@ async def test_all_processes_of_a_command_share_one_limit_of_memory(
     """None of them alone takes too much."""
     hold = "x=$(head -c 25000000 /dev/zero | tr '\\0' x); sleep 244.5; :"
     text = await limited(
-        tmp_path, f"for i in 1 2 3 4; do ({hold}) & done; wait", ToolSettings(shell_memory=80)
+        tmp_path, f"for i in 1 2 3 4; do ({hold}) & done; wait", tools(shell_memory=80)
     )
     assert text.startswith("It was killed because its processes took more than 80 MB of memory")
     await gone("244.5")
@@ -227,9 +234,9 @@ async def test_all_processes_of_a_command_share_one_limit_of_memory(
 async def test_a_command_has_so_many_processes_at_most(
     tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(allowance, "MOST_PROCESSES", 20)
+    monkeypatch.setattr(box, "MOST_PROCESSES", 20)
     many = "for i in $(seq 30); do sleep 233.5 & done; wait"
-    text = await limited(tmp_path, many, ToolSettings())
+    text = await limited(tmp_path, many, tools())
     assert text.startswith("It was killed because it had more than 20 processes.")
     await gone("233.5")
 
@@ -238,15 +245,15 @@ async def test_a_command_that_fills_the_chats_folder_is_killed(
     tmp_path: Path, is_boxed: bool
 ) -> None:
     command = "for i in 1 2; do head -c 1500000 /dev/zero > $i; done; sleep 222.5"
-    text = await limited(tmp_path, command, ToolSettings(files_quota=2))
+    text = await limited(tmp_path, command, tools(files_quota=2))
     assert text == (
         "It was killed because this chat may keep 2 MB of files (tools.files_quota). "
         "It printed nothing."
     )
     await gone("222.5")
-    text = await limited(tmp_path, "rm 1 2", ToolSettings(files_quota=2))
+    text = await limited(tmp_path, "rm 1 2", tools(files_quota=2))
     assert text == f"Exit code 0. It printed nothing.\n{plugin.NO_ROOM}"
-    text = await limited(tmp_path, "ls", ToolSettings(files_quota=2))
+    text = await limited(tmp_path, "ls", tools(files_quota=2))
     assert text == "Exit code 0. It printed nothing.", "what was too much could be deleted"
 
 
@@ -266,13 +273,13 @@ async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
 
     monkeypatch.setattr(allowance, "measure_usage", slowly)
     writing = "touch begun; for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done"
-    text = await limited(tmp_path, f"{writing}; sleep 250", ToolSettings(files_quota=10))
+    text = await limited(tmp_path, f"{writing}; sleep 250", tools(files_quota=10))
     assert text.startswith("It was killed because this chat may keep 10 MB of files")
 
 
 async def test_no_file_becomes_larger_than_there_is_room_for(tmp_path: Path) -> None:
     """However fast it is written: before anybody looks."""
-    settings = ToolSettings(files_quota=2)
+    settings = tools(files_quota=2)
     for name in ("one", "another"):
         await limited(tmp_path, f"head -c 50000000 /dev/zero > {name}; true", settings)
     assert sum(file.stat().st_size for file in (tmp_path / "files").iterdir()) <= 2_000_000
@@ -280,7 +287,7 @@ async def test_no_file_becomes_larger_than_there_is_room_for(tmp_path: Path) -> 
 
 async def test_many_empty_files_fill_the_folder_too(tmp_path: Path) -> None:
     command = "for i in $(seq 500); do : > $i; done; sleep 250"
-    text = await limited(tmp_path, command, ToolSettings(files_quota=1))
+    text = await limited(tmp_path, command, tools(files_quota=1))
     assert text.startswith("It was killed because this chat may keep 1 MB of files")
 
 

@@ -18,9 +18,9 @@ from yarl import URL
 
 from agent.tools import ToolError
 from agent.tools import page as page_text
-from agent.tools import web as pages
 from agent.tools.page import LABELS, codec_of, decode, text_of
-from agent.tools.web import Fetcher, is_public
+from plugins.web_tools import pages
+from plugins.web_tools.pages import Fetcher, is_public
 
 PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"
 """Both are loopback addresses: a test takes the first for public."""

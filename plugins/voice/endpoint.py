@@ -1,5 +1,5 @@
 """Voice by OpenAI's protocol: speech becomes text (`/audio/transcriptions`), text becomes speech
-(`/audio/speech`). Most who speak the protocol on a machine of one's own have both, too."""
+(`/audio/speech`). Most servers of one's own that speak the protocol have both, too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from msgspec import Struct
 
 from agent.models.base import ModelAnswerBroken, Usage
 from agent.models.catalogue import cost_of
-from agent.models.endpoint import Endpoint
+from agent.models.endpoint import OPENAI_URL, Endpoint
+from bot.runtime import RuntimeConfig
+from bot.settings.layers import Secrets
+from memory.keys import ConversationKey
 from memory.ledger import Spent
+from plugins.voice.settings import VoiceSettings
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -50,7 +54,7 @@ class Voice:
         """Return whether it costs nothing: it is on this machine, and nobody has set a price."""
         return self._endpoint.is_here and self._rates == Rates()
 
-    async def hear(self, audio: bytes, path: str, language: str = "") -> tuple[str, Spent]:
+    async def transcribe(self, audio: bytes, path: str, language: str = "") -> tuple[str, Spent]:
         """Return what is said in a file of this path, and what it cost; `language` is a hint, as
         ISO 639 has it ("": it is found out). Raises ModelError."""
         fields = {"model": self._endpoint.model, "response_format": "json"}
@@ -109,6 +113,38 @@ class Voice:
 
             self._client = open_client(self._endpoint)
         return self._client
+
+
+class Voices:
+    """The voices in use; the same settings give the same, already connected one."""
+
+    def __init__(self, config: RuntimeConfig, secrets: Secrets) -> None:
+        self._config, self._secrets = config, secrets
+        self._known: dict[tuple[Endpoint, Rates], Voice] = {}
+
+    def of(self, key: ConversationKey, model: str) -> Voice:
+        """Return the voice with this model for a conversation. The key from the environment goes to
+        no address that is set for voice alone."""
+        settings = self._config.settings(key)
+        own = settings.section(VoiceSettings)
+        usual_key = "" if own.base_url else self._secrets.get("OPENAI_API_KEY", "")
+        endpoint = Endpoint(
+            model,
+            own.base_url or self._secrets.get("OPENAI_BASE_URL", "") or OPENAI_URL,
+            own.api_key or usual_key,
+            timeout=settings.request_timeout,
+            setting="voice.base_url" if own.base_url else "OPENAI_BASE_URL",
+            key_name="voice.api_key" if own.base_url else "OPENAI_API_KEY",
+        )
+        rates = Rates(own.minute_price, own.speech_price)
+        if (endpoint, rates) not in self._known:
+            self._known[endpoint, rates] = Voice(endpoint, rates)
+        return self._known[endpoint, rates]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for voice in self._known.values():
+            await voice.close()
 
 
 def _count(value: object) -> int:

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools import documents
+from plugins.documents import feature as documents
 from tests.fakes.documents import CONTAINER, book, pdf, slides, word, workbook
-from tests.plugins.test_files import Run, put, root, run
-
-__all__ = ["root", "run"]  # the fixtures
+from tests.plugins.test_files import Run, put, runner
 
 PLAN = "[page 1]\n# The plan\n| flour | 500 g |\nKnead it.\n[page 2]\nBake it."
 
@@ -131,3 +129,13 @@ async def test_a_table_in_csv_is_read_in_parts(run: Run, root: Path) -> None:
     first = await run("read_file", path="sums.csv", limit=2)
     assert first == "name;sum\nn0;0\n[The file goes on: read it with offset=3.]"
     assert await run("read_file", path="sums.csv", offset=1_001) == "n999;999"
+
+
+@pytest.mark.usefixtures("processes")
+async def test_without_the_feature_a_document_is_named_and_not_read(root: Path) -> None:
+    run = runner(root)
+    put(root, "files/plan.pdf", pdf("Knead it."))
+    refused = "! 'plan.pdf' is a document, and this bot can't read documents."
+    assert await run("read_file", path="plan.pdf") == refused
+    assert await run("grep", pattern="Knead", path="plan.pdf") == refused
+    assert "plan.pdf" in await run("list_files", path="files")

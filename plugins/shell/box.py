@@ -16,6 +16,7 @@ from typing import IO
 
 from msgspec import Struct
 
+from agent.tools.allowance import MEGABYTE
 from agent.tools.workspace import WRITABLE
 
 INSIDE = "/workspace"
@@ -39,6 +40,8 @@ _TICK = 0.2  # seconds between looks at what a command uses
 _REST = 10  # times as long as a look takes is waited for the next
 _KEPT = 15_000  # bytes of the beginning of an output that are kept, and of its end
 _MOST = 20_000_000  # bytes of an output after which the command is killed
+MOST_PROCESSES = 500
+_SPARE_MEMORY = 200 * MEGABYTE  # of the machine, that is left free; of a small one, a twentieth
 _PATIENCE = 1.0  # seconds for which output is read of what a command has left running
 
 
@@ -222,3 +225,56 @@ class _Output:
         self.head += piece[:room]
         self._end += piece[room:]
         del self._end[: -2 * _KEPT]
+
+
+def overuse(process: int, megabytes: int) -> str:
+    """Return what a process and all that it started use too much of, or "". Where there is no
+    /proc, nothing is known, and what has left the tree of processes is not counted."""
+    parents, memory = _processes()
+    family, young = {process}, [process]
+    while young:
+        young = [one for parent in young for one in parents.get(parent, ())]
+        family.update(young)
+    if len(family) > MOST_PROCESSES:
+        return f"it had more than {MOST_PROCESSES} processes"
+    if sum(memory.get(one, 0) for one in family) > megabytes * MEGABYTE:
+        return f"its processes took more than {megabytes:,} MB of memory (tools.shell_memory)"
+    is_scarce = _is_scarce(_figures(Path("/proc/meminfo"), "MemTotal:", "MemAvailable:"))
+    return "the machine was about to run out of memory" if is_scarce else ""
+
+
+def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
+    """The children of each process, and the bytes of memory that each has for itself or shares
+    without a file."""
+    children: dict[int, list[int]] = {}
+    memory: dict[int, int] = {}
+    for place in _folders("/proc"):
+        if place.isdigit():
+            parent, *sizes = _figures(
+                Path("/proc", place, "status"), "PPid:", "RssAnon:", "RssShmem:"
+            )
+            children.setdefault(parent, []).append(int(place))
+            memory[int(place)] = sum(sizes) * 1_024
+    return children, memory
+
+
+def _figures(file: Path, *names: str) -> list[int]:
+    """The figures that stand behind these names at the beginning of lines; 0 for what is not
+    there, as for a process that has just ended."""
+    found = dict.fromkeys(names, 0)
+    with suppress(OSError), file.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            name, *rest = line.split() or [""]
+            if name in found:
+                found[name] = int(rest[0])
+    return list(found.values())
+
+
+def _is_scarce(figures: Sequence[int]) -> bool:
+    total, available = (figure * 1_024 for figure in figures)
+    return available < min(_SPARE_MEMORY, total // 20)
+
+
+def _folders(path: str) -> Iterator[str]:
+    with suppress(OSError):
+        yield from os.listdir(path)

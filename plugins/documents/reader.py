@@ -1,9 +1,9 @@
 """The process in which a document that a stranger made is read.
 
-It is started for one document (`agent/tools/documents.py`), imports of Parley only how HTML becomes
-text and the readers in `formats/`, and takes limits upon itself before it reads a byte. The
-document is its standard input, the text its output. Arguments: megabytes of memory, seconds of
-computing, bytes of text.
+It is started for one document (`feature.py`), imports of Parley only how HTML becomes text and the
+readers in `formats/`, and takes limits upon itself before it reads a byte. The document is its
+standard input, the text its output. Arguments: megabytes of memory, seconds of computing, bytes of
+text, the folder of the modules that read HTML.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _TOO_LARGE = "[The rest is left out: it takes too much memory.]"
 def main() -> int:
     """Write the text, page after page, as far as there is room and time."""
     began = time.monotonic()
-    megabytes, seconds, room = map(int, sys.argv[1:])
+    megabytes, seconds, room = map(int, sys.argv[1:4])
     _take_limits(megabytes, seconds, room)
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path[:0] = [str(Path(__file__).parent), sys.argv[4]]
     from formats.package import NoText  # type: ignore[import-not-found]  # noqa: PLC0415
 
     content = sys.stdin.buffer.read()

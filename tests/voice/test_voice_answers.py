@@ -11,10 +11,10 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.voice import LONGEST_SPEECH
-from bot.speaking import to_spoken
 from channels.message import Address
 from plugins.spending import record as ledger
+from plugins.voice.endpoint import LONGEST_SPEECH
+from plugins.voice.feature import to_spoken
 from tests.fakes.openai_server import Say
 from tests.fakes.voice_server import OGG
 from tests.fuzz.lasting import FEW

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools import main_content
-from agent.tools.main_content import find_main_content
 from agent.tools.page import text_of
-from agent.tools.web import WebPage
-from plugins.builtin.web_fetch import format_page
+from plugins.web_tools import pages
+from plugins.web_tools.feature import format_page
+from plugins.web_tools.pages import WebPage, find_main_content
 
 MENU = "".join(f"<li><a href='/menu/{n}'>Menu {n}</a></li>" for n in range(60))
 STORY = "".join(
@@ -47,7 +46,7 @@ def test_what_has_no_main_content_has_none() -> None:
 def test_a_page_that_would_take_half_a_minute_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(main_content, "SECONDS", 1)
+    monkeypatch.setattr(pages, "READING", 1)
     caplog.set_level("INFO")
     assert find_main_content("<p>x" * 200_000, HERE) == ""
     assert f"no main content was found of {HERE}" in caplog.text

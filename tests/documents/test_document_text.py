@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools import documents
 from agent.tools.charsets import label_of
+from plugins.documents import feature as documents
 from tests.fakes.documents import book, pdf, slides, word, workbook
 from tests.fakes.marked_documents import MARKER, Case, cell, excel
 from tests.fakes.marked_texts import LINES, cases, missing, read
-from tests.plugins.test_files import Run, put, root, run
-
-__all__ = ["root", "run"]  # the fixtures
+from tests.plugins.test_files import Run, put
 
 CASES = list(cases())
 

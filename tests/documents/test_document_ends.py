@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from agent.tools.documents import describe_end
+from plugins.documents.feature import describe_end
 from tests.tables import each_row
 
 _TRACEBACK = b"Traceback:\nlxml.etree.XMLSyntaxError: xmlCtxtSetMaxAmplification, line 1\n"

@@ -17,8 +17,8 @@ import orjson
 from msgspec import Struct, field
 from yarl import URL
 
-from agent.settings import WebSearch
 from agent.tools import ToolError
+from plugins.web_tools.settings import WebSearch
 
 SECONDS = 20.0
 """For a search, from the name to the last byte."""

@@ -1,4 +1,6 @@
-"""The tool `web_fetch`: a page of the public web as text. It is off until an owner turns it on."""
+"""The tools `web_fetch`, a page of the public web as text, which is off until an owner turns it on,
+and `web_search`, the results of a search engine of the owner's choice, which is there once
+`tools.web_search.provider` is set."""
 
 from __future__ import annotations
 
@@ -8,11 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from plugins.api import Permission, Tool, ToolContext, hookimpl, tool
+from plugins.web_tools.settings import WebToolSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from yarl import URL
 
-    from agent.tools.web import Fetcher, WebPage
+    from plugins.web_tools.pages import Fetcher, WebPage
+    from plugins.web_tools.search import WebResult
 
 SHOWN = 50_000
 """Characters of a page that are shown at a time."""
@@ -34,9 +40,9 @@ def make_tool(fetcher: Fetcher | None = None) -> Tool:
         offset: Annotated[int, Field(ge=0)] = 0,
     ) -> str:
         """Read a web page as text with links."""
-        from agent.tools import web  # noqa: PLC0415 - slow import
+        from plugins.web_tools import pages  # noqa: PLC0415 - slow import
 
-        page = await (fetcher or web.Fetcher()).page(url, partial(_ask, context))
+        page = await (fetcher or pages.Fetcher()).page(url, partial(_ask, context))
         return format_page(page, offset, is_whole=url.endswith(WHOLE))
 
     return web_fetch
@@ -60,6 +66,32 @@ def format_page(page: WebPage, offset: int, *, is_whole: bool = True) -> str:
     return f"{page.address}\n\n{shown}{more if rest > 0 else cut if page.is_cut else ''}{around}"
 
 
+@tool(touches={"network"}, switch="can_search", asks_first=False)
+async def web_search(
+    context: ToolContext,
+    query: Annotated[str, Field(min_length=1, max_length=400)],
+) -> str:
+    """Search the web; cite what you use by its address."""
+    from plugins.web_tools import search  # noqa: PLC0415 - slow import
+
+    settings = context.section(WebToolSettings).web_search
+    place = search.place_of(settings)
+    shown = "".join(c if c.isprintable() and c != "`" else " " for c in query)
+    what = f"Search the web at {place.host} for:\n\n```\n{shown}\n```"
+    await context.approve(Permission(what, covers=f"search {place.origin()}"))
+    return format_results(await search.search(settings, query), query)
+
+
+def format_results(found: Sequence[WebResult], query: str) -> str:
+    """The results as the model reads them, numbered."""
+    if not found:
+        return f"Nothing was found for {query!r}."
+    return "\n\n".join(
+        "\n".join(filter(None, (f"[{n}] {one.title}", one.address, one.snippet)))
+        for n, one in enumerate(found, 1)
+    )
+
+
 @hookimpl
 def parley_tools() -> list[Tool]:
-    return [make_tool()]
+    return [make_tool(), web_search]

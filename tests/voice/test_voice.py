@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.settings import load_layers
+from agent.models.base import ModelUnreachable
+from agent.models.endpoint import Endpoint
 from channels.message import Address, Attachment
 from plugins.spending import record as ledger
-from tests.fakes.openai_server import Answer, Received, Say
+from plugins.voice.endpoint import Rates, Voice
+from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.fakes.voice_server import OGG
 from tests.waiting import PATIENCE
 from tests.whole.retries import forbid_retries
@@ -215,14 +217,24 @@ async def test_a_key_from_the_environment_goes_to_no_address_for_voice_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forbid_retries(monkeypatch)
-    own = {"voice": {"model": "whisper-1", "base_url": "http://127.0.0.1:9/v1"}}
-    async with run_bot(tmp_path, [], own) as bot:
-        config = bot.app.config
-        voice = config.models.voice(config.book.effective().voice, "whisper-1", 120)
-        assert "test-key" not in repr(voice.__dict__["_endpoint"].api_key)
-        told = (await bot.says("", files=NOTE)).text
-        assert "Can't connect to http://127.0.0.1:9/v1; check voice.base_url" in told
-        assert load_layers(tmp_path / "config.json", {})
+    async with OpenAIServer((), key="none") as other:
+        own = {"voice": {"model": "whisper-1", "base_url": other.base_url}}
+        other.voice.transcripts.append("Which tea?")
+        async with run_bot(tmp_path, says_back, own) as bot:
+            assert (await bot.says("", files=NOTE)).text == "Answered."
+            await other.close()
+            told = (await bot.says("", files=NOTE)).text
+            assert f"Can't connect to {other.base_url}; check voice.base_url" in told
+
+
+async def test_a_wait_of_hours_is_told_and_not_slept() -> None:
+    later = {"Retry-After": "7200"}
+    async with OpenAIServer(()) as server:
+        server.voice.transcripts.append(lambda: web.json_response({}, status=429, headers=later))
+        voice = Voice(Endpoint("whisper", server.base_url, max_retries=2), Rates())
+        with pytest.raises(ModelUnreachable, match="ask again in 2 hours"):
+            await voice.transcribe(b"sound", "x.ogg")
+        await voice.close()
 
 
 async def test_retention_takes_the_sound_along(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The text of a document (PDF, Word, Excel, PowerPoint, EPUB, HTML), read in a process of its own.
+"""The text of a document, read in a process of its own.
 
 Those who write documents are strangers, and what reads them is large: the process has limits of
 memory, time and output, and knows nothing of the bot
@@ -12,14 +12,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
-from agent.tools import ToolError
+from agent.tools import ToolError, page
 from agent.tools.places import take_place
+from agent.tools.text_lines import DocumentReader
 from agent.tools.workspace import quote
+from bot.kernel import Kernel
+from plugins.api import hookimpl
 
 SECONDS = 30
 """The seconds that reading one may take."""
@@ -27,48 +30,44 @@ MEGABYTES = 1_000
 """Memory that the process may have."""
 TEXT = 20_000_000
 """Bytes of text that are taken of one."""
-_ARCHIVES = frozenset({".docx", ".xlsx", ".pptx", ".epub"})
-_PAGES = frozenset({".html", ".htm", ".xhtml"})
-_PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
-_LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
-_READER = Path(__file__).with_name("document_reader.py")
+_READER = Path(__file__).with_name("reader.py")
+_TOOLS = Path(page.__file__).parent
 _FAULT, _MEMORY = 3, 4  # the reader's exit codes where it says what is wrong, and for memory
 
 
-def is_document(name: str, start: bytes) -> bool:
-    """Return whether a file of this name, which begins with these bytes, is one whose text can be
-    read."""
-    is_archive = PurePosixPath(name).suffix.lower() in _ARCHIVES and start.startswith(_ZIP)
-    return is_archive or _PDF in start[:_LOOKED_AT]
+class DocumentTexts(DocumentReader):
+    """The texts of documents."""
+
+    @contextmanager
+    def open_text(self, file: BinaryIO, path: str) -> Iterator[BinaryIO]:
+        """See `DocumentReader`."""
+        file.seek(0)
+        with tempfile.TemporaryFile() as text:
+            with take_place():
+                code, fault = _run(file, text)
+            text.seek(0, os.SEEK_END)
+            if code and not text.tell():
+                raise ToolError(f"{quote(path)} {fault}.")
+            if code:  # what was read by then is given
+                text.write(f"\n[The rest is left out: it {fault}.]\n".encode())
+            text.seek(0)
+            yield text
+
+    @hookimpl
+    def parley_services(self) -> Sequence[object]:
+        return [self]
 
 
-def is_page(name: str, start: bytes) -> bool:
-    """Return whether a file of this name, which begins with these bytes, is one in HTML, whose text
-    can be read, too."""
-    return PurePosixPath(name).suffix.lower() in _PAGES and b"\0" not in start
-
-
-@contextmanager
-def open_text(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
-    """The text of a document that is open, as a file of lines; before each page stands a line
-    `[page 3]` (of a presentation `[slide 3]`, of a workbook `[sheet NAME]`, of a book
-    `[chapter 3]`). `path` is what the model calls it. Raises ToolError."""
-    file.seek(0)
-    with tempfile.TemporaryFile() as text:
-        with take_place():
-            code, fault = _run(file, text)
-        text.seek(0, os.SEEK_END)
-        if code and not text.tell():
-            raise ToolError(f"{quote(path)} {fault}.")
-        if code:  # what was read by then is given
-            text.write(f"\n[The rest is left out: it {fault}.]\n".encode())
-        text.seek(0)
-        yield text
+@hookimpl
+def parley_open(kernel: Kernel) -> DocumentTexts:
+    del kernel
+    return DocumentTexts()
 
 
 def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
     """Read the document into `text`. Return the exit code, and what is wrong where it is not 0."""
-    command = [sys.executable, "-I", str(_READER), str(MEGABYTES), str(SECONDS), str(TEXT)]
+    limits = map(str, (MEGABYTES, SECONDS, TEXT))
+    command = [sys.executable, "-I", str(_READER), *limits, str(_TOOLS)]
     try:
         done = subprocess.run(
             command,

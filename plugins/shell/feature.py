@@ -4,17 +4,20 @@ see. Both are off until an owner turns the tool on."""
 from __future__ import annotations
 
 import asyncio
+import os
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from heapq import nlargest
 from pathlib import Path
 from typing import Annotated
 
+from msgspec import Struct
 from pydantic import Field
 
-from agent.tools import box
-from agent.tools.allowance import Allowance, overuse
-from agent.tools.box import Complaint, Ran
-from agent.tools.made_pictures import find_made
-from agent.tools.workspace import WRITABLE
+from agent.pictures import find_picture_type
+from agent.tools.allowance import Allowance, refusal
+from agent.tools.workspace import WRITABLE, files_below, open_file
 from channels.language import _
 from memory.record.offload import LocalWorkspace
 from plugins.api import (
@@ -32,7 +35,17 @@ from plugins.api import (
     hookimpl,
     tool,
 )
+from plugins.shell import box
+from plugins.shell.box import Complaint, Ran
+from plugins.shell.settings import ShellSettings
 from plugins.wording import fence
+
+MOST_SHOWN = 4
+"""Pictures of one command that are shown, the newest."""
+LARGEST_SHOWN = 5_000_000
+"""Bytes of one."""
+_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_COARSE = 20_000_000  # nanoseconds by which the clock of files may be behind
 
 NO_BOX = (
     "The command was not run: bubblewrap (bwrap) does not work on this machine, and without it "
@@ -57,7 +70,7 @@ async def shell(
     workspace = context.workspace.absolute()  # the command runs in a folder of its own
     files = workspace / WRITABLE
     files.mkdir(parents=True, exist_ok=True)
-    settings = context.settings
+    settings, limits = context.settings, context.section(ShellSettings)
     allowance = await asyncio.to_thread(Allowance.of, workspace, settings.files_quota)
     limited = box.limit_command(command, allowance.room)
     if await _has_box():
@@ -68,11 +81,11 @@ async def shell(
     else:
         raise ToolError(NO_BOX)
     complaints: tuple[Complaint, ...] = (
-        lambda process: overuse(process, settings.shell_memory),
+        lambda process: box.overuse(process, limits.shell_memory),
         lambda process: allowance.urgent_complaint(),
         lambda process: allowance.complaint(),
     )
-    seconds, began = settings.shell_timeout, time.time_ns()
+    seconds, began = limits.shell_timeout, time.time_ns()
     text = format_result(
         await box.run(arguments, box.environment(home), files, seconds, complaints)
     )
@@ -92,6 +105,47 @@ async def _show_pictures(context: ToolContext, workspace: Path, since: int) -> l
         image = await LocalWorkspace(workspace).keep(picture.content, picture.media_type)
         context.show(image.file)
     return [picture.path for picture in made]
+
+
+class MadePicture(Struct, frozen=True):
+    """A picture as it was when the command had ended; `path` is where it stands in `files/`."""
+
+    path: str
+    media_type: str
+    content: bytes
+
+
+def find_made(workspace: Path, since: int, megabytes: int) -> list[MadePicture]:
+    """Return the pictures that were written since then (nanoseconds since 1970), as many as may be
+    shown and kept. What looks like one and is a link, or something else, is none."""
+    newest = nlargest(MOST_SHOWN, _changed(workspace, since))
+    made = [_read_picture(workspace, path) for _, path in reversed(newest)]
+    found = [picture for picture in made if picture is not None]
+    return [] if refusal(workspace, megabytes, sum(len(p.content) for p in found)) else found
+
+
+def _changed(workspace: Path, since: int) -> Iterator[tuple[int, Path]]:
+    with suppress(OSError):
+        for path in files_below(workspace, workspace / WRITABLE):
+            if not path.name.lower().endswith(_ENDINGS):
+                continue
+            with suppress(OSError):  # it left while we walked
+                state = path.stat(follow_symlinks=False)
+                if state.st_ctime_ns >= since - _COARSE and 0 < state.st_size <= LARGEST_SHOWN:
+                    yield state.st_ctime_ns, path
+
+
+def _read_picture(workspace: Path, path: Path) -> MadePicture | None:
+    try:
+        with open_file(workspace, path) as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(LARGEST_SHOWN + 1) if size <= LARGEST_SHOWN else b""
+    except (ToolError, OSError):
+        return None
+    media_type = find_picture_type(content)
+    if not media_type or len(content) > LARGEST_SHOWN:
+        return None
+    return MadePicture(path.relative_to(workspace).as_posix(), media_type, content)
 
 
 _BOX: list[bool] = []

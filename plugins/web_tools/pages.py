@@ -6,9 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,16 +21,26 @@ from msgspec import Struct
 from yarl import URL
 
 from agent.tools import ToolError
-from agent.tools.main_content import SHORT, find_main_content
 from agent.tools.page import decode, text_of
+from agent.tools.places import take_place
 from agent.tools.schema import in_a_thread
 from memory.faults import STRANGE_ANSWER, say_fault
+
+log = logging.getLogger(__name__)
 
 MOST_REDIRECTS = 5
 LARGEST = 2_000_000
 """Bytes of a page that are read, after they are unpacked."""
 SECONDS = 30.0
 """For each request, from the name to the last byte."""
+READING = 10
+"""The seconds that finding the main content of a page may take; else the whole page is taken."""
+MEGABYTES = 800
+"""Memory that the process may have."""
+SHORT = 4_000
+"""Characters of a page's text up to which it is taken as a whole: nothing is gained by looking."""
+_LEAST = 500  # characters; less is more likely a part that was taken for the content
+_READER = Path(__file__).with_name("page_reader.py")
 _TYPES = ("text/", "application/json", "application/xml", "application/xhtml+xml")
 _ENDINGS = ("+json", "+xml")
 _TRANSLATED = IPv6Network("64:ff9b::/96")  # IPv4 behind a translator (RFC 6052)
@@ -207,6 +221,32 @@ def _make_page(
     text = text_of(decoded)
     main = find_main_content(decoded, address) if len(text) > SHORT else ""
     return WebPage(address, text, is_cut, main)
+
+
+def find_main_content(html: str, address: str) -> str:
+    """Return the main content of a page as Markdown, without menus, banners and what else stands
+    around it; "" where none is found, whatever the page is. It takes a second of computing, mostly
+    to start; for a thread."""
+    try:
+        with take_place():
+            done = subprocess.run(
+                [sys.executable, "-I", _READER, str(MEGABYTES), str(READING), address],
+                input=html.encode("utf-8", "replace"),
+                capture_output=True,
+                env={},
+                cwd="/",
+                timeout=2 * READING,
+                start_new_session=True,
+                check=False,
+            )
+    except (subprocess.TimeoutExpired, OSError, ValueError, ToolError) as error:
+        log.info("no main content was found of %s: %s", address, type(error).__name__)
+        return ""
+    if done.returncode:
+        log.info("no main content was found of %s: exit code %d", address, done.returncode)
+        return ""
+    text = done.stdout.decode("utf-8", "replace").strip()
+    return text if len(text) >= _LEAST else ""
 
 
 def _refusal(error: BaseException | None) -> FetchRefused | None:

@@ -1,0 +1,38 @@
+"""The settings of the tool `shell`, in the section `tools`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from agent.settings import TURN
+from plugins.features import SettingsSection
+
+
+class ShellSettings(SettingsSection):
+    """The settings that this feature adds to the section `tools`."""
+
+    SECTION: ClassVar[str] = "tools"
+
+    shell: bool = Field(
+        default=False,
+        description="Whether the model may ask to run shell commands, in a sandbox (bubblewrap) "
+        "with the chat's folder and no network.",
+        json_schema_extra=TURN,
+    )
+    shell_timeout: int = Field(
+        default=60,
+        ge=1,
+        le=3_600,
+        description="How long a command may run before it is killed, with everything it started.",
+        json_schema_extra={"unit": "seconds", **TURN},
+    )
+    shell_memory: int = Field(
+        default=2_000,
+        ge=50,
+        le=1_000_000,
+        description="How much memory a command may use, with everything it starts, before it is "
+        "killed.",
+        json_schema_extra={"unit": "MB", **TURN},
+    )

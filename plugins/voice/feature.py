@@ -1,0 +1,231 @@
+"""Voice messages become text before their turn begins, and answers are read aloud as the setting
+`voice.reply` says.
+
+A message is on disk before it is transcribed, and the transcript is put beside it at once: whatever
+happens, it is transcribed once, and paid for once more at most. The text of an answer goes with the
+sound, so nothing is lost where there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import PurePosixPath
+
+from msgspec.structs import replace
+
+from agent.models.base import ModelError
+from bot.access import name_of
+from bot.answers import TextToSpeech
+from bot.attachments import Stored, dump
+from bot.kernel import Kernel
+from bot.received import Received
+from bot.turns import SpeechToText
+from channels.language import _, explain
+from channels.message import clean_text
+from memory.keys import ConversationKey
+from memory.record import mailbox
+from memory.record.database import Database
+from memory.record.store import StoreError
+from plugins.api import hookimpl
+from plugins.voice.endpoint import LONGEST_SPEECH, Voice, Voices
+from plugins.voice.settings import VoiceSettings
+
+log = logging.getLogger(__name__)
+
+
+class _NotTranscribedError(Exception):
+    """A voice message has no transcript. The text is a sentence that says why, and what to do."""
+
+
+class VoiceMessages:
+    """The transcripts of voice messages (`bot.turns.SpeechToText`)."""
+
+    def __init__(self, kernel: Kernel, voices: Voices) -> None:
+        self._kernel, self._voices = kernel, voices
+
+    def is_wanted(self, received: Received) -> bool:
+        """Return whether something in a message was not transcribed yet."""
+        if not any(map(_is_unheard, received.files)):
+            return False
+        return not received.text.strip() or bool(self._settings(received.key).model)
+
+    def _settings(self, key: ConversationKey) -> VoiceSettings:
+        return self._kernel.config.settings(key).section(VoiceSettings)
+
+    async def transcribe(self, received: Received) -> tuple[Received, str]:
+        """Return the message with its transcripts, and why one is missing. Raises StoreError."""
+        settings = self._settings(received.key)
+        if not settings.model:
+            return received, _(
+                "I can't listen here, because no model is set for that. Your message is kept as a "
+                "file. An owner can set one: /config voice.model whisper-1. Then send /retry, or "
+                "put it in words."
+            )
+        voice = self._voices.of(received.key, settings.model)
+        for number, file in enumerate(received.files):
+            if not _is_unheard(file):
+                continue
+            try:
+                received = await self._transcribe_one(received, number, voice, settings.language)
+            except _NotTranscribedError as error:
+                return received, str(error)
+        return received, ""
+
+    async def _transcribe_one(
+        self, received: Received, number: int, voice: Voice, language: str
+    ) -> Received:
+        key, file = received.key, received.files[number]
+        audio = await self._read(received, file, voice)
+        try:
+            text, spent = await voice.transcribe(audio, file.path, language)
+        except ModelError as error:
+            log.warning("a voice message was not heard: %s", error)
+            raise _NotTranscribedError(
+                _(
+                    "Your voice message could not be heard: {reason} It is kept; send /retry to "
+                    "try again, or put it in words.",
+                    reason=explain(str(error)),
+                )
+            ) from error
+        heard = replace(file, heard=" ".join(clean_text(text).split()))
+        files = (*received.files[:number], heard, *received.files[number + 1 :])
+        state = (await self._kernel.conversations.get(key)).context
+        person = name_of(received.address)
+        ledger = self._kernel.conversations.services.ledger
+
+        def keep(db: Database) -> None:
+            mailbox.keep_files(db, received.row, dump(files))
+            ledger.insert(db, state.row, 0, spent, person)
+
+        await self._kernel.store.write(keep)
+        state.book(spent, person)
+        if not heard.heard:
+            raise _NotTranscribedError(
+                _("Nothing was said in your voice message, as far as I can hear. Send it again?")
+            )
+        return replace(received, files=files)
+
+    async def _read(self, received: Received, file: Stored, voice: Voice) -> bytes:
+        """Return the bytes of a file that may be sent to the endpoint. Raises
+        _NotTranscribedError."""
+        person = self._kernel.access.identify(received.address)
+        user = person.limited if person else ""
+        if not voice.is_free and self._kernel.spending.is_enough(received.key, user):
+            raise _NotTranscribedError(
+                _(
+                    "This month's spending limit is used up (/usage shows it), so your voice "
+                    "message was not heard. It is kept; please put it in words."
+                )
+            )
+        try:
+            path = self._kernel.config.folder(received.key) / file.path
+            audio = await asyncio.to_thread(path.read_bytes)
+        except OSError as error:
+            log.warning("%s can't be read: %s", file.path, error)
+            raise _NotTranscribedError(
+                _("The file of your voice message is gone. Please send it again.")
+            ) from error
+        if not audio:
+            raise _NotTranscribedError(_("Your voice message is empty. Please send it again."))
+        return audio
+
+
+_SOUNDS = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav"})
+
+
+def _is_unheard(file: Stored) -> bool:
+    """Return whether a file is a sound, as far as its sender says, without a transcript."""
+    kept = PurePosixPath(file.path)
+    is_sound = file.media_type.startswith("audio/") or kept.suffix in _SOUNDS
+    return is_sound and file.is_data and file.heard is None and not file.is_told
+
+
+_FENCED = re.compile(r"^(`{3,}|~{3,}).*?(^\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+# Bounded, since a model that says "[" without end must hold up nobody.
+_LABEL = r"\[([^\[\]\n]{0,1000})\]\([^)\n]{0,2000}\)"
+_PICTURE, _LINK = re.compile("!" + _LABEL), re.compile(_LABEL)
+_ADDRESS = re.compile(r"https?://\S+")
+_TABLE = re.compile(r"^[^\S\n]*\|.*$", re.MULTILINE)
+_MARKS = re.compile(r"(^\s{0,3}(#{1,6}|>|[-*+]|\d+[.)])\s+)|[*_`~]{1,3}", re.MULTILINE)
+# The lookbehind and the possessive quantifiers read each run of marks once.
+_SENTENCE_END = re.compile(r"(?<![.!?。！？…])[.!?。！？…]++[\"'”’)]*+\s|\n")
+
+
+def to_spoken(text: str) -> str:
+    """Return the part of an answer that is read aloud: no code, no tables, no addresses; as much as
+    one request takes, up to the end of a sentence."""
+    for pattern, instead in (
+        (_FENCED, "\n"),
+        (_PICTURE, r"\1"),
+        (_LINK, r"\1"),
+        (_ADDRESS, ""),
+        (_TABLE, ""),
+        (_MARKS, ""),
+    ):
+        text = pattern.sub(instead, text)
+    spoken = "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
+    if len(spoken) <= LONGEST_SPEECH:
+        return spoken
+    ends = [found.end() for found in _SENTENCE_END.finditer(spoken, 0, LONGEST_SPEECH)]
+    return spoken[: ends[-1] if ends else LONGEST_SPEECH].rstrip()
+
+
+class SpokenAnswers:
+    """Answers as sounds (`bot.answers.TextToSpeech`)."""
+
+    def __init__(self, kernel: Kernel, voices: Voices) -> None:
+        self._kernel, self._voices = kernel, voices
+
+    def is_wanted(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
+        """Return whether an answer shall be read aloud in this conversation."""
+        settings = self._kernel.config.settings(key).section(VoiceSettings)
+        is_asked = settings.reply == "always" or (settings.reply == "same" and was_spoken_to)
+        return is_asked and bool(settings.speech_model)
+
+    async def speak(
+        self, key: ConversationKey, turn: int, text: str, form: str, user: str
+    ) -> bytes:
+        """Return the sound of an answer, or b"" where there is none; it raises nothing that the
+        person could be told: the text is there all the same."""
+        kernel, spoken = self._kernel, to_spoken(text)
+        settings = kernel.config.settings(key).section(VoiceSettings)
+        voice = self._voices.of(key, settings.speech_model)
+        if not spoken or (not voice.is_free and kernel.spending.is_enough(key, user)):
+            return b""
+        try:
+            sound, spent = await voice.speak(spoken, settings.speaker, form)
+            conversation = await kernel.conversations.get(key)
+            await conversation.context.pay(spent, turn)
+        except (ModelError, StoreError) as error:
+            log.warning("an answer was not read aloud: %s", error)
+            return b""
+        return sound
+
+
+class VoiceFeature:
+    """Both directions, with the endpoints that they share."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._voices = Voices(kernel.config, kernel.secrets)
+        self._messages = VoiceMessages(kernel, self._voices)
+        self._answers = SpokenAnswers(kernel, self._voices)
+
+    @hookimpl
+    def parley_speech_to_text(self) -> SpeechToText:
+        return self._messages
+
+    @hookimpl
+    def parley_text_to_speech(self) -> TextToSpeech:
+        return self._answers
+
+    @hookimpl
+    def parley_closing(self) -> Callable[[], Awaitable[None]]:
+        return self._voices.close
+
+
+@hookimpl
+def parley_open(kernel: Kernel) -> VoiceFeature:
+    return VoiceFeature(kernel)

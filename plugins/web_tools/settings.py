@@ -1,0 +1,65 @@
+"""The settings of the tools `web_fetch` and `web_search`, in the section `tools`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from agent.models.quirks import FIXED
+from agent.settings import TURN
+from plugins.features import SettingsSection
+
+
+class WebSearch(BaseModel):
+    """The group `web_search` of the section `tools`: where the web is searched."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    provider: Literal["", "searxng", "brave", "tavily"] = Field(
+        default="",
+        description="Who searches the web for the model; empty: it can't search.",
+        json_schema_extra={"wants": "searxng, brave or tavily, or empty", **FIXED},
+    )
+    base_url: Annotated[
+        str, StringConstraints(pattern=r"^(https?://[^\s\p{C}]+)?$", max_length=1_000)
+    ] = Field(
+        default="",
+        description="The address of the search provider; empty means its own. A SearXNG has none "
+        "but yours, which may be on this machine.",
+        json_schema_extra={"wants": "an address with http:// or https://", **FIXED},
+    )
+    api_key: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=1_000)] = Field(
+        default="",
+        repr=False,
+        description="The key for the search provider; SearXNG needs none.",
+        json_schema_extra={
+            "wants": "{{secret.NAME}}, with NAME in the environment or .env",
+            **FIXED,
+        },
+    )
+    results: int = Field(
+        default=5,
+        ge=1,
+        le=20,
+        description="The most results of a search that the model is shown.",
+        json_schema_extra={"unit": "results", **TURN},
+    )
+
+
+class WebToolSettings(SettingsSection):
+    """The settings that this feature adds to the section `tools`."""
+
+    SECTION: ClassVar[str] = "tools"
+
+    web_fetch: bool = Field(
+        default=False,
+        description="Whether the model may ask to read web pages.",
+        json_schema_extra=TURN,
+    )
+    web_search: WebSearch = WebSearch()
+
+    @property
+    def can_search(self) -> bool:
+        """Return whether there is somebody who searches the web."""
+        return bool(self.web_search.provider)

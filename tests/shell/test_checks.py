@@ -1,0 +1,54 @@
+"""The checks of the tool `shell`: what is said where commands can't be confined."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from bot.checks import Risk
+from bot.settings.schema import validate
+from plugins.shell.checks import check_box, examine, list_risks
+from tests.tables import each_row
+
+ON, UNBOXED = {"tools.shell": True}, {"tools.shell": True, "tools.shell_unboxed": True}
+
+
+@each_row(
+    ("values", "is_there", "is_installed", "is_ok", "said"),
+    [
+        (ON, True, True, True, "They can be confined (bubblewrap)."),
+        (UNBOXED, True, True, True, "They can be confined (bubblewrap)."),
+        (UNBOXED, False, False, True, "They are not confined (tools.shell_unboxed)."),
+        (ON, False, False, False, "bubblewrap is missing."),
+        (ON, False, True, False, "bubblewrap may make no namespaces here"),
+    ],
+)
+def test_the_doctor_says_whether_commands_are_confined(
+    values: dict[str, bool], is_there: bool, is_installed: bool, is_ok: bool, said: str
+) -> None:
+    found = check_box(validate(values), is_there, is_installed)
+    assert found.is_ok is is_ok
+    assert said in found.sentence
+
+
+async def test_nothing_is_looked_for_where_the_tool_is_off() -> None:
+    assert await examine(validate({}), may_connect=True) == ()
+    assert [*list_risks(validate({}))] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "has_box", "severities"),
+    [
+        (ON, True, ["note"]),
+        (ON, False, ["low", "note"]),
+        (UNBOXED, False, ["high", "note"]),
+        (UNBOXED, True, ["high", "note"]),
+    ],
+)
+def test_the_risks_of_commands(
+    values: dict[str, bool], has_box: bool, severities: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: "bwrap" if has_box else None)
+    found: list[Risk] = [*list_risks(validate(values))]
+    assert [risk.severity for risk in found] == severities
