@@ -132,7 +132,8 @@ class Agent(Struct, frozen=True):
             if calls := turn.unanswered:
                 await self._act(turn, calls, output)
                 continue
-            await turn.between_steps()
+            if turn.host is not None:
+                await turn.host.before_step(turn)
             if not self.toolbox.wire:
                 await self._step(turn, output)
             elif _is_cut_again(turn):

@@ -10,7 +10,6 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bot.access import Access
 from bot.delivery import Delivery, PreparedAnswer
 from bot.received import Received
 from bot.spending import Spending
@@ -23,7 +22,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record.store import StoreError
-from memory.turn_log import Also, OpenTurn
+from memory.turn_log import OpenTurn
 from plugins.wording import name_branch
 
 log = logging.getLogger(__name__)
@@ -51,6 +50,19 @@ class TextToSpeech(Protocol):
         ...
 
 
+class TurnContext(Struct, frozen=True):
+    """The facts that hold for one turn: the message that is answered, the user who sent it ("": an
+    owner), and the conversation."""
+
+    received: Received
+    user: str
+    conversation: Conversation
+
+    @property
+    def key(self) -> ConversationKey:
+        return self.conversation.key
+
+
 class Answers:
     """The parts that answers are made of. `notes` say more of a turn below its answer; `speech`
     reads answers aloud, and `tasks` can be stopped meanwhile."""
@@ -60,24 +72,13 @@ class Answers:
         conversations: Conversations,
         delivery: Delivery,
         spending: Spending,
-        access: Access,
         tasks: StoppableTasks,
         speech: Sequence[TextToSpeech],
         notes: Sequence[Note],
     ) -> None:
         self.conversations, self.delivery = conversations, delivery
-        self.spending, self.access, self.tasks = spending, access, tasks
+        self.spending, self.tasks = spending, tasks
         self.speech, self.notes = speech, notes
-
-    def begin(
-        self,
-        conversation: Conversation,
-        turn: OpenTurn,
-        received: Received,
-        besides: tuple[str, ...] = (),
-    ) -> TurnAnswer:
-        """The answer to a message, whose turn runs; `besides` is said below it, before all else."""
-        return TurnAnswer(self, conversation, turn, received, besides)
 
 
 def offer_ways_on(problem: Problem) -> tuple[Action, ...]:
@@ -96,110 +97,106 @@ def offer_ways_on(problem: Problem) -> tuple[Action, ...]:
 
 
 class TurnAnswer(Struct):
-    """The answer of one turn. `text` is what was composed, `turn_id` the turn that it names (None:
-    the chat leads elsewhere, where its number means another); `prepared` was put into the outbox
-    with the model's last word (None: it is still to be told)."""
+    """The answer of one turn. `besides` is said below it, before all else; `text` is what was
+    composed, `turn_id` the turn that it names (None: the chat leads elsewhere, where its number
+    means another); `prepared` was put into the outbox with the model's last word (None: it is still
+    to be told)."""
 
     _answers: Answers
-    _conversation: Conversation
-    _turn: OpenTurn
-    _received: Received
+    _context: TurnContext
     _besides: tuple[str, ...]
     text: str = ""
     turn_id: str | None = None
     prepared: PreparedAnswer | None = None
 
-    async def put_with(self, last: Message) -> Also | None:
-        """See `OpenTurn.with_last`. What broke a turn off is judged later, and what is read aloud
-        takes too long to let the last word wait for it."""
+    async def prepare(self, turn: OpenTurn, last: Message) -> PreparedAnswer | None:
+        """Return the rows of the answer in the outbox, which are written with the final message.
+        What broke a turn off is judged later, and what is read aloud takes too long to let the
+        message wait for it."""
         self.prepared = None
         if last.mark in ("stopped", "failed") or self._find_speech()[0]:
             return None
-        delivery, received = self._answers.delivery, self._received
+        delivery, received = self._answers.delivery, self._context.received
         try:
-            with delivery.speaking_to(received.address, self._conversation.key.id):
-                reply = await self.compose(last)
+            with delivery.speaking_to(received.address, self._context.key.id):
+                reply = await self.compose(turn, last)
         except StoreError as error:  # the model's word is not lost over what stands beside it
             log.warning("an answer is composed once more: %s", error)
             return None
         self.prepared = await delivery.prepare(received, reply, self.turn_id)
-        return self.prepared.store
+        return self.prepared
 
-    async def compose(self, last: Message, problem: Problem = "") -> Reply:
+    async def compose(self, turn: OpenTurn, last: Message, problem: Problem = "") -> Reply:
         """Return the reply to a turn that ends with this message."""
-        is_here = self._answers.conversations.branches.is_current(self._conversation.key)
-        self.turn_id = self._turn.id if is_here else None
+        context = self._context
+        is_here = self._answers.conversations.branches.is_current(context.key)
+        self.turn_id = turn.id if is_here else None
         told = (
             *self._besides,
-            *map(explain, await self._turn.list_notices()),
-            *await self._list_notes(),
+            *map(explain, await turn.list_notices()),
+            *await self._list_notes(turn),
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, but for what the model said.
         words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
         self.text = "\n\n".join((words, *filter(None, told)))
-        sound = "" if last.mark else await self._speak(last)
+        sound = "" if last.mark else await self._speak(turn, last)
         return Reply(
             self.text,
             actions=offer_ways_on(problem),
-            images=self._pictures(),
+            images=self._list_pictures(turn),
             problem=problem,
             sound=sound,
         )
 
-    def _pictures(self) -> tuple[str, ...]:
+    def _list_pictures(self, turn: OpenTurn) -> tuple[str, ...]:
         """The pictures that tools have made in this turn, the last of them."""
-        results = (e.message for e in self._turn.entries if e.message.role == "tool")
-        made = [file for result in results for file in result.files]
+        made = [file for e in turn.entries if e.message.role == "tool" for file in e.message.files]
         if not made:
             return ()
         services = self._answers.conversations.services
-        folder = services.audience_folder(self._conversation.key.audience)
+        folder = services.audience_folder(self._context.key.audience)
         once = [*dict.fromkeys(made)][-MOST_PICTURES:]
         return tuple(str((folder / file).absolute()) for file in once)
 
     def _find_speech(self) -> tuple[TextToSpeech | None, str]:
         """Return the feature that reads this answer aloud, if one does, and in which form."""
-        was_spoken_to = any(file.heard for file in self._received.files)
+        received = self._context.received
+        was_spoken_to = any(file.heard for file in received.files)
         for speech in self._answers.speech:
-            if speech.is_wanted(self._conversation.key, was_spoken_to=was_spoken_to):
-                form = self._answers.delivery.find_sound_form(self._received.address.channel)
+            if speech.is_wanted(self._context.key, was_spoken_to=was_spoken_to):
+                form = self._answers.delivery.find_sound_form(received.address.channel)
                 return (speech if form else None), form
         return None, ""
 
-    async def _speak(self, last: Message) -> str:
+    async def _speak(self, turn: OpenTurn, last: Message) -> str:
         """The file in which it is read aloud, or ""; `/stop` ends the reading."""
-        key, turn, (speech, form) = self._conversation.key, self._turn.number, self._find_speech()
+        (speech, form), context, key = self._find_speech(), self._context, self._context.key
         if speech is None:
             return ""
-        user = self._answers.access.find_limited_user(self._received.address)
-        task = asyncio.create_task(speech.speak(key, turn, last.text, form, user))
+        asked = speech.speak(key, turn.number, last.text, form, context.user)
+        task = asyncio.create_task(asked)
         with self._answers.tasks.running(key, task):
             await asyncio.wait({task})
         try:
             sound = b"" if task.cancelled() else task.result()
-            folder = self._conversation.folder
+            folder = context.conversation.folder
             if sound:
-                return str(await asyncio.to_thread(save_spoken, folder, turn, sound, form))
+                return str(await asyncio.to_thread(save_spoken, folder, turn.number, sound, form))
         except Exception:  # the text is there all the same
             log.exception("an answer was not read aloud:")
         return ""
 
     async def _name_branch(self) -> str:
         """Return a line that names the answer's branch, for a chat that leads elsewhere by now."""
-        number = self._conversation.key.number
+        number = self._context.key.number
         return _(
             "(This answer belongs to {called}; /branches {number} goes back there.)",
-            called=name_branch(number, await self._conversation.title()),
+            called=name_branch(number, await self._context.conversation.title()),
             number=number,
         )
 
-    async def _list_notes(self) -> list[str]:
-        said = [
-            text
-            for note in self._answers.notes
-            for text in await note(self._conversation, self._turn)
-        ]
-        user = self._answers.access.find_limited_user(self._received.address)
-        spending, conversation = self._answers.spending, self._conversation
-        return [*said, *await spending.warnings(conversation.key, user, conversation)]
+    async def _list_notes(self, turn: OpenTurn) -> list[str]:
+        answers, context, talk = self._answers, self._context, self._context.conversation
+        said = [text for note in answers.notes for text in await note(talk, turn)]
+        return [*said, *await answers.spending.warnings(talk.key, context.user, talk)]

@@ -51,7 +51,7 @@ class Sending(Protocol):
 
 class PreparedAnswer(Struct):
     """An answer on its way into the outbox: its parts, and their rows there, which have these ids
-    once it is `store`d."""
+    once it is inserted."""
 
     received: Received
     turn: str | None
@@ -59,7 +59,7 @@ class PreparedAnswer(Struct):
     rows: Sequence[OutboxRow]
     ids: Sequence[int] = ()
 
-    def store(self, database: Database) -> None:
+    def insert(self, database: Database) -> None:
         """Put it into the outbox, and the message off the inbox."""
         self.ids = mailbox.answer(database, self.received.row, self.rows)
 
@@ -139,7 +139,7 @@ class Delivery:
         answer = await self.prepare(received, reply, turn)
 
         def work(db: Database) -> None:
-            answer.store(db)
+            answer.insert(db)
             if also is not None:
                 also(db, answer.ids)
 

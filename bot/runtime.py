@@ -6,7 +6,7 @@ Asked for at each step, never kept, so that `/config` holds from the next one on
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,6 @@ from bot.ports import (
 )
 from bot.settings import Settings, SettingsStore
 from bot.spending import Spending
-from bot.turn_runner import TurnRules
 from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix
@@ -104,7 +103,6 @@ class RuntimeConfig(Struct, frozen=True):
     memories: MemoryPrompts | None = None
     services: Mapping[type, object] = field(default_factory=dict)
     spending: Spending = Spending(())
-    limited_user: Callable[[Address], str] = lambda address: ""
     remote_tools: Sequence[RemoteToolsFor] = ()
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _folders: dict[str, Path] = field(default_factory=dict)
@@ -224,7 +222,6 @@ class RuntimeConfig(Struct, frozen=True):
         """Return the agent for the next turn of a conversation; the person who asks is at an
         address."""
         key = conversation.key
-        self.spending.begin(key, self.limited_user(address))
         workspace, now = self.workspace(key), self.at(key)
         skills = self.skills.of(workspace)
         return Agent(
@@ -354,14 +351,6 @@ class RuntimeConfig(Struct, frozen=True):
 
     def zone(self) -> tzinfo:
         return self.book.effective().zone
-
-    def turn_rules(self) -> TurnRules:
-        return TurnRules(
-            self.agent,
-            timeout_for=lambda key: self.book.effective(key.id).turn_timeout,
-            busy_for=lambda key: self.book.effective(key.id).when_busy,
-            waited_for=self.count_waited,
-        )
 
     @property
     def shutdown_timeout(self) -> float:

@@ -173,7 +173,6 @@ async def choose_models(
         MemoryPrompts(data, meter),
         plugins.services,
         spending,
-        people.access.find_limited_user,
         plugins.remote_tools,
     )
     return Thinking(models, meter, config, spending, hide)
@@ -260,19 +259,18 @@ def make_turns(
     recent: RecentActivity,
 ) -> Turns:
     config = thinking.config
-    runner = TurnRunner(people.bus, config.turn_rules(), recent, conversations.branches.is_current)
+    runner = TurnRunner(people.bus, config, recent, conversations.branches.is_current)
     answers = Answers(
         conversations,
         people.delivery,
         thinking.spending,
-        people.access,
         runner.tasks,
         plugins.text_to_speech,
         (plugins.tell,),
     )
     turns = Turns(
-        *(conversations, people.delivery, runner, answers, plugins.speech_to_text),
-        *(people.links, Runs(plugins.runs)),
+        *(conversations, people.delivery, runner, answers),
+        *(people.access, people.links, plugins),
     )
     people.links.led.connect(turns.leave)
     return turns

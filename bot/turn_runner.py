@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from agent.models.base import AccountRefused, ModelError
 from bot.activity import EventBus
 from bot.problems import BROKEN, problem_of
 from bot.recent import RecentActivity
+from bot.settings import Settings
 from bot.turn_output import TurnOutput
 from bot.turn_tasks import StoppableTask, StoppableTasks
 from channels.language import ENGLISH, speaking
@@ -30,15 +32,21 @@ from memory.turn_log import OpenTurn
 log = logging.getLogger(__name__)
 
 
-class TurnRules(Struct, frozen=True):
-    """The rules for the turns of a conversation; asked for each turn. `busy_for` is the setting
-    `when_busy`; `waited_for` counts the seconds for which turns waited for a person, which are no
-    part of their time."""
+class TurnRules(Protocol):
+    """The rules for the turns of a conversation; asked for each turn (`bot.runtime`)."""
 
-    agent_for: Callable[[Conversation, Address], Agent]
-    timeout_for: Callable[[ConversationKey], float]
-    busy_for: Callable[[ConversationKey], str]
-    waited_for: Callable[[ConversationKey], float]
+    def agent(self, conversation: Conversation, address: Address) -> Agent:
+        """Return the agent that answers who asks at this address."""
+        ...
+
+    def settings(self, key: ConversationKey) -> Settings:
+        """Return the settings in force."""
+        ...
+
+    def count_waited(self, key: ConversationKey) -> float:
+        """Return for how many seconds turns have waited for a person, which are no part of their
+        time."""
+        ...
 
 
 class _Ending(Struct, frozen=True):
@@ -76,10 +84,10 @@ class TurnRunner:
             key.home,
             lambda: self._is_current(key),
             self.recent,
-            lambda: time.monotonic() - self.rules.waited_for(key),
+            lambda: time.monotonic() - self.rules.count_waited(key),
         )
         started = time.monotonic()
-        seconds = self.rules.timeout_for(key)
+        seconds = self.rules.settings(key).turn_timeout
         with speaking(ENGLISH):  # whatever plugins say in there, the model may read
             task = asyncio.create_task(agent.answer(turn, output))
         # When the bot shuts down meanwhile, the turn stays open and goes on at the next start.
@@ -105,11 +113,11 @@ class TurnRunner:
     ) -> bool:
         """Wait until the task is done, or has taken so long; what it waits for a person is not
         counted."""
-        end = time.monotonic() + seconds
-        waited = self.rules.waited_for(key)
-        while (left := end - time.monotonic() + self.rules.waited_for(key) - waited) > 0:
+        end, left = time.monotonic() + seconds - self.rules.count_waited(key), seconds
+        while left > 0:
             if (await asyncio.wait({task}, timeout=left))[0]:
                 return True
+            left = end - time.monotonic() + self.rules.count_waited(key)
         return False
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 from uuid import uuid4
@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from bot.access import CLOSED, name_of
-from bot.answers import Answers, TurnAnswer
+from bot.access import CLOSED, Access, name_of
+from bot.answers import Answers, TurnAnswer, TurnContext
 from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.delivery import Delivery
 from bot.links import Links, key_of_home
@@ -40,7 +40,8 @@ from memory.keys import ConversationKey, Scope
 from memory.messages import Mark, Message
 from memory.record.store import StoreError
 from memory.tasks import run_shielded
-from memory.turn_log import OpenTurn
+from memory.turn_log import AnswerRows, OpenTurn
+from plugins.loader import Loaded
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class SpeechToText(Protocol):
 
 class Turns:
     """Carries turns out: `runner` has them answered, `answers` makes what people are told then, and
-    `speech` transcribes voice messages."""
+    `features` may transcribe voice messages, and have messages of their own (`Runs`)."""
 
     def __init__(
         self,
@@ -112,15 +113,15 @@ class Turns:
         delivery: Delivery,
         runner: TurnRunner,
         answers: Answers,
-        speech: Sequence[SpeechToText],
+        access: Access,
         links: Links,
-        runs: Runs,
+        features: Loaded,
     ) -> None:
         self._conversations, self._delivery = conversations, delivery
         self.runner, self.answers = runner, answers
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
-        self._spending, self._access, self._links = answers.spending, answers.access, links
-        self._runs, self._speech = runs, speech
+        self._spending, self._access, self._links = answers.spending, access, links
+        self._runs, self._speech = Runs(features.runs), features.speech_to_text
         self._branches = conversations.branches
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
@@ -158,7 +159,7 @@ class Turns:
         """Add a message to its conversation's line; `text` is what reaches the model of it."""
         key, said = received.key, _Said(received, text)
         self._waiting[key.id].append(said)
-        if self.runner.rules.busy_for(key) == "interrupt" and not received.run:
+        if self.runner.rules.settings(key).when_busy == "interrupt" and not received.run:
             self.stop(key, INTERRUPTED)
         self.queues.put(key.id, lambda: self._carry_out(key, said))
 
@@ -210,47 +211,35 @@ class Turns:
         waiting = self._waiting.get(key.id, [])
         if said not in waiting:
             return  # a turn before this one has taken it in
+        received = said.received
         async with self.exclusive(key):
             waiting.remove(said)
+            refusal = await self._runs.refusal(received) if received.run else ""
             # While this waited: the chat leads elsewhere, but for a job with a branch of its own.
-            if await self.is_gone(key) and not await self._find_run_refusal(said):
+            if not refusal and await self._branches.is_gone(key):
                 here = self._branches.current(key)
-                self.put(replace(said.received, key=here), said.text)
+                self.put(replace(received, key=here), said.text)
             else:
-                with self._delivery.speaking_to(said.received.address, key.id):
-                    await self._take_or_refuse(key, said)
+                with self._delivery.speaking_to(received.address, key.id):
+                    await self._work(key, said, refusal)
         if not waiting:
             self._waiting.pop(key.id, None)
 
-    async def _take_or_refuse(self, key: ConversationKey, said: _Said) -> None:
-        if refusal := await self._find_refusal(key, said):
-            problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
-            await self._reply(said.received, Reply(refusal, problem=problem))
-        else:
-            await self._take(key, said)
-
-    async def _find_refusal(self, key: ConversationKey, said: _Said) -> str:
-        return await self._find_run_refusal(said) or self._refusal(key, said)
-
-    async def _find_run_refusal(self, said: _Said) -> str:
-        return await self._runs.refusal(said.received) if said.received.run else ""
-
-    def _refusal(self, key: ConversationKey, said: _Said) -> str:
-        """Return why a message is not answered, though it was taken in; "": it is."""
-        person = self._access.identify(said.received.address)
-        if person is None:  # let in no more since
-            return _(CLOSED)
-        return self._spending.refusal(key, person.limited)
-
-    async def _take(self, key: ConversationKey, said: _Said) -> None:
+    async def _work(self, key: ConversationKey, said: _Said, refusal: str) -> None:
+        """Answer a message, or say why it is not answered: `refusal`, if there is one already."""
         received = said.received
+        user, why = self._admit(key, received)
+        if refusal := refusal or why:
+            problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
+            await self._reply(received, Reply(refusal, problem=problem))
+            return
         try:
             await self._transcribe(key, said)
-            turn = await self._open(key, said)
-            if said.says_nothing and turn.reply is None:
-                await turn.break_off("stopped" if said.is_stopped else "failed", "", said.unheard)
+            conversation = await self._conversations.get(key)
+            turn = await self._open(conversation, said)
+            context = TurnContext(said.received, user, conversation)
             with in_turn(f"{key.id} {turn.id}"):
-                await self._answer(key, turn, said)
+                await self._answer(context, turn, said)
         except StoreError as error:
             log.exception("the turn for %s could not be saved", received.id)
             await self._reply(received, Reply(explain(str(error)), problem="failed"))
@@ -259,6 +248,14 @@ class Turns:
             await self._reply(received, Reply(_(BROKEN), problem="failed"))
         finally:
             self._bus.end_turn(key.home)
+
+    def _admit(self, key: ConversationKey, received: Received) -> tuple[str, str]:
+        """Return the user whose limits hold for a message that was taken in ("": an owner), and why
+        it is not answered all the same ("": it is)."""
+        person = self._access.identify(received.address)
+        if person is None:  # let in no more since
+            return name_of(received.address), _(CLOSED)
+        return person.limited, self._spending.refusal(key, person.limited)
 
     def _find_speech(self, received: Received) -> SpeechToText | None:
         return next((speech for speech in self._speech if speech.is_wanted(received)), None)
@@ -283,11 +280,10 @@ class Turns:
         if not (received.run and await self._runs.answer(received, reply, turn, mark)):
             await self._delivery.answer(received, reply, turn)
 
-    async def _open(self, key: ConversationKey, said: _Said) -> OpenTurn:
+    async def _open(self, conversation: Conversation, said: _Said) -> OpenTurn:
         """The turn for a message; one that a crash has cut short goes on, unless it did so too
         often and came no further."""
         received, message = said.received, said.message
-        conversation = await self._conversations.get(key)
         turn = await conversation.turns.open(
             message.text,
             speaker=message.speaker,
@@ -303,13 +299,13 @@ class Turns:
             if resumes > MOST_RESUMES:
                 log.error("the turn for %s is put aside after %d crashes", received.id, resumes)
                 await turn.break_off("failed", "", PUT_ASIDE)
-        if not received.run:  # nobody attends that, and it may do less than who writes meanwhile
-            turn.between_steps = lambda: self._take_in(key, turn)
+        if said.says_nothing and turn.reply is None:
+            await turn.break_off("stopped" if said.is_stopped else "failed", "", said.unheard)
         return turn
 
-    async def _take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
+    async def take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
         """Let a turn have what was said since: at any step (`steer`), or before its first."""
-        mode = self.runner.rules.busy_for(key)
+        mode = self.runner.rules.settings(key).when_busy
         if self._waiting[key.id] and (mode == "steer" or (mode != "queue" and not turn.steps)):
             ready = await self._find_ready(key)
             await run_shielded(self._hand_over(key, turn, ready))
@@ -319,7 +315,7 @@ class Turns:
         listen to: it gets a turn of its own, in which it is said why."""
         ready = []
         for said in [*self._waiting[key.id]]:
-            if said.received.run or self._refusal(key, said):
+            if said.received.run or self._admit(key, said.received)[1]:
                 continue
             if speech := self._find_speech(said.received):
                 with self._delivery.speaking_to(said.received.address, key.id):
@@ -338,28 +334,35 @@ class Turns:
         for said in heard:
             waiting.remove(said)
 
-    async def _answer(self, key: ConversationKey, turn: OpenTurn, asked: _Said) -> None:
-        received, waited = asked.received, self.runner.rules.waited_for(key)
-        conversation = await self._conversations.get(key)
-        question = turn.entries[0].message.text
+    async def _answer(self, context: TurnContext, turn: OpenTurn, asked: _Said) -> None:
+        key, received, rules = context.key, context.received, self.runner.rules
+        waited, question = rules.count_waited(key), turn.entries[0].message.text
         shared = received.address if self._links.followers(key.home) else None
         self._bus.publish(key.home, TurnStarted(received.id, question, shared))
-        problem: Problem = "failed" if asked.says_nothing and not asked.is_stopped else ""
-        restart = conversation.compactor.set_aside(turn.number)
-        besides = (explain(restart), "" if asked.says_nothing else asked.unheard)
-        answer = self.answers.begin(conversation, turn, received, besides)
+        says_nothing = asked.says_nothing
+        problem: Problem = "failed" if says_nothing and not asked.is_stopped else ""
+        restart = context.conversation.compactor.set_aside(turn.number)
+        besides = (explain(restart), "" if says_nothing else asked.unheard)
+        answer = TurnAnswer(self.answers, context, besides)
         if turn.reply is None:
-            problem = await self._run(conversation, turn, received, answer)
+            self._spending.begin(key, context.user)
+            agent = rules.agent(context.conversation, received.address)
+            model = self._spending.limit(agent.model, key, context.user)
+            agent = agent if model is agent.model else replace(agent, model=model)
+            if received.run:  # nobody attends that, and it may do less than who writes meanwhile
+                agent = await self._runs.prepare(received, context.conversation, agent)
+            else:
+                turn.host = _Host(self, key, answer)
+            problem = await self.runner.run(key, turn, agent, received.address)
         last = turn.reply
         assert last is not None, "a turn that was run has a reply"
         if answer.prepared is not None:
             self._delivery.send_prepared(answer.prepared)
         else:
-            reply = await answer.compose(last, problem)
+            reply = await answer.compose(turn, last, problem)
             await self._reply(received, reply, answer.turn_id, last.mark)
-        lasted = time.monotonic() - asked.at - self.runner.rules.waited_for(key) + waited
-        is_stopped = last.mark == "stopped"
-        channel = received.address.channel
+        lasted = time.monotonic() - asked.at - (rules.count_waited(key) - waited)
+        is_stopped, channel = last.mark == "stopped", received.address.channel
         self.recent.turn_ended(EndedTurn(channel, lasted, turn.steps, problem, is_stopped))
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         done = Done(received.id, turn.id, usage)
@@ -368,15 +371,17 @@ class Turns:
         self._bus.publish(key.home, done)
         await turn.tell("turn_end", last.told)  # nobody waits for his answer meanwhile
 
-    async def _run(
-        self, conversation: Conversation, turn: OpenTurn, received: Received, answer: TurnAnswer
-    ) -> Problem:
-        agent = self.runner.rules.agent_for(conversation, received.address)
-        user = self._access.find_limited_user(received.address)
-        model = self._spending.limit(agent.model, conversation.key, user)
-        agent = replace(agent, model=model)
-        if received.run:
-            agent = await self._runs.prepare(received, conversation, agent)
-        else:
-            turn.with_last = answer.put_with
-        return await self.runner.run(conversation.key, turn, agent, received.address)
+
+class _Host(Struct, frozen=True):
+    """The part of the bot that a turn runs for: what was said meanwhile joins it, and its answer
+    goes into the outbox with its final message."""
+
+    turns: Turns
+    key: ConversationKey
+    answer: TurnAnswer
+
+    async def before_step(self, turn: OpenTurn) -> None:
+        await self.turns.take_in(self.key, turn)
+
+    async def after_answer(self, turn: OpenTurn, answer: Message) -> AnswerRows | None:
+        return await self.answer.prepare(turn, answer)

@@ -4,10 +4,10 @@ agent sees it and records in it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from memory.events import NOTHING, Event, EventName, Verdict
 from memory.ledger import Bill, Spent
 from memory.messages import Image, Mark, Message, ToolCall, format_truncation
 from memory.record import mailbox, offload, transcript
+from memory.record.database import Database
 from memory.record.requests import SentRequest
 from memory.request_fitter import Refusal, RequestFitter
 from memory.request_log import RequestLog, SentBytes, settle
@@ -34,8 +35,23 @@ BROKEN_OFF = "This call was ended before it was done; it is not known whether it
 
 _MOST_BYTES = 4  # of a character in UTF-8
 
-Also = Callable[[Any], None]
-"""The work that is written to the database with something else, in one transaction."""
+
+class AnswerRows(Protocol):
+    """The rows that are written in the transaction of a turn's final message."""
+
+    def insert(self, database: Database) -> None: ...
+
+
+class TurnHost(Protocol):
+    """The part of the bot that a turn runs for."""
+
+    async def before_step(self, turn: OpenTurn) -> None:
+        """Add what was said since to the turn (`OpenTurn.hear`)."""
+        ...
+
+    async def after_answer(self, turn: OpenTurn, answer: Message) -> AnswerRows | None:
+        """Return the rows that belong to the final message of a turn, or None."""
+        ...
 
 
 class TurnLog:
@@ -166,11 +182,11 @@ class TurnLog:
         spent: Spent | None,
         inbox: Sequence[int] = (),
         sent: Sequence[SentRequest] = (),
-        also: Also | None = None,
+        rows: AnswerRows | None = None,
     ) -> list[Entry]:
         """Add messages to the running turn, with what the model's reply cost, and the requests that
         were sent for it; or with the inbox rows that they came in with, which need no answer of
-        their own then. `also` is written with them."""
+        own then. `rows` are written with them."""
         state, keeping = self.state, self.requests.make_writer(sent)
         ledger = self.services.ledger
 
@@ -184,14 +200,14 @@ class TurnLog:
             if spent is not None:
                 ledger.insert(db, state.row, turn, spent)
             keeping(db)
-            if also is not None:
-                also(db)
+            if rows is not None:
+                rows.insert(db)
 
         async with state.changing:
             entries = [await self._entry(message, turn) for message in messages]
-            # Without `also` a final reply goes into the outbox next, and that commit, which is
+            # Without `rows` a final reply goes into the outbox next, and that commit, which is
             # synced, makes both last; without it the turn is answered again.
-            is_synced = also is not None or not messages[-1].is_final
+            is_synced = rows is not None or not messages[-1].is_final
             await self.services.store.write(insert, is_synced=is_synced)
             state.last_inbox = max(state.last_inbox, *inbox, 0)
             state.append(entries)
@@ -284,15 +300,6 @@ def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
     )
 
 
-async def _silence() -> None:
-    """Nothing is said between steps."""
-
-
-async def _alone(last: Message) -> Also | None:
-    """Nothing is written with the last word."""
-    return None
-
-
 class Overflow(Struct, frozen=True):
     """The provider refused a request as longer than its `window` in tokens (0: it named none): the
     model's own, or that of one which answered in its place (not `is_own`). Not `is_sure`: it may
@@ -305,12 +312,10 @@ class Overflow(Struct, frozen=True):
 
 class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
-    crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
-    `with_last` is asked what is written with its final message, once that is known;
-    `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that had
-    begun when the process died, and whether each must not run twice; `finish` says how the
-    model's last reply ended ("complete", "length"); `notices` are sentences for the person besides
-    the reply."""
+    crash; `host` is the part of the bot that it runs for; `bill` is what was spent on it so far, by
+    this process; `begun` are the ids of calls that had begun when the process died, and whether
+    each must not run twice; `finish` says how the model's last reply ended ("complete", "length");
+    `notices` are sentences for the person besides the reply."""
 
     def __init__(
         self,
@@ -324,8 +329,7 @@ class OpenTurn:
         self.number = turn.number
         self.entries = list(turn.entries)
         self.is_resumed = is_resumed
-        self.between_steps: Callable[[], Awaitable[None]] = _silence
-        self.with_last: Callable[[Message], Awaitable[Also | None]] = _alone
+        self.host: TurnHost | None = None
         self.bill = Bill()
         self.finish = ""
         self.notices: tuple[str, ...] = ()
@@ -536,8 +540,10 @@ class OpenTurn:
         if spent is not None:  # whatever becomes of the reply
             self.log.state.book(spent)
             self.bill = self.bill.plus(spent)
-        also = await self.with_last(said[-1]) if said[-1].is_final else None
-        self.entries += await self.log.add(self.number, said, spent, inbox, sent, also)
+        rows = None
+        if self.host is not None and said[-1].is_final:
+            rows = await self.host.after_answer(self, said[-1])
+        self.entries += await self.log.add(self.number, said, spent, inbox, sent, rows)
         self._sent = []
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:

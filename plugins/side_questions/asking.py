@@ -62,6 +62,7 @@ class SideQuestions:
         conversation, key = ask.conversation, ask.conversation.key
         said = Message("user", question, speaker=ask.speaker)
         turn = await SideTurn.open_aside(conversation.turns, said, name_of(ask.address))
+        self._spending.begin(key, ask.person.limited)
         agent = self._config.agent(conversation, ask.address)
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
             task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))

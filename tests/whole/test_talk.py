@@ -6,9 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
+from agent.loop import Agent
+from bot.settings import Settings
+from bot.turn_runner import TurnRules
 from channels.base import Activity, ContextChanged, Delta, Done, ToolEnded, ToolStarted, TurnStarted
+from channels.message import Address
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
 from memory.turn_log import BROKEN_OFF
 from tests.fakes.openai_server import (
     Answer,
@@ -225,16 +230,31 @@ async def test_an_endpoint_that_is_not_there_is_named(
     assert "http://127.0.0.1:9/v1" in reply.text
 
 
+class HastyRules(TurnRules):
+    """Rules with a time limit below what settings allow, so that the test need not wait."""
+
+    def __init__(self, usual: TurnRules) -> None:
+        self._usual = usual
+
+    def agent(self, conversation: Conversation, address: Address) -> Agent:
+        return self._usual.agent(conversation, address)
+
+    def settings(self, key: ConversationKey) -> Settings:
+        return self._usual.settings(key).model_copy(update={"turn_timeout": 0.2})
+
+    def count_waited(self, key: ConversationKey) -> float:
+        return self._usual.count_waited(key)
+
+
 async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
         is_slow = request.body["messages"][-1]["content"] == "Slow?"
         return Hang("Let me") if is_slow else Say("Quick.")
 
     async with run_bot(tmp_path, script) as bot:
-        # Below what settings allow, so that the test need not wait for it.
         runner = bot.app.turns.runner
         usual = runner.rules
-        runner.rules = replace(usual, timeout_for=lambda key: 0.2)
+        runner.rules = HastyRules(usual)
         reply = await bot.says("Slow?")
         assert "took longer than 0.2 s" in reply.text
         runner.rules = usual
