@@ -11,9 +11,9 @@ from memory.audience_memory import Waiting
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
 from plugins.memory import long_term
-from plugins.memory.days import day_of
 from plugins.memory.distiller import Distilling
 from plugins.memory.search import as_data, memory_search, search
+from plugins.memory.views import day_of
 from plugins.wording import count, literal, weekday
 
 SUBS = (

@@ -22,11 +22,9 @@ from memory.long_term.document import (
 from memory.long_term.memory import BY_HAND, MemoryState
 from memory.record.memory_versions import Version
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
-from plugins.memory.changes import count_changes, list_reasons, to_block, to_data
-from plugins.memory.days import day_of
 from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Order
 from plugins.memory.operations import strip_invisible
-from plugins.memory.origins import origins
+from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
 from plugins.wording import clip, count, literal, money
 
 DIFF = Action("Show the changes", "/memory diff")
