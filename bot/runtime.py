@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.models.base import Model, Wishes
@@ -31,7 +30,6 @@ from bot.delivery import columns_of
 from bot.keys import CHANNEL
 from bot.ports import (
     choice_of,
-    own_window,
     summary_choice_of,
     summary_window,
     window_in_force,
@@ -162,22 +160,9 @@ class RuntimeConfig(Struct, frozen=True):
         return self.at(key).limits
 
     def summary_model(self, key: ConversationKey) -> Model:
-        return self.models.of(self._summary_choice(key))
-
-    def _summary_choice(self, key: ConversationKey) -> ModelChoice:
         settings = self.book.effective(key.id)
         has_own = settings.context.summary_brain.model
-        return summary_choice_of(settings) if has_own else self.choice(key)
-
-    def model_for_distilling(self, key: ConversationKey, name: str = "") -> Model:
-        """The model of this name where summaries are written, or the one that writes them."""
-        choice = self._summary_choice(key)
-        return self.models.of(replace(choice, model=name, fallbacks=()) if name else choice)
-
-    def window_for_distilling(self, key: ConversationKey, name: str = "") -> int:
-        if not name:
-            return self.summary_window(key)
-        return own_window(self.model_for_distilling(key, name)) or DEFAULT_WINDOW
+        return self.models.of(summary_choice_of(settings) if has_own else self.choice(key))
 
     def summary_window(self, key: ConversationKey) -> int:
         return (

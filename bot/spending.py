@@ -12,12 +12,10 @@ from agent.models.base import Model, ModelError, ModelReply, ModelRequest, OnDel
 from agent.models.catalogue import input_price
 from agent.models.selection import ModelChoice
 from bot.settings import Settings
-from channels.language import _
 from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.ledger import Spent
-from memory.long_term.asking import Distiller, DistillRequest, NotAskedError
 
 
 class BudgetSpent(ModelError):
@@ -207,23 +205,3 @@ class ThriftySummarizer(Struct, frozen=True):
         if self.is_enough(request.key):
             return SummaryResult("", "")
         return await self.summarizer.summarize(request)
-
-
-class ThriftyDistiller(Struct, frozen=True):
-    """Asks the model to distil the memory as long as money may be spent."""
-
-    distiller: Distiller
-    is_enough: Callable[[DistillRequest], bool]
-
-    def window(self, key: ConversationKey, model: str) -> int:
-        return self.distiller.window(key, model)
-
-    async def ask(self, request: DistillRequest) -> tuple[str, str]:
-        if self.is_enough(request):
-            raise NotAskedError(
-                _(
-                    "This month's spending limit is used up (/usage shows it), so no model was "
-                    "asked."
-                )
-            )
-        return await self.distiller.ask(request)

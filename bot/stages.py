@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from agent.distiller import ModelDistiller
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, ModelChoice, Models
 from agent.prompt import Prompt
@@ -57,7 +56,7 @@ from bot.runtime import RuntimeConfig, access_rules
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
-from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
+from bot.spending import Spending, ThriftySummarizer
 from bot.turn_runner import TurnRunner
 from bot.turns import Turns
 from bot.workspaces import Workspaces
@@ -69,7 +68,6 @@ from memory.conversations import Conversations, LoadedConversations
 from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Ledger, Spent
-from memory.long_term.asking import DistillRequest
 from memory.long_term.prompt import MemoryPrompts
 from memory.record.store import Store
 from memory.services import MemoryServices
@@ -192,10 +190,6 @@ class _Allowance(Struct, frozen=True):
     def is_spent(self, key: ConversationKey) -> bool:
         return self.spending.is_enough(key) and not self.config.summary_model(key).is_free
 
-    def is_spent_for(self, request: DistillRequest) -> bool:
-        model = self.config.model_for_distilling(request.key, request.model)
-        return self.spending.is_enough(request.key, request.person) and not model.is_free
-
 
 def _count_tokens(meter: Meter, known: KnownModels, text: str, model: str) -> int:
     return round(meter.count(text) * known.ratio(model))
@@ -216,12 +210,6 @@ def open_memory(
         recent.model_refused,
         recent.summary_failed,
         config.summarizes_itself,
-    )
-    distiller = ModelDistiller(
-        config.model_for_distilling,
-        config.window_for_distilling,
-        summarizer.count,
-        summarizer.on_refused,
     )
     allowance, spent = _Allowance(config, spending), Signal[[ConversationKey, str, Spent]]()
     spent.connect(spending.book)
@@ -244,7 +232,6 @@ def open_memory(
         recent.view_changed,
         spent,
         CutNotices(store, people.delivery).tell,
-        ThriftyDistiller(distiller, allowance.is_spent_for),
         feature_rows=plugins.rows,
         ledger=plugins.ledger or Ledger(),
     )

@@ -38,7 +38,6 @@ from memory.context_state import ContextState
 from memory.files import Mirror, Written
 from memory.keys import ConversationKey
 from memory.ledger import Bill
-from memory.long_term.distiller import Distillation, Order
 from memory.long_term.document import Forgotten
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
@@ -191,10 +190,6 @@ class Conversation:
         """Return the long-term memory of its audience."""
         state = self._shared.long_term[self.key.audience]
         return LongTermMemory(self._services, self.key, state)
-
-    def distillation(self, order: Order) -> Distillation:
-        """The distilling of its audience's daily files, on this conversation's bill."""
-        return Distillation(self._services, self.long_term, order, self.context.pay)
 
     @property
     def quarantine(self) -> Quarantine:

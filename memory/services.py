@@ -17,7 +17,6 @@ from memory.context.summary import Summarizer
 from memory.events import Events
 from memory.keys import ConversationKey, file_name
 from memory.ledger import Ledger, Spent
-from memory.long_term.asking import Distiller, NoDistiller
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.store import Store
@@ -57,7 +56,7 @@ class MemoryServices(Struct, frozen=True):
     plugin's, which hears of what a person removed, also where it is to keep nothing now; `hide`
     takes secrets out of what is exported. `on_change` hears that something in a conversation's
     context has changed, `on_cut` of cuts that a person is to hear of
-    (`context.compaction_approval`); `distiller` is the model that distils the daily memory; whoever
+    (`context.compaction_approval`); whoever
     holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
     that features keep for turns, and `ledger` keeps what calls to models cost."""
 
@@ -78,7 +77,6 @@ class MemoryServices(Struct, frozen=True):
     on_event: OnEvent = lambda event: None
     on_spent: OnSpent = lambda key, person, spent: None
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
-    distiller: Distiller = field(default_factory=NoDistiller)
     feature_rows: Sequence[FeatureRows] = ()
     ledger: Ledger = field(default_factory=Ledger)
     telling: defaultdict[str, asyncio.Lock] = field(

@@ -19,7 +19,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.keys import ConversationKey
-from memory.long_term.distilling import digest_of
 from memory.long_term.document import (
     Forgotten,
     LineOperation,
@@ -293,7 +292,7 @@ class LongTermMemory:
 
         def pass_over(db: Any) -> None:
             away = memory_versions.jobs_taken_away(db, self.audience)
-            gone = [digest_of(note) for note in notes if note.job in away]
+            gone = [note.digest for note in notes if note.job in away]
             memory_versions.mark_distilled(db, self.audience, gone)
 
         notes = await asyncio.to_thread(self._sections)

@@ -7,6 +7,7 @@ not written twice, and what a person wrote around the sections stays when one is
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
@@ -139,6 +140,11 @@ class Note(Struct, frozen=True):
     conversation: str = ""
     turns: str = ""
     job: int = 0
+
+    @property
+    def digest(self) -> str:
+        """By which a section is known again; one that was written anew has another."""
+        return hashlib.sha256(f"{self.day} {self.job} {self.text}".encode()).hexdigest()
 
 
 def notes(data: Path, audience: str, day: date) -> Iterator[Note]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 
+from bot.kernel import Kernel
 from channels.language import _, number_of
 from memory.audience_memory import Waiting
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
 from plugins.memory import long_term
-from plugins.memory.days import day_of
+from plugins.memory.distiller import Distilling
 from plugins.memory.search import as_data, memory_search, search
+from plugins.memory.views import day_of
 from plugins.wording import count, literal, weekday
 
 SUBS = (
@@ -258,6 +260,11 @@ async def settle(ask: Ask, verb: str, number: str) -> Reply:
     await (quarantine.release if verb == "approve" else quarantine.reject)(found[0])
     said = _("It is in the memory now.") if verb == "approve" else _("Deleted.")
     return Reply(said, {"id": int(number), "is_approved": verb == "approve"})
+
+
+@hookimpl
+def parley_open(kernel: Kernel) -> Distilling:
+    return Distilling(kernel)
 
 
 @hookimpl

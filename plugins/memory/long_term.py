@@ -10,8 +10,6 @@ from typing import Any
 
 from channels.language import _, number_of
 from channels.message import LONGEST_FORM, Problem
-from memory.long_term.distiller import Distilled, DistillProgress, Order
-from memory.long_term.distilling import strip_invisible
 from memory.long_term.document import (
     LONGEST,
     Lines,
@@ -24,9 +22,9 @@ from memory.long_term.document import (
 from memory.long_term.memory import BY_HAND, MemoryState
 from memory.record.memory_versions import Version
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
-from plugins.memory.changes import count_changes, list_reasons, to_block, to_data
-from plugins.memory.days import day_of
-from plugins.memory.origins import origins
+from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Order
+from plugins.memory.operations import strip_invisible
+from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
 from plugins.wording import clip, count, literal, money
 
 DIFF = Action("Show the changes", "/memory diff")
@@ -203,7 +201,7 @@ async def distill(ask: Ask, rest: str) -> Reply:
 
     before = await ask.conversation.long_term.read()
     order = Order(days, budget=budget, is_auto=is_auto, person=ask.person.limited)
-    done = await ask.conversation.distillation(order).run(tell)
+    done = await ask.service(Distilling).start(ask.conversation, order).run(tell)
     after = await ask.conversation.long_term.read()
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)

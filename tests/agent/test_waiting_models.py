@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agent.distiller import ModelDistiller
 from agent.models import patience
 from agent.models.base import ModelUnreachable
 from agent.models.served import EndpointModel
@@ -17,14 +16,12 @@ from agent.models.wire import LONGEST_WAIT
 from agent.summarizer import ModelSummarizer
 from memory.context.summary import SummaryRequest
 from memory.keys import ConversationKey
-from memory.long_term.asking import DistillRequest, NotAskedError
 from tests.agent.endpoints import PROTOCOLS, ask
 from tests.fakes.openai_server import Answer, Fail, Hang
 
 LATER = Fail(429, {"message": "slow down"}, {"Retry-After": "7200"})
 KEY = ConversationKey("pipe/main", "pipe-main")
 SUMMARY = SummaryRequest("Sum up.", ("They talked.",), 100, KEY)
-MEMORY = DistillRequest("Distil.", "They talked.", 100, KEY)
 
 
 @asynccontextmanager
@@ -42,21 +39,13 @@ def summarizer(model: EndpointModel) -> ModelSummarizer:
     return ModelSummarizer(lambda key: model, lambda key: 8_000, lambda text, name: len(text))
 
 
-def distiller(model: EndpointModel) -> ModelDistiller:
-    return ModelDistiller(
-        lambda key, name: model, lambda key, name: 8_000, lambda text, name: len(text)
-    )
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_wait_of_hours_is_not_slept_by_what_no_turn_waits_for(protocol: str) -> None:
     async with asked_for(protocol, LATER) as (server, model):
         assert (await summarizer(model).summarize(SUMMARY)).text == ""
-        with pytest.raises(NotAskedError, match="ask again in 2 hours"):
-            await distiller(model).ask(MEMORY)
         with pytest.raises(ModelUnreachable) as told:
             await ask(model)
-        assert (told.value.retry_after, len(server.requests)) == (7_200, 3)
+        assert (told.value.retry_after, len(server.requests)) == (7_200, 2)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -66,8 +55,6 @@ async def test_silence_ends_what_no_turn_waits_for(
     monkeypatch.setattr(patience, "LONGEST_WORK", 0.05)
     async with asked_for(protocol, Hang()) as (_, model):
         assert (await summarizer(model).summarize(SUMMARY)).text == ""
-        with pytest.raises(NotAskedError, match=r"not done within 0\.05 seconds"):
-            await distiller(model).ask(MEMORY)
 
 
 def test_a_request_waits_for_less_than_twenty_seconds_by_itself() -> None:

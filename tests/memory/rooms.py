@@ -18,7 +18,6 @@ from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Spent
-from memory.long_term.asking import Distiller, NoDistiller
 from memory.messages import Message, ToolCall
 from memory.record.offload import Offloader
 from memory.record.store import Store
@@ -67,7 +66,6 @@ class Lodge:
     frame: PromptPrefix = FRAME
     events: Events = field(default_factory=Events)
     offloader: Offloader | None = None
-    distiller: Distiller = field(default_factory=NoDistiller)
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -82,7 +80,6 @@ class Lodge:
             restores_exactly=lambda: self.restores_exactly,
             events=self.events,
             offloader_for=lambda key: self.offloader,
-            distiller=self.distiller,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

@@ -1,13 +1,10 @@
-"""`MEMORY.md` on a disk that is full, and while a model thinks."""
+"""`MEMORY.md` and its versions, on a disk that is full, and whatever is done with it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,16 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory.conversation import Conversation
-from memory.keys import ConversationKey
-from memory.long_term.asking import DistillRequest
-from memory.long_term.distiller import BUSY, Distilled, Order
-from memory.long_term.distilling import read_operations
 from memory.long_term.document import Forgotten, LineOperation, Source, fact, parse, render
-from memory.record.daily import Note
 from plugins.shell import box
 from tests.memory.rooms import KEY, Lodge
-from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.databases
 
@@ -68,95 +58,15 @@ async def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     ]
 
 
-class Thinking:
-    """A model that answers when it is told to."""
-
-    def __init__(self) -> None:
-        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
-
-    def window(self, key: ConversationKey, model: str) -> int:
-        return 8_000
-
-    async def ask(self, request: DistillRequest) -> tuple[str, str]:
-        self.asked.set()
-        await self.may_answer.wait()
-        return '{"operations": [{"do": "add", "text": "Ann likes Ben.", "from": ["S1"]}]}', "fake"
-
-
-@asynccontextmanager
-async def thinking(
-    folder: Path, model: Thinking | None = None
-) -> AsyncIterator[tuple[Conversation, asyncio.Task[Distilled]]]:
-    """A model thinks about what was said in a conversation; it has answered when the block ends."""
-    model = model or Thinking()
-    lodge = Lodge(folder, distiller=model)
-    await lodge.open()
-    try:
-        await lodge.says("I like Ben.")
-        conversation = await lodge.conversation()
-        await conversation.editor.clear("new")
-        await conversation.compactor.summaries.idle()
-        await lodge.says("And you?")
-        distilling = asyncio.create_task(conversation.distillation(Order()).run())
-        await asyncio.wait_for(model.asked.wait(), PATIENCE)
-        yield conversation, distilling
-        model.may_answer.set()
-        with suppress(asyncio.CancelledError):
-            await distilling
-    finally:
-        await lodge.close()
-
-
-async def test_what_is_gone_when_the_model_has_thought_is_not_proposed(tmp_path: Path) -> None:
-    async with thinking(tmp_path / "forgotten") as (conversation, distilling):
-        await conversation.forget()
-    assert "Something was deleted meanwhile" in distilling.result().fault
-    assert distilling.result().operations == 0
-    async with thinking(tmp_path / "taken away") as (conversation, distilling):
-        await conversation.editor.clear()
-    assert (distilling.result().operations, distilling.result().done) == (0, 1)
-
-
-async def test_what_is_edited_while_the_model_thinks_stays(tmp_path: Path) -> None:
-    model = Thinking()
-    async with thinking(tmp_path / "cut short", model) as (conversation, distilling):
-        distilling.cancel()
-        await asyncio.wait({distilling})
-        model.may_answer.set()
-        assert (await conversation.distillation(Order()).run()).operations == 1
-    async with thinking(tmp_path / "edited") as (conversation, distilling):
-        await conversation.long_term.remember("Cat is ill.", "ann")
-        assert (await conversation.distillation(Order()).run()).fault == BUSY
-    assert distilling.result().operations == 1
-
-
-async def test_what_was_taken_away_is_not_distilled_without_transcript(tmp_path: Path) -> None:
-    model = Thinking()
-    model.may_answer.set()
-    lodge = Lodge(tmp_path, distiller=model)
-    await lodge.open()
-    await lodge.says("I like Ben.")
-    conversation = await lodge.conversation()
-    await conversation.editor.clear("new")
-    await conversation.compactor.summaries.idle()
-    await lodge.says("And you?")
-    await conversation.editor.clear()
-    assert await conversation.retire()
-    assert await conversation.memory.days(), "its section is there"
-    assert (await conversation.distillation(Order()).run()).total == 0
-    await lodge.close()
-
-
 async def test_a_reason_that_tells_of_what_is_forgotten_goes_too(tmp_path: Path) -> None:
     lodge = Lodge(tmp_path)
     await lodge.open()
     conversation = await lodge.conversation()
     memory = conversation.long_term
     ours = Source("section", "2026-11-20", conversation=KEY.id, turns="t1", job=1)
-    note = Note(date(2026, 11, 21), "Rex is dead.", conversation="pipe/other", turns="t1", job=2)
     line = fact("Ann has a dog, Rex.", "2026-11-20", ours)
-    said = '{"operations": [{"do": "remove", "line": "L1", "from": ["S1"], "why": "Rex died"}]}'
-    (gone,) = read_operations(said, [line], [note], 1)
+    theirs = Source("section", "2026-11-21", conversation="pipe/other", turns="t1", job=2)
+    gone = LineOperation("remove", old=line.raw, why="Rex died", sources=(theirs, ours))
     async with memory.state.changing:
         await memory.propose([LineOperation("add", line, sources=(ours,))], [], "model fake")
     await memory.approve("ann")

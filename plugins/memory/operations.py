@@ -7,7 +7,6 @@ not shown, is too long, or holds what could pass for a mark of ours makes the wh
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -88,11 +87,6 @@ class _WantedChanges(_StrictAnswer):
     operations: Annotated[list[_WantedOperation], Field(max_length=MOST_OPERATIONS)]
 
 
-def digest_of(note: Note) -> str:
-    """By which a section is known again; one that was written anew has another."""
-    return hashlib.sha256(f"{note.day} {note.job} {note.text}".encode()).hexdigest()
-
-
 def source_of(note: Note) -> Source:
     """A part of a daily file as the source of a line."""
     return Source(
@@ -102,7 +96,7 @@ def source_of(note: Note) -> Source:
         conversation=note.conversation,
         turns=note.turns,
         job=note.job,
-        digest=digest_of(note),
+        digest=note.digest,
     )
 
 

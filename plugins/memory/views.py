@@ -1,24 +1,91 @@
-"""The origins of a line of `MEMORY.md`, quoted: the part of the daily file, and what was said."""
+"""The display of the long-term memory: days by their names, changes of `MEMORY.md`
+as a diff and with their reasons, and the origins of a line, quoted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from channels.language import _
-from memory.long_term.document import MemoryLine, Source
+from channels.language import _, number_of
+from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
 from memory.turns import Entry
-from plugins.api import Ask
+from plugins.api import Ask, CommandError
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import clip, literal
+from plugins.wording import clip, format_list, literal
 
 _QUOTED = 3  # messages that are quoted of a section's turns
 _LONGEST = 240  # characters of each
+Changes = Sequence[tuple[str, str]]
+"""Signs ("-" or "+") and lines, as `diff_lines` has them."""
+
+
+def count_changes(changes: Changes) -> str:
+    """Return how many lines came and went, as a sentence."""
+    new = sum(sign == "+" for sign, _raw in changes)
+    gone = len(changes) - new
+    parts = [
+        *[number_of(new, "{n} line added", "{n} lines added")] * bool(new),
+        *[number_of(gone, "{n} line gone", "{n} lines gone")] * bool(gone),
+    ]
+    return f"{format_list(parts)}." if parts else _("No line is different.")
+
+
+def to_data(changes: Changes) -> list[dict[str, str]]:
+    """Return changes for programs."""
+    return [{"sign": sign, "line": raw} for sign, raw in changes]
+
+
+def to_block(changes: Changes) -> str:
+    """Return changes as a diff that channels colour; "" for none."""
+    if not changes:
+        return ""
+    lines = "\n".join(f"{sign} {raw.removeprefix('- ')[: 2 * LONGEST]}" for sign, raw in changes)
+    return f"```diff\n{lines.replace('```', chr(39) * 3)}\n```"
+
+
+def list_reasons(operations: Sequence[LineOperation]) -> str:
+    """Return why each change is wanted, and where that was said."""
+    names: Mapping[str, str] = {"add": "new", "replace": "changed", "remove": "gone"}
+    lines = []
+    for one in operations:
+        text = one.line.text if one.line else MemoryLine(one.old).text
+        where = "; ".join(dict.fromkeys(map(_place, one.sources)))
+        reason = f" ({literal(one.why)})" if one.why else ""
+        said = _(
+            "- {what}: “{words}”{reason}",
+            what=_(names[one.do]),
+            words=literal(text[:80]),
+            reason=reason,
+        )
+        lines.append(said + (_(", from {where}", where=where) if where else ""))
+    return "\n".join(lines)
+
+
+def _place(source: Source) -> str:
+    return " ".join(filter(None, (source.day, source.at, literal(source.turns))))
+
+
+def day_of(text: str, today: date) -> date:
+    """Return the day that a person means. Raises CommandError with a sentence."""
+    named = {"today": today, "yesterday": today - timedelta(days=1)}
+    if text in named:
+        return named[text]
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise CommandError(
+            _(
+                "/memory does not know {words!r}; it takes a day like {today}, yesterday, search "
+                "WORDS, status, pending, or what /help memory lists.",
+                words=text[:60],
+                today=today,
+            )
+        ) from None
 
 
 class Origin(Struct, frozen=True):

@@ -7,23 +7,40 @@ for, so that a crash, an empty account or a stop loses nothing that is paid for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agent.models.base import (
+    AccountRefused,
+    ContextOverflow,
+    Model,
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    Usage,
+)
+from agent.models.catalogue import price_reply
+from agent.models.patience import reply_in_time
+from bot.kernel import Kernel
+from channels.language import _
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
 from memory.ledger import Spent
-from memory.long_term import distilling
-from memory.long_term.asking import DistillRequest, NotAskedError
-from memory.long_term.distilling import ANSWER_TOKENS, TASK, BadAnswerError, digest_of
 from memory.long_term.document import LineOperation, MemoryLine, facts
-from memory.long_term.memory import LongTermMemory
 from memory.record import daily, memory_versions
 from memory.record.daily import Note
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
+from plugins.api import hookimpl
+from plugins.memory import operations
+from plugins.memory.operations import ANSWER_TOKENS, TASK, BadAnswerError
+
+log = logging.getLogger(__name__)
 
 MOST_SECTIONS = 40
 """In one piece."""
@@ -32,14 +49,110 @@ _LINES = 3  # the share of the room that the lines may take
 _LEAST = 200  # tokens that a section may have in any window
 
 
+class NotAskedError(Exception):
+    """The model gave no answer. The text is a sentence; `window` is the one that an error named, or
+    0."""
+
+    def __init__(self, sentence: str, window: int = 0) -> None:
+        super().__init__(sentence)
+        self.window = window
+
+
+class DistillRequest(Struct, frozen=True):
+    """A call to the model: the task and the material, for a `person` with limits of their own ("":
+    for nobody in particular). `on_spent` is called with what it cost, also where nothing came of
+    it."""
+
+    task: str
+    text: str
+    max_tokens: int
+    key: ConversationKey
+    person: str = ""
+    on_spent: Callable[[Spent], None] = lambda spent: None
+
+
+class Distiller(Protocol):
+    """The model that distils."""
+
+    def window(self, key: ConversationKey) -> int:
+        """Return its window, in tokens."""
+        ...
+
+    async def ask(self, request: DistillRequest) -> tuple[str, str]:
+        """Return the answer, and the name of the model that gave it. Raises NotAskedError."""
+        ...
+
+
+class ModelDistiller(Struct, frozen=True):
+    """The model that writes summaries, as long as money may be spent: `model_of` gives it in a
+    conversation, `window` its window in tokens; `count` says how many tokens a text has for the
+    model of a name. `on_refused` hears of a refused key or account; `is_enough` says whether a
+    conversation, or the person, may spend no more."""
+
+    model_of: Callable[[ConversationKey], Model]
+    window: Callable[[ConversationKey], int]
+    count: Callable[[str, str], int]
+    on_refused: Callable[[str], None] = lambda sentence: None
+    is_enough: Callable[[ConversationKey, str], bool] = lambda key, person: False
+
+    async def ask(self, request: DistillRequest) -> tuple[str, str]:
+        """Return the answer, and the name of the model that gave it. Raises NotAskedError."""
+        model = self.model_of(request.key)
+        if self.is_enough(request.key, request.person) and not model.is_free:
+            raise NotAskedError(
+                _(
+                    "This month's spending limit is used up (/usage shows it), so no model was "
+                    "asked."
+                )
+            )
+        paid: list[ModelReply] = []
+        try:
+            await model.ready()
+            paid.append(await reply_in_time(model, _wire(request, paid.append)))
+            return paid[-1].text, paid[-1].model
+        except ContextOverflow as error:
+            half = self.window(request.key) // 2
+            raise NotAskedError(str(error), error.window or half) from error
+        except ModelError as error:
+            log.warning("the memory could not be distilled: %s", error)
+            if isinstance(error, AccountRefused):
+                self.on_refused(str(error))
+            raise NotAskedError(str(error)) from error
+        finally:
+            for reply in paid:
+                usage = reply.usage or Usage(0, 0)
+                if not reply.is_counted:
+                    usage = usage.filled(await self._estimate(model, request, reply))
+                request.on_spent(price_reply("memory", model, reply, usage))
+
+    async def _estimate(self, model: Model, request: DistillRequest, reply: ModelReply) -> Usage:
+        """Estimate, by the meter, the usage that the provider did not report."""
+        prompt = f"{request.task}\n{request.text}"
+        return Usage(
+            await asyncio.to_thread(self.count, prompt, model.name),
+            await asyncio.to_thread(self.count, reply.written, model.name),
+        )
+
+
+def _wire(request: DistillRequest, on_lost: Callable[[ModelReply], None]) -> ModelRequest:
+    return ModelRequest(
+        messages=[
+            {"role": "system", "content": request.task},
+            {"role": "user", "content": request.text},
+        ],
+        max_tokens=request.max_tokens,
+        is_once=True,
+        on_lost=on_lost,
+    )
+
+
 class Order(Struct, frozen=True):
     """The order of a distillation: all that was not distilled yet, or what is of these days (again,
-    if it was already); by this model, for at most so many US dollars (0: no limit). `is_auto` says
-    whether what comes of it is in force without a person's yes, `person` is the one whose spending
-    limits hold besides the chat's ("": nobody's)."""
+    if it was already); for at most so many US dollars (0: no limit). `is_auto` says whether what
+    comes of it is in force without a person's yes, `person` is the one whose spending limits hold
+    besides the chat's ("": nobody's)."""
 
     days: Collection[date] = ()
-    model: str = ""
     budget: float = 0.0
     is_auto: bool = False
     person: str = ""
@@ -68,7 +181,6 @@ class Distilled(Struct, frozen=True):
 
 
 OnProgress = Callable[[DistillProgress], None]
-Book = Callable[[Spent], Coroutine[Any, Any, None]]
 
 
 BUSY = "The memory of this chat is being distilled already; /memory diff shows what comes of it."
@@ -81,12 +193,17 @@ _SPENT = "The budget is used up."
 
 
 class Distillation:
-    """A run of the distillation. `book` puts a call on the bill."""
+    """A run of the distillation, on the bill of a conversation; of its audience's daily files."""
 
     def __init__(
-        self, services: MemoryServices, memory: LongTermMemory, order: Order, book: Book
+        self,
+        services: MemoryServices,
+        distiller: Distiller,
+        conversation: Conversation,
+        order: Order,
     ) -> None:
-        self._services, self._memory, self._order, self._book = services, memory, order, book
+        self._services, self._distiller, self._order = services, distiller, order
+        self._conversation, self._memory = conversation, conversation.long_term
         self._window = 0
         self._said = Distilled()
 
@@ -105,8 +222,7 @@ class Distillation:
         return self._said
 
     async def _run(self, on_progress: OnProgress) -> None:
-        distiller = self._services.distiller
-        self._window = distiller.window(self._memory.key, self._order.model)
+        self._window = self._distiller.window(self._memory.key)
         waiting, away = await self._find_waiting()
         self._said = replace(self._said, total=len(waiting), away=away)
         while waiting and not self._said.fault:
@@ -137,7 +253,7 @@ class Distillation:
 
         notes = await asyncio.to_thread(read)
         done, taken_away = await services.store.read(known)
-        fresh = [note for note in notes if digest_of(note) not in done]
+        fresh = [note for note in notes if note.digest not in done]
         kept = [note for note in fresh if note.job not in taken_away]
         return kept, len(fresh) - len(kept)
 
@@ -149,22 +265,22 @@ class Distillation:
             lines = facts((await memory.read_held()).proposed)
             generation = memory.state.forgotten
         shown, texts = await self._piece(lines, waiting)
-        piece, material = waiting[: len(texts)], distilling.format_material(shown, texts)
+        piece, material = waiting[: len(texts)], operations.format_material(shown, texts)
         answer, by = await self._ask(material)
         try:
-            found = distilling.read_operations(answer, shown, piece, len(lines))
+            found = operations.read_operations(answer, shown, piece, len(lines))
         except BadAnswerError as wrong:
             complaint = f"Your last answer was not taken: {wrong}. Answer again, as you were told."
             answer, by = await self._ask(f"{material}\n\n{complaint}")
             try:
-                found = distilling.read_operations(answer, shown, piece, len(lines))
+                found = operations.read_operations(answer, shown, piece, len(lines))
             except BadAnswerError as error:
                 raise NotAskedError(_BAD.format(model=by, why=error)) from None
         async with memory.state.changing:
             if memory.state.forgotten != generation:
                 raise NotAskedError(_FORGOTTEN)
             found = await self._still_there(found)
-            sections = [digest_of(note) for note in piece]
+            sections = [note.digest for note in piece]
             await run_shielded(memory.propose(found, sections, f"model {by}"))
         self._said = replace(self._said, operations=self._said.operations + len(found))
         return len(piece)
@@ -194,12 +310,12 @@ class Distillation:
         piece: list[Note] = []
         left = max(_LEAST, room - size)
         for note in waiting[:MOST_SECTIONS]:
-            whole = await count(distilling.format_section(len(piece) + 1, note))
+            whole = await count(operations.format_section(len(piece) + 1, note))
             if whole > left and piece:
                 break
             piece.append(note if whole <= left else self._cut(note, left))
             left -= whole
-        return distilling.choose_related(lines, piece, known), piece
+        return operations.choose_related(lines, piece, known), piece
 
     def _cut(self, note: Note, tokens: int) -> Note:
         """A section that is longer than the window by itself: its beginning."""
@@ -216,16 +332,42 @@ class Distillation:
             text,
             min(ANSWER_TOKENS, self._window // 4),
             self._memory.key,
-            order.model,
             order.person,
             spent.append,
         )
         try:
-            return await self._services.distiller.ask(request)
+            return await self._distiller.ask(request)
         finally:
             for call in spent:
-                await run_shielded(self._book(call))
+                await run_shielded(self._conversation.context.pay(call))
                 so_far = self._said
                 is_known = so_far.cost is not None and call.cost is not None
                 cost = (so_far.cost or 0.0) + (call.cost or 0.0) if is_known else None
                 self._said = replace(so_far, calls=so_far.calls + 1, cost=cost)
+
+
+class Distilling:
+    """The distillations of all conversations, as commands begin them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel, config = kernel, kernel.config
+        self._distiller = ModelDistiller(
+            config.summary_model,
+            config.summary_window,
+            self._count,
+            kernel.turns.recent.model_refused,
+            kernel.spending.is_enough,
+        )
+
+    def _count(self, text: str, model: str) -> int:
+        known, meter = self._kernel.conversations.models, self._kernel.conversations.services.meter
+        return round(meter.count(text) * known.ratio(model))
+
+    def start(self, conversation: Conversation, order: Order) -> Distillation:
+        """Return a distillation of the daily files of a conversation's audience."""
+        services = self._kernel.conversations.services
+        return Distillation(services, self._distiller, conversation, order)
+
+    @hookimpl
+    def parley_services(self) -> Sequence[object]:
+        return [self]
