@@ -54,13 +54,10 @@ class TurnContext(Struct, frozen=True):
     """The facts that hold for one turn: the message that is answered, the user who sent it ("": an
     owner), and the conversation."""
 
+    key: ConversationKey
     received: Received
     user: str
     conversation: Conversation
-
-    @property
-    def key(self) -> ConversationKey:
-        return self.conversation.key
 
 
 class Answers:

@@ -237,7 +237,7 @@ class Turns:
             await self._transcribe(key, said)
             conversation = await self._conversations.get(key)
             turn = await self._open(conversation, said)
-            context = TurnContext(said.received, user, conversation)
+            context = TurnContext(key, said.received, user, conversation)
             with in_turn(f"{key.id} {turn.id}"):
                 await self._answer(context, turn, said)
         except StoreError as error:

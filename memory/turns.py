@@ -99,6 +99,11 @@ class Turn(Struct, frozen=True, dict=True):
         return sum(entry.tokens for entry in self.entries)
 
     @cached_property
+    def wire(self) -> tuple[dict[str, Any], ...]:
+        """Its messages in the shape of OpenAI's chat protocol; who changes one copies it."""
+        return tuple(entry.message.to_wire() for entry in self.entries)
+
+    @cached_property
     def characters(self) -> tuple[int, int]:
         """The characters that are sent of it, and how many of them are `odd`."""
         texts = []

@@ -241,7 +241,9 @@ class View(Struct, frozen=True, dict=True):
         system = [{"role": "system", "content": prefix.system}] if prefix.system else []
         messages = self._conversation_on_wire()
         if (direct := prefix.wrapped) is not None:
-            _wrap_calls(messages, direct)
+            messages = [
+                _wrap_calls(one, direct) if "tool_calls" in one else one for one in messages
+            ]
         front = self.front
         if not front:
             return system + messages
@@ -255,15 +257,15 @@ class View(Struct, frozen=True, dict=True):
         """The turns; what stands where turns stood is sent in front of the next question, of whose
         row in the transcript it is no part."""
         waiting = self._written
-        if not waiting and self.rendering != "exchange":
-            return [entry.message.to_wire() for entry in self._sent]
+        if not waiting and self.rendering != "exchange" and self._has_own_ids:
+            return [message for turn in self.turns for message in turn.wire]
         wire = []
         for entry in self._sent:
             wire.append(self._message_on_wire(entry))
             if entry.message.role == "user":
                 due = [s for s in waiting if s.seq < entry.seq]
                 waiting = waiting[len(due) :]
-                _in_front(self._as_sent(due), wire[-1:])
+                wire[-1:] = _in_front(self._as_sent(due), wire[-1:])
         if waiting:  # no request is made before there is a question
             wire.append({"role": "user", "content": self._as_sent(waiting)})
         return wire
@@ -271,7 +273,18 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def _sent(self) -> list[Entry]:
         """The entries that are sent, each call with an id that no other one has."""
-        return _with_unique_ids([entry for turn in self.turns for entry in turn.entries])
+        entries = [entry for turn in self.turns for entry in turn.entries]
+        return entries if self._has_own_ids else _with_unique_ids(entries)
+
+    @cached_property
+    def _has_own_ids(self) -> bool:
+        ids = [
+            call.id
+            for turn in self.turns
+            for entry in turn.entries
+            for call in entry.message.tool_calls
+        ]
+        return len({*ids}) == len(ids)
 
     def _message_on_wire(self, entry: Entry) -> dict[str, Any]:
         """Under `slim` the model sees its own line again with its newest replies, and goes on to
@@ -286,9 +299,6 @@ class View(Struct, frozen=True, dict=True):
 def _with_unique_ids(entries: list[Entry]) -> list[Entry]:
     """Return the entries with ids of calls that are unique. Some models number their calls anew in
     each turn (Kimi, MiMo: oh-my-pi#2055), and what is kept beside a call is found by its id."""
-    ids = [call.id for entry in entries for call in entry.message.tool_calls]
-    if len({*ids}) == len(ids):
-        return entries
     taken: set[str] = set()
     renamed: dict[str, str] = {}
     made = []
@@ -318,14 +328,19 @@ def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
     )
 
 
-def _wrap_calls(messages: Sequence[dict[str, Any]], direct: Collection[str]) -> None:
-    """Calls as a model writes them where tools other than these are only named."""
-    calls = (call["function"] for message in messages for call in message.get("tool_calls", ()))
-    for call in calls:
-        if call["name"] not in direct:
-            name = json.dumps(call["name"])
-            call["arguments"] = f'{{"name": {name}, "arguments": {call["arguments"]}}}'
-            call["name"] = USE_TOOL
+def _wrap_calls(message: dict[str, Any], direct: Collection[str]) -> dict[str, Any]:
+    """A message with its calls as a model writes them where tools other than these are only
+    named."""
+    return {**message, "tool_calls": [_wrap_call(call, direct) for call in message["tool_calls"]]}
+
+
+def _wrap_call(call: dict[str, Any], direct: Collection[str]) -> dict[str, Any]:
+    function = call["function"]
+    if function["name"] in direct:
+        return call
+    name = json.dumps(function["name"])
+    arguments = f'{{"name": {name}, "arguments": {function["arguments"]}}}'
+    return {**call, "function": {**function, "name": USE_TOOL, "arguments": arguments}}
 
 
 def _with_line(message: Message) -> dict[str, Any]:
@@ -351,9 +366,10 @@ def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]
     """The front before the first user message, of whose row in the transcript it is no part."""
     if not front:
         return messages
-    asked = next((message for message in messages if message["role"] == "user"), None)
-    if asked is not None:
-        asked["content"] = f"{front}\n\n{asked['content']}"
+    for number, message in enumerate(messages):
+        if message["role"] == "user":
+            asked = {**message, "content": f"{front}\n\n{message['content']}"}
+            return [*messages[:number], asked, *messages[number + 1 :]]
     return messages
 
 

@@ -203,7 +203,7 @@ class MonthAccounts:
     def is_enough(self, key: ConversationKey, user: str = "") -> bool:
         """Return whether no more may be spent on this conversation, or by a user who is no
         owner."""
-        return any(account.is_used_up for account in self.accounts(key, user))
+        return any(account.is_used_up for account in self._list_limited(key, user))
 
     def refusal(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> str:
         """Return why a message of this conversation may not be sent to the model; "": it may."""
@@ -214,12 +214,18 @@ class MonthAccounts:
         """Return the budget of a turn that begins."""
         return MonthBudget(self, key, user, is_chat)
 
+    def _list_limited(self, key: ConversationKey, user: str) -> Sequence[Account]:
+        """The accounts of these that have a limit: nearly always, none."""
+        limits = self._rules.settings
+        is_limited = limits.spend_limit_chat or limits.spend_limit_total or limits.spend_limit_user
+        return self.accounts(key, user) if is_limited else ()
+
     def find_used_up(
         self, key: ConversationKey, user: str = "", *, is_chat: bool = True
     ) -> Account | None:
         """The account by which no model may be asked that costs money; None: one may, or the
         conversation's costs none. What belongs to no conversation is not of a chat."""
-        accounts = (a for a in self.accounts(key, user) if is_chat or a.kind != "chat")
+        accounts = (a for a in self._list_limited(key, user) if is_chat or a.kind != "chat")
         account = next((a for a in accounts if a.is_used_up), None)
         return None if account is None or self._rules.is_free(key) else account
 
@@ -227,7 +233,7 @@ class MonthAccounts:
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
         """Return the warnings to give now, once: the lines under the reply."""
-        near = filter(find_reached_share, self.accounts(key, user))
+        near = filter(find_reached_share, self._list_limited(key, user))
         due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
         for account in due:
             await self._note(account.scope, note_of(account))
