@@ -13,19 +13,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import discord
+import msgspec
 import orjson
 from discord.state import ConnectionState
 from telegram import Update
 
+from benchmarks.hostile_mail import HERE
+from benchmarks.hostile_mail import MOST as MOST_OF_MAIL
 from benchmarks.hostile_requests import MOST, SHAPES, SIZES, ReadCost, cpu
 from channels.discord import incoming as at_discord
 from channels.feishu import reading as at_feishu
 from channels.feishu.frames import WireFrame
 from channels.kit.frames import ODD_SHAPE
 from channels.kit.platform import Author, Place
+from channels.mail.opening import open_letter
 from channels.mail.reading import read as read_mail
 from channels.matrix import reading as at_matrix
 from channels.pipe import BadLine, inbound_of
@@ -129,9 +134,19 @@ def _frame(body: Json) -> object:
 
 
 def _mail(body: Json) -> object:
+    return read_mail(_raw_mail(body), "<1@imap>", "bot@example.org")
+
+
+def _opened_mail(body: Json) -> object:
+    """What is read here of a mail; what is read apart counts nothing."""
+    nothing = msgspec.msgpack.encode(read_mail(b"", "<1@imap>", "bot@example.org"))
+    bot: Any = SimpleNamespace(read_apart=lambda *_: nothing)
+    return open_letter(bot, _raw_mail(body), "<1@imap>", "bot@example.org")
+
+
+def _raw_mail(body: Json) -> bytes:
     head = "\r\n".join(f"{name}: {value}" for name, value in body["fields"].items())
-    raw = f"{head}\r\n\r\n{body['body']}".encode("utf-8", "replace")
-    return read_mail(raw, "<1@imap>", "bot@example.org")
+    return f"{head}\r\n\r\n{body['body']}".encode("utf-8", "replace")
 
 
 def _line(body: object) -> object:
@@ -278,6 +293,13 @@ _INTERACTION: Json = {
     },
     "message": DISCORD_MESSAGE,
 }
+_MAIL: Json = {
+    "fields": {
+        **{"From": "Ann <a@b.example>", "Subject": "a", "Message-ID": "<1@b>"},
+        **{"References": "<0@b>", "Content-Type": "text/plain; charset=utf-8"},
+    },
+    "body": "a",
+}
 EVENTS: Mapping[str, EventReader] = {
     "discord.incoming.heard": EventReader(_discord_message, (DISCORD_MESSAGE,), NOT_IN_LOOP),
     "discord.incoming.commanded": EventReader(
@@ -310,19 +332,8 @@ EVENTS: Mapping[str, EventReader] = {
             },
         ),
     ),
-    "mail.reading.read": EventReader(
-        _mail,
-        (
-            {
-                "fields": {
-                    **{"From": "Ann <a@b.example>", "Subject": "a", "Message-ID": "<1@b>"},
-                    **{"References": "<0@b>", "Content-Type": "text/plain; charset=utf-8"},
-                },
-                "body": "a",
-            },
-        ),
-        NOT_IN_LOOP,
-    ),
+    "mail.opening.open_letter": EventReader(_opened_mail, (_MAIL,), HERE),
+    "mail.reading.read": EventReader(_mail, (_MAIL,), MOST_OF_MAIL),
     "matrix.reading.read": EventReader(
         lambda body: at_matrix.read(
             body, Author("@a:b"), Place("!r", is_group=True), _MATRIX_BOT, body

@@ -8,9 +8,7 @@ memory, time and output, and knows nothing of the bot
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from agent.tools import ToolError
-from agent.tools.places import take_place
+from agent.tools.apart import SLOW, ReaderProcess
+from agent.tools.limited import MEMORY
 from agent.tools.workspace import quote
 
 SECONDS = 30
@@ -31,8 +30,10 @@ _ARCHIVES = frozenset({".docx", ".xlsx", ".pptx", ".epub"})
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
 _LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
-_READER = Path(__file__).with_name("document_reader.py")
-_FAULT, _MEMORY = 3, 4  # the reader's exit codes where it says what is wrong, and for memory
+_READER = ReaderProcess(
+    Path(__file__).with_name("document_reader.py"), MEGABYTES, SECONDS, TEXT + 1_000
+)
+_FAULT = 3  # the reader's exit code where it says what is wrong
 
 
 def is_document(name: str, start: bytes) -> bool:
@@ -55,8 +56,7 @@ def open_text(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
     `[chapter 3]`). `path` is what the model calls it. Raises ToolError."""
     file.seek(0)
     with tempfile.TemporaryFile() as text:
-        with take_place():
-            code, fault = _run(file, text)
+        code, fault = _run(file, text)
         text.seek(0, os.SEEK_END)
         if code and not text.tell():
             raise ToolError(f"{quote(path)} {fault}.")
@@ -68,19 +68,8 @@ def open_text(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
 
 def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
     """Read the document into `text`. Return the exit code, and what is wrong where it is not 0."""
-    command = [sys.executable, "-I", str(_READER), str(MEGABYTES), str(SECONDS), str(TEXT)]
     try:
-        done = subprocess.run(
-            command,
-            stdin=file,
-            stdout=text,
-            stderr=subprocess.PIPE,
-            env={},
-            cwd="/",
-            timeout=SECONDS,
-            start_new_session=True,
-            check=False,
-        )
+        done = _READER.run(str(SECONDS), str(TEXT), stdin=file, stdout=text, stderr=subprocess.PIPE)
     except subprocess.TimeoutExpired:
         return -1, f"takes more than {SECONDS} seconds to read"
     return done.returncode, describe_end(done.returncode, done.stderr)
@@ -91,8 +80,8 @@ def describe_end(code: int, said: bytes) -> str:
     knows is in its own words, and what a library says reaches nobody."""
     if code == _FAULT:
         return said.decode("utf-8", "replace").strip()
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    if code in SLOW:
         return f"takes more than {SECONDS} seconds to read"
-    if code == _MEMORY:
+    if code == MEMORY:
         return f"takes more than {MEGABYTES} MB of memory to read"
     return f"can't be read: it is damaged, or takes more than {MEGABYTES} MB of memory"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 from pathlib import Path
 
 from agent.tools import ToolError
-from agent.tools.places import take_place
+from agent.tools.apart import ReaderProcess
 
 log = logging.getLogger(__name__)
 
@@ -19,24 +18,19 @@ MEGABYTES = 800
 SHORT = 4_000
 """Characters of a page's text up to which it is taken as a whole: nothing is gained by looking."""
 _LEAST = 500  # characters; less is more likely a part that was taken for the content
-_READER = Path(__file__).with_name("page_reader.py")
+_READER = ReaderProcess(Path(__file__).with_name("page_reader.py"), MEGABYTES, SECONDS)
 
 
 def find_main_content(html: str, address: str) -> str:
     """The main content as Markdown, "" where none is found, whatever the page is. It takes a second
     of computing, mostly to start; for a thread."""
     try:
-        with take_place():
-            done = subprocess.run(
-                [sys.executable, "-I", _READER, str(MEGABYTES), str(SECONDS), address],
-                input=html.encode("utf-8", "replace"),
-                capture_output=True,
-                env={},
-                cwd="/",
-                timeout=2 * SECONDS,
-                start_new_session=True,
-                check=False,
-            )
+        done = _READER.run(
+            address,
+            patience=2 * SECONDS,
+            input=html.encode("utf-8", "replace"),
+            capture_output=True,
+        )
     except (subprocess.TimeoutExpired, OSError, ValueError, ToolError) as error:
         log.info("no main content was found of %s: %s", address, type(error).__name__)
         return ""
