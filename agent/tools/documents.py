@@ -30,9 +30,7 @@ _ARCHIVES = frozenset({".docx", ".xlsx", ".pptx", ".epub"})
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
 _LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
-_READER = ReaderProcess(
-    Path(__file__).with_name("document_reader.py"), MEGABYTES, SECONDS, TEXT + 1_000
-)
+_READER = Path(__file__).with_name("document_reader.py")
 _FAULT = 3  # the reader's exit code where it says what is wrong
 
 
@@ -69,7 +67,9 @@ def open_text(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
 def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
     """Read the document into `text`. Return the exit code, and what is wrong where it is not 0."""
     try:
-        done = _READER.run(str(SECONDS), str(TEXT), stdin=file, stdout=text, stderr=subprocess.PIPE)
+        done = ReaderProcess(_READER, MEGABYTES, SECONDS, TEXT + 1_000).run(
+            str(SECONDS), str(TEXT), stdin=file, stdout=text, stderr=subprocess.PIPE
+        )
     except subprocess.TimeoutExpired:
         return -1, f"takes more than {SECONDS} seconds to read"
     return done.returncode, describe_end(done.returncode, done.stderr)

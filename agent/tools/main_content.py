@@ -18,14 +18,14 @@ MEGABYTES = 800
 SHORT = 4_000
 """Characters of a page's text up to which it is taken as a whole: nothing is gained by looking."""
 _LEAST = 500  # characters; less is more likely a part that was taken for the content
-_READER = ReaderProcess(Path(__file__).with_name("page_reader.py"), MEGABYTES, SECONDS)
+_READER = Path(__file__).with_name("page_reader.py")
 
 
 def find_main_content(html: str, address: str) -> str:
     """The main content as Markdown, "" where none is found, whatever the page is. It takes a second
     of computing, mostly to start; for a thread."""
     try:
-        done = _READER.run(
+        done = ReaderProcess(_READER, MEGABYTES, SECONDS).run(
             address,
             patience=2 * SECONDS,
             input=html.encode("utf-8", "replace"),
