@@ -136,7 +136,7 @@ def _mail(body: Json) -> object:
 
 
 def _opened_mail(body: Json) -> object:
-    """What is read here of a mail; what is read apart counts nothing."""
+    """The part of a mail that is read here; what is read apart counts nothing."""
     nothing = msgspec.msgpack.encode(read_mail(b"", "<1@imap>", "bot@example.org"))
     bot: Any = SimpleNamespace(read_apart=lambda *_: nothing)
     return open_letter(bot, _raw_mail(body), "<1@imap>", "bot@example.org")

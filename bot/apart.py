@@ -1,4 +1,4 @@
-"""What channels have read in a process of its own, which is a mechanism of the tools."""
+"""Reading for channels in a process of its own, which is a mechanism of the tools."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class CommandEntry(Struct, frozen=True):
 
 
 class UnreadableError(Exception):
-    """What a stranger made was not read: it takes too much, or what reads it has failed."""
+    """Something of a stranger was not read: it takes too much, or its reader has failed."""
 
     def __init__(self, reason: str, *, takes_too_much: bool) -> None:
         super().__init__(reason)

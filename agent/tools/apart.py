@@ -20,7 +20,7 @@ _LIMITED = Path(__file__).with_name("limited.py")
 SLOW = tuple(-getattr(signal, name, 1_000) for name in ("SIGXCPU", "SIGKILL"))
 """The exit codes where it took too long."""
 ALONE: Mapping[str, Any] = {"env": {}, "cwd": "/", "start_new_session": True}
-"""How such a process is started: with nothing of ours."""
+"""Arguments by which such a process gets nothing of ours."""
 
 _MEGABYTES, _SECONDS = 400, 10  # for reading nothing
 _SAID = 2_000  # characters of a process's last words

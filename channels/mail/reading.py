@@ -58,7 +58,7 @@ class Letter(Struct, frozen=True):
     results: tuple[str, ...]
     automatic: str
     author: str
-    """What they call themselves."""
+    """The name that they give themselves."""
     id: str
     thread: str
     at: datetime

@@ -33,7 +33,7 @@ OFTEN = re.compile(
     rf"(?:\d+|{any_of(NUMBERS)}|[一二两兩三四五六七八九十]+)\s*(?:times?|mal|fois|ve(?:z|ces)|次|遍)"
     + EDGE
 )
-"""How often something is to happen within a day or week."""
+"""Numbers of times within a day or week."""
 _MEALS = (
     "breakfast|lunch(?:time)?|dinner(?:time)?|supper|work|school|bed(?:time)?|sunrise|sunset|fruhstuck"
     "|mittagessen|abendessen|essen|arbeit|feierabend|schule|sonnenaufgang|sonnenuntergang"

@@ -1,4 +1,4 @@
-"""What people are told of an error of the database: SQLite's words stand in the log alone, and SQL
+"""Tests of the words for an error of the database: SQLite's words stand in the log alone, and SQL
 that is wrong is no damage."""
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _ELSEWHERE = {
     "subDoc": "linked documents",
     "oleObj": "embedded objects",
 }
-"""What stands in another file, and how it is counted."""
+"""Elements for text in another file, and how each is counted."""
 _DESCRIBED = frozenset({"docPr", "cNvPr", "shape", "rect", "textpath"})
 """Elements that have words for a picture, or the words of a WordArt, in an attribute."""
 _ON = frozenset({None, "1", "true", "on"})
