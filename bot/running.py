@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import orjson
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from agent.tools.base import NOT_RUN
 from bot.access import Access
 from bot.activity import EventBus
+from bot.apart import read_apart
 from bot.attachments import split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
@@ -110,6 +112,10 @@ class RunningBot(Struct, frozen=True):
 
     def must_wait(self, inbound: Inbound) -> bool:
         return self.intake.must_wait(inbound)
+
+    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
+        """Have a script read this in a process with limits."""
+        return read_apart(script, content, *arguments)
 
     def trouble(self, channel: str, error: BaseException) -> None:
         self.on_trouble(channel, error)

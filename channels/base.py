@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -144,6 +145,14 @@ class CommandEntry(Struct, frozen=True):
 
     name: str
     summary: str
+
+
+class UnreadableError(Exception):
+    """Something of a stranger was not read: it takes too much, or its reader has failed."""
+
+    def __init__(self, reason: str, *, takes_too_much: bool) -> None:
+        super().__init__(reason)
+        self.takes_too_much = takes_too_much
 
 
 class ChannelError(Exception):
@@ -387,6 +396,12 @@ class Bot(Protocol):
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
         """A file of this chat's workspace, or one that came with a message of its; None where there
         is none such."""
+        ...
+
+    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
+        """Have a script read what a stranger made, in a process with limits of memory and time:
+        its standard input is the content, its output is returned. For a thread. Raises
+        UnreadableError."""
         ...
 
     def trouble(self, channel: str, error: BaseException) -> None:

@@ -89,6 +89,7 @@ _SAID: Sequence[tuple[str, str]] = (
     ("database or disk is full", DISK_FULL),
     ("database is locked", IN_USE),
     ("amplification", TOO_LARGE),
+    ("could not decode", DAMAGED),
     ("too big", TOO_LARGE),
 )
 """Words of errors whose type is used for everything."""
@@ -98,7 +99,7 @@ _DEEPEST = 8
 def say_fault(error: BaseException, otherwise: str = DAMAGED) -> str:
     """A sentence, without its end, about an error of a library or of the system; `otherwise` says
     what is wrong where that is not known by its kind. What the library says goes to the log."""
-    log.info("a file or an answer can't be read", exc_info=error)
+    log.info("a file, a database or an answer can't be used", exc_info=error)
     ways: Sequence[Callable[[BaseException], str]] = (_by_type, _by_name, _by_words)
     return next((said for way in ways for one in _behind(error) if (said := way(one))), otherwise)
 

@@ -15,13 +15,20 @@ import re
 from codecs import getincrementaldecoder
 from html import unescape
 
-_SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "textarea"})
+_SKIPPED = frozenset({"script", "style", "noscript", "template", "iframe"})
 _BLOCKS = re.compile(
-    r"address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figure|footer|form|h[1-6]|header|hr"
-    r"|li|main|nav|ol|p|pre|section|table|title|tr|ul"
+    r"address|article|aside|blockquote|br|caption|center|dd|details|dialog|div|dl|dt|fieldset"
+    r"|figcaption|figure|footer|form|h[1-6]|header|hr|legend|li|main|menu|nav|ol|optgroup|option|p|pre"
+    r"|section|select|summary|svg|table|text|textarea|title|tr|ul"
 )
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-_HREF = re.compile(r"""\shref\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)""", re.IGNORECASE)
+_HREF, _ALT, _VALUE, _TYPE = (
+    re.compile(rf"""\s{name}\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)""", re.IGNORECASE)
+    for name in ("href", "alt", "value", "type")
+)
+_UNSEEN_INPUT = frozenset({"hidden", "password", "checkbox", "radio", "image", "file"})
+_SHADOW = re.compile(r"\sshadowrootmode\s*=", re.IGNORECASE)
+"""A template with this is shown."""
 _ENDLESS_NUMBER = re.compile(r"&#[0-9]{20,};?")
 _LONGEST_TAG = 4_000  # characters of a tag in which an address is looked for
 
@@ -44,8 +51,9 @@ def _pieces(html: str) -> str:
             pieces.append("<" if at == start + 1 else "")
             continue
         at = _after(html, ">", start)
-        pieces.append(_render_tag(tag, html[start : min(at, start + _LONGEST_TAG)], links))
-        if not tag[1] and tag[2].lower() in _SKIPPED:
+        whole = html[start : min(at, start + _LONGEST_TAG)]
+        pieces.append(_render_tag(tag, whole, links))
+        if not tag[1] and tag[2].lower() in _SKIPPED and not _SHADOW.search(whole):
             at = _after_element(html, tag[2], at)
     return "".join((*pieces, _flat(html[at:])))
 
@@ -63,14 +71,22 @@ def _render_tag(tag: re.Match[str], whole: str, links: list[str]) -> str:
     """Return the text in place of a tag; addresses of links wait in `links` for their ends."""
     name = tag[2].lower()
     if name == "a" and not tag[1]:
-        found = _HREF.search(whole)
-        links.append(_unescape(found[1].strip("\"'")) if found else "")
+        links.append(_value_of(_HREF, whole))
     elif name == "a" and links:
         address = links.pop()
         return f" ({address})" if address and not address.startswith(("#", "javascript:")) else ""
+    if name == "img" and (words := _value_of(_ALT, whole)):
+        return f" (picture: {words}) "
+    if name == "input" and _value_of(_TYPE, whole).lower() not in _UNSEEN_INPUT:
+        return f" {_value_of(_VALUE, whole)} "
     if name == "li" and not tag[1]:
         return "\n- "
     return "\n" if _BLOCKS.fullmatch(name) else " " if name in ("td", "th") else ""
+
+
+def _value_of(attribute: re.Pattern[str], tag: str) -> str:
+    found = attribute.search(tag)
+    return _unescape(found[1].strip("\"'")) if found else ""
 
 
 def _after(html: str, end: str, start: int) -> int:

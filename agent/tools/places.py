@@ -27,8 +27,9 @@ _free, _taken = threading.BoundedSemaphore(AT_ONCE), _Taken()
 
 
 @contextmanager
-def take_place(patience: float = PATIENCE) -> Iterator[None]:
-    """Wait in this thread for a place, and have it. Raises ToolError where none becomes free."""
+def take_place(patience: float | None = PATIENCE) -> Iterator[None]:
+    """Wait in this thread for a place (None: as long as it takes), and have it. Raises ToolError
+    where none becomes free."""
     if _taken.value:
         yield
         return

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agent.tools import ToolError
+from agent.tools.apart import ALONE, ReaderProcess
 from agent.tools.places import take_place
 from agent.tools.workspace import quote
 
@@ -22,7 +22,7 @@ SECONDS = 5
 """The seconds that a search may take, with all that is read for it."""
 MEGABYTES = 400
 """Memory that its process may have."""
-_SEARCHER = Path(__file__).with_name("searcher.py")
+_SEARCHER = ReaderProcess(Path(__file__).with_name("searcher.py"), MEGABYTES, SECONDS)
 
 
 class Search:
@@ -75,15 +75,13 @@ class Search:
         spec = find_spec("regex")
         assert spec is not None
         assert spec.origin is not None
-        packages = Path(spec.origin).parents[1]
+        packages = str(Path(spec.origin).parents[1])
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SEARCHER, packages, str(MEGABYTES), str(SECONDS)],
+            _SEARCHER.command(packages, flags=("-S",)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            start_new_session=True,
+            **ALONE,
         )
         self.begun()
 

@@ -1,8 +1,8 @@
 """The process in which patterns that the model wrote are compiled and searched for.
 
-It is started for one search (`agent/tools/search.py`), imports nothing of Parley, and takes limits
-upon itself before it reads the pattern: a few characters can describe more than a machine holds.
-Arguments: the folder of the package `regex`, megabytes of memory, seconds of computing.
+It is started for one search (`agent/tools/search.py`), under limits, since a few characters can
+describe more than a machine holds, and imports nothing of Parley. Argument: the folder of the
+package `regex`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Any
 
 def main() -> None:
     """Answer each frame with one: the pattern with a complaint or none, lines with their hits."""
-    folder, megabytes, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    _take_limits(megabytes, seconds)
-    sys.path.insert(0, folder)
+    sys.path.insert(0, sys.argv[1])
     import regex  # noqa: PLC0415 - found only now
 
     wanted = json.loads(_read() or b"{}")
@@ -30,15 +28,6 @@ def main() -> None:
     while (text := _read()) is not None:
         found = enumerate(map(expression.search, text.decode().split("\n")))
         _write({"hits": [(number, match.start()) for number, match in found if match]})
-
-
-def _take_limits(megabytes: int, seconds: int) -> None:
-    import resource  # noqa: PLC0415 - Windows has none, and no file tools either
-
-    limits = {"RLIMIT_AS": megabytes << 20, "RLIMIT_CPU": seconds, "RLIMIT_FSIZE": 0}
-    limits["RLIMIT_CORE"] = 0
-    for name, limit in limits.items():
-        resource.setrlimit(getattr(resource, name), (limit, limit))
 
 
 def _read() -> bytes | None:

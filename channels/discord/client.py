@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -11,9 +13,15 @@ import discord
 import yarl
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
+from channels.kit.frames import check_parts
+
 log = logging.getLogger(__name__)
 
 _HEARD = {"connect", "resumed", "message", "raw_message_edit", "interaction", "raw_reaction_add"}
+_MOST_PARTS = 4_000
+"""Objects and lists of a message, which may have ten embeds of 25 fields and mention a hundred
+people, and brings another with it."""
+_BOUNDED = ("MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE", "MESSAGE_REACTION_ADD")
 _LONGEST_CONNECT = 60.0  # seconds
 _LONGEST_WAIT = 30.0  # seconds that the SDK waits by itself where Discord asks for it
 
@@ -53,6 +61,8 @@ class DiscordClient(discord.Client):
             ),
             max_ratelimit_timeout=_LONGEST_WAIT,
         )
+        parsers = self._connection.parsers
+        parsers |= {name: partial(_parse_bounded, parsers[name]) for name in _BOUNDED}
         self._begun, self._resume = -self.pause, dict[str, Any]()
         self.happened: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
 
@@ -101,6 +111,12 @@ class DiscordClient(discord.Client):
         finally:
             if gateway.open:
                 await gateway.close(1000)
+
+
+def _parse_bounded(parse: Callable[[Any], None], data: Any) -> None:
+    """Raises ValueError where it would take long."""
+    check_parts(data, _MOST_PARTS)
+    parse(data)
 
 
 async def _poll(gateway: DiscordWebSocket) -> None:

@@ -41,3 +41,16 @@ def list_objects(holder: Any, name: str) -> list[dict[str, Any]]:
     if len(found) > MOST_OBJECTS:
         log.warning("a list of %d %s is cut to %d", len(found), name, MOST_OBJECTS)
     return [one for one in found[:MOST_OBJECTS] if isinstance(one, dict)]
+
+
+def check_parts(body: object, most: int) -> None:
+    """Look at JSON before an SDK does, which makes a value of each object in it. Raises ValueError
+    where there are more objects and lists in it than so many."""
+    waiting, count = [body], 0
+    while waiting:
+        one = waiting.pop()
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        waiting += [value for value in inner if isinstance(value, dict | list)]
+        count += 1
+        if count + len(waiting) > most:
+            raise ValueError(f"it has more than {most} parts")

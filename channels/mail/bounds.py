@@ -2,11 +2,11 @@
 
 Those parsers take time with the square of a field's length, in calls that hold the interpreter, and
 anybody can send a mail. So the only fields that are kept are those that are read here, so many of
-each name, and each is cut. With that the time for a message grows with its length alone (0.1 to
-0.2 s for 100 KB of the worst, `python -m benchmarks.hostile mails`), in Python, which lets others
-have their turn. So mail is read in a thread of its own. A process would cost each mail a quarter of
-a second, and memory for its files a second time. Of somebody whom the bot does not know, or can't
-verify, only the head is ever fetched, of 200 KB at most.
+each name, and each is cut. With that the time for a message grows with its length alone (0.1 s for
+100 KB of the worst, `python -m benchmarks.hostile mails`). What is more than a few kilobytes is
+read in a process all the same (`opening.py`): it has limits, and leaves the interpreter to others.
+Of somebody whom the bot does not know, or can't verify, only the head is ever fetched, of 200 KB at
+most.
 """
 
 from __future__ import annotations

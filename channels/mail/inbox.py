@@ -115,7 +115,8 @@ class Inbox:
     def find_head(self, message: str) -> bytes:
         """Subject and references of a message by its id; b"" where it is no more."""
         for uid in self.client.search(["HEADER", "Message-ID", message])[-1:]:
-            return self._read(uid, "BODY.PEEK[HEADER.FIELDS (SUBJECT REFERENCES IN-REPLY-TO)]")
+            fields = "SUBJECT REFERENCES IN-REPLY-TO"
+            return self._read(uid, f"BODY.PEEK[HEADER.FIELDS ({fields})]<0.{_LARGEST_HEAD}>")
         return b""
 
     def mark_seen(self, uid: int) -> None:

@@ -22,11 +22,23 @@ from aiosmtplib.errors import (
 from imapclient.exceptions import LoginError
 from msgspec.structs import replace
 
-from channels.kit.platform import Desk, File, Media, Place, Platform, PlatformFailure, Post, Traits
+from channels.base import UnreadableError
+from channels.kit.platform import (
+    Author,
+    Desk,
+    File,
+    Heard,
+    Media,
+    Place,
+    Platform,
+    PlatformFailure,
+    Post,
+    Traits,
+)
 from channels.mail import MailSettings
-from channels.mail.bounds import MOST_PARTS, TooManyParts
 from channels.mail.inbox import Host, Inbox
-from channels.mail.reading import Letter, read, read_head
+from channels.mail.opening import open_letter
+from channels.mail.reading import Letter, read_head
 from channels.mail.verification import is_verified, parse
 from channels.mail.writing import Course, begin_thread, make_mail, make_mail_with
 from channels.message import LARGEST_ATTACHMENT, Address
@@ -43,7 +55,6 @@ _TIMEOUT = 60.0  # seconds
 _WAIT = 60.0  # seconds after which a server that is busy is tried again
 _BUSY = (421, 450, 451, 452)
 _MOST_KEPT = 200
-_END_OF_HEAD = re.compile(rb"\r?\n\r?\n|\r\r")
 _MOST_ATTEMPTS = 2  # starts of the bot in which reading one message has not come to an end
 _PASSING_LOGIN = re.compile(r"UNAVAILABLE|INUSE|LIMIT|too many|try again|temporar", re.IGNORECASE)
 
@@ -125,19 +136,32 @@ class Mail(Platform):
         raw = await run(inbox.fetch_head, uid)
         if not raw or not await self._begin_reading(desk, fallback):
             return
-        head = await run(_open_letter, raw, fallback, self._own)
-        if head is None or not self._may_be_read(desk, head):
-            await desk.bot.state.set(self.name, self._attempts, "")
-            return
-        raw, is_whole = await run(inbox.fetch, uid)
-        letter = await run(_open_letter, raw, fallback, self._own) if raw and is_whole else None
+        letter = await self._open(desk, inbox, run, uid, raw)
         await desk.bot.state.set(
             self.name, self._attempts, ""
         )  # what follows may fail and come again
-        if raw and not is_whole:
-            letter = _as_too_large(head)
         if letter is not None and self._may_be_read(desk, letter):
             await self._receive(desk, letter)
+
+    async def _open(
+        self, desk: Desk, inbox: Inbox, run: Any, uid: int, head: bytes
+    ) -> Letter | None:
+        """Return the letter; None: it is gone, or can't be read, or may not be."""
+        about = (f"<{uid}.{inbox.validity}@imap>", self._own)
+        try:
+            letter: Letter | None = await run(open_letter, desk.bot, head, *about)
+        except UnreadableError as error:
+            log.warning("the head of a message %s, and the message is left out", error)
+            return None
+        if letter is None or not self._may_be_read(desk, letter):
+            return None
+        raw, is_whole = await run(inbox.fetch, uid)
+        if is_whole:
+            try:
+                return await run(open_letter, desk.bot, raw, *about) if raw else None
+            except UnreadableError as error:
+                log.warning("a message %s; only its head is read", error)
+        return replace(letter, whole=False) if raw else None
 
     async def _begin_reading(self, desk: Desk, identity: str) -> bool:
         """Return whether a message is read once more."""
@@ -160,11 +184,11 @@ class Mail(Platform):
         return not reason
 
     async def _receive(self, desk: Desk, letter: Letter) -> None:
-        place = letter.heard.place
-        self._keep_head(place.message, letter.subject, letter.references)
-        await desk.bot.state.set(self.name, f"thread {place.chat} {place.thread}", place.message)
-        self._files = letter.contents
-        await desk.take([letter.heard])
+        heard, self._files = _hear(letter)
+        self._keep_head(letter.id, letter.subject, letter.references)
+        name = f"thread {letter.sender} {letter.thread}"
+        await desk.bot.state.set(self.name, name, letter.id)
+        await desk.take([heard])
         self._files = {}
 
     def _why_not(self, desk: Desk, letter: Letter) -> str:
@@ -212,17 +236,16 @@ class Mail(Platform):
         if not last:
             return Course(self._own, place.chat, place.thread or begin_thread())
         if last not in self._heads:
-            raw = await asyncio.to_thread(self._look_up, last)
-            self._keep_head(last, *read_head(raw))
+            self._keep_head(last, *await asyncio.to_thread(self._look_up, last))
         subject, references = self._heads[last]
         return Course(self._own, place.chat, place.thread, subject, (*references, last))
 
-    def _look_up(self, message: str) -> bytes:
-        """The head of a message that came before the bot was started."""
+    def _look_up(self, message: str) -> tuple[str, tuple[str, ...]]:
+        """The subject of a message that came before the bot was started, and what it follows."""
         inbox = Inbox(self._settings, self._password)
         try:
             inbox.open(is_readonly=True)
-            return inbox.find_head(message)
+            return read_head(inbox.find_head(message))
         finally:
             inbox.close()
 
@@ -256,23 +279,21 @@ class Mail(Platform):
         return PlatformFailure("fatal")
 
 
-def _open_letter(raw: bytes, fallback: str, own: str) -> Letter | None:
-    """Return the letter that was received; None where there is nothing to read."""
-    try:
-        try:
-            return read(raw, fallback, own)
-        except TooManyParts:
-            log.warning("a message has more than %d parts; only its head is read", MOST_PARTS)
-            return _as_too_large(read(_END_OF_HEAD.split(raw, 1)[0], fallback, own))
-    except Exception:  # the standard library's parser raises what it likes
-        log.warning("a message can't be read, and is left out", exc_info=True)
-        return None
-
-
-def _as_too_large(letter: Letter) -> Letter:
-    """A message of which only the head is read: it is said to be too large."""
-    whole = File("", "the message", size=LARGEST_ATTACHMENT + 1)
-    return replace(letter, heard=replace(letter.heard, files=(whole,)))
+def _hear(letter: Letter) -> tuple[Heard, dict[str, bytes]]:
+    """Return the letter as the kit wants it, and the bytes of its files by their ids. One that was
+    not read as a whole is said to be too large."""
+    given = letter.files if letter.whole else ()
+    files = [File(str(n), f.name, f.media_type, len(f.content)) for n, f in enumerate(given)]
+    if not letter.whole:
+        files = [File("", "the message", size=LARGEST_ATTACHMENT + 1)]
+    heard = Heard(
+        Place(letter.sender, letter.thread, letter.id),
+        Author(letter.sender, letter.author),
+        letter.text,
+        tuple(files),
+        at=letter.at,
+    )
+    return heard, {str(number): file.content for number, file in enumerate(given)}
 
 
 def _failure_of(code: int, lasting: Literal["gone", "refused"]) -> PlatformFailure:

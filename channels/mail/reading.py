@@ -1,4 +1,8 @@
-"""The content of a received message: from its bytes to the kit's values. It may hold anything."""
+"""The content of a received message. It may hold anything.
+
+This module runs in a process of its own, too (`reader.py`): it and what it imports need neither the
+kit nor pydantic, which would take most of that process's time.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ from email.message import Message
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from channels.kit.platform import Author, File, Heard, Place
-from channels.mail.bounds import BoundedMessage, decode_words, parse_bounded
+from channels.mail.bounds import BoundedMessage, TooManyParts, decode_words, parse_bounded
 from channels.mail.words import cut_quotation, cut_signature, read_html
 from channels.message import MOST_ATTACHMENTS
 
@@ -37,54 +41,77 @@ answers."""
 _LIST = ("Id", "Unsubscribe", "Subscribe", "Post", "Help", "Owner", "Archive")
 
 
+class Enclosure(Struct, frozen=True):
+    """A file in a message."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
 class Letter(Struct, frozen=True):
     """A message that was received: who says to have sent it (an address in lower case; "" where
-    that is not one), its results of being verified, and the bytes of its files by their ids.
-    `automatic` says why nobody waits for an answer to it ("": somebody does)."""
+    that is not one), and its results of being verified. `automatic` says why nobody waits for an
+    answer to it ("": somebody does). Of one that is not `whole` only the head was read."""
 
     sender: str
     results: tuple[str, ...]
     automatic: str
-    heard: Heard
-    contents: dict[str, bytes]
+    author: str
+    """The name that they give themselves."""
+    id: str
+    thread: str
+    at: datetime
+    text: str = ""
+    files: tuple[Enclosure, ...] = ()
     subject: str = ""
     references: tuple[str, ...] = ()
+    whole: bool = True
+
+
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n|\r\r")
 
 
 def read(raw: bytes, fallback: str, own: str) -> Letter:
-    """Read a message; `fallback` is an id for one that has none, `own` the bot's address. The
-    parser of the standard library raises all kinds of errors at what is hostile, and TooManyParts
-    is one more."""
+    """Read a message; `fallback` is an id for one that has none, `own` the bot's address. Of one
+    with too many parts the head is read. The parser of the standard library raises all kinds of
+    errors at what is hostile."""
+    try:
+        return _read(raw, fallback, own)
+    except TooManyParts:
+        return replace(_read(_END_OF_HEAD.split(raw, 1)[0], fallback, own), whole=False)
+
+
+def _read(raw: bytes, fallback: str, own: str) -> Letter:
     message = parse_bounded(raw)
     author = _author(message)
-    address = author.addr_spec.lower() if author else ""
+    address = _valid(author.addr_spec.lower()) if author else ""
     references = _references(message)
     identity = next(iter(_ID.findall(message.get_text("Message-ID"))), fallback)
-    files, contents = _files(message)
-    place = Place(address, thread_of(references, identity), identity)
-    heard = Heard(
-        place,
-        Author(address, author.display_name if author else ""),
-        _text(message, is_reply=bool(references)),
-        files,
-        at=_time_of(message),
-    )
-    results = tuple(message.get_raw("Authentication-Results"))
     return Letter(
-        address,
-        results,
-        _why_automatic(message, address, own),
-        heard,
-        contents,
-        message.get_text("Subject"),
-        references,
+        sender=address,
+        results=tuple(map(_valid, message.get_raw("Authentication-Results"))),
+        automatic=_valid(_why_automatic(message, address, own)),
+        author=_valid(author.display_name) if author else "",
+        id=_valid(identity),
+        thread=thread_of(references, identity),
+        at=_time_of(message),
+        text=_valid(_text(message, is_reply=bool(references))),
+        files=_files(message),
+        subject=_valid(message.get_text("Subject")),
+        references=tuple(map(_valid, references)),
     )
+
+
+def _valid(text: str) -> str:
+    """A text without broken Unicode, as it can be written out."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def read_head(raw: bytes) -> tuple[str, tuple[str, ...]]:
     """The subject of a message, and what it follows."""
     message = parse_bounded(raw, is_head=True)
-    return message.get_text("Subject"), _references(message)
+    return _valid(message.get_text("Subject")), tuple(map(_valid, _references(message)))
 
 
 def thread_of(references: Iterable[str], identity: str) -> str:
@@ -182,10 +209,9 @@ def _is_words(part: Message) -> bool:
     return is_text and not is_file
 
 
-def _files(message: BoundedMessage) -> tuple[tuple[File, ...], dict[str, bytes]]:
-    """The files, and their bytes by id. Signatures of a message are no files."""
-    files: list[File] = []
-    contents: dict[str, bytes] = {}
+def _files(message: BoundedMessage) -> tuple[Enclosure, ...]:
+    """The files. Signatures of a message are no files."""
+    files: list[Enclosure] = []
     bodies = _bodies(message)
     for number, part in enumerate(message.walk()):
         kind = part.get_content_type()
@@ -196,9 +222,8 @@ def _files(message: BoundedMessage) -> tuple[tuple[File, ...], dict[str, bytes]]
         if not isinstance(content, bytes) or len(files) > MOST_ATTACHMENTS:
             continue
         name = decode_words(part.get_filename("")) or f"file{number}.{kind.rpartition('/')[2]}"
-        files.append(File(str(number), name, kind, len(content)))
-        contents[str(number)] = content
-    return tuple(files), contents
+        files.append(Enclosure(_valid(name), _valid(kind), content))
+    return tuple(files)
 
 
 def _time_of(message: BoundedMessage) -> datetime:

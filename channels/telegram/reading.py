@@ -10,7 +10,13 @@ from telegram import Update
 from telegram.error import NetworkError, TelegramError
 from telegram.request import HTTPXRequest
 
+from channels.kit.frames import check_parts
+
 log = logging.getLogger(__name__)
+
+_MOST_PARTS = 1_000
+"""Objects and lists of an update. A message has a hundred entities and a hundred buttons at most,
+and stands in one update with that which it answers."""
 
 NO_UPDATES = "what was answered is not from Telegram"
 
@@ -37,6 +43,7 @@ class CarefulRequest(HTTPXRequest):
 def readable(update: dict[str, Any]) -> dict[str, Any]:
     """An update that has a number, or an empty one of its number."""
     try:
+        check_parts(update, _MOST_PARTS)
         read = Update.de_json(dict(update), None)
         # By these it is put in order beside others (`in_order`); the SDK takes them as they come.
         hash((read.effective_chat and read.effective_chat.id, _album(read)))

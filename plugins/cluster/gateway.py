@@ -21,8 +21,10 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+from bot.apart import read_apart
 from bot.app import App
 from bot.received import key_of
 from channels.base import (
@@ -184,6 +186,9 @@ class GatewayBot:
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
         return await self._app.bot.open_file(address, path)
+
+    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
+        return read_apart(script, content, *arguments)
 
     def trouble(self, channel: str, error: BaseException) -> None:
         self._app.bot.trouble(channel, error)

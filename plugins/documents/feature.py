@@ -8,9 +8,7 @@ memory, time and output, and knows nothing of the bot
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.tools import ToolError, page
-from agent.tools.places import take_place
+from agent.tools.apart import SLOW, ReaderProcess
+from agent.tools.limited import MEMORY
 from agent.tools.text_lines import DocumentReader
 from agent.tools.workspace import quote
 from bot.kernel import Kernel
@@ -32,7 +31,7 @@ TEXT = 20_000_000
 """Bytes of text that are taken of one."""
 _READER = Path(__file__).with_name("reader.py")
 _TOOLS = Path(page.__file__).parent
-_FAULT, _MEMORY = 3, 4  # the reader's exit codes where it says what is wrong, and for memory
+_FAULT = 3  # the reader's exit code where it says what is wrong
 
 
 class DocumentTexts(DocumentReader):
@@ -43,8 +42,7 @@ class DocumentTexts(DocumentReader):
         """See `DocumentReader`."""
         file.seek(0)
         with tempfile.TemporaryFile() as text:
-            with take_place():
-                code, fault = _run(file, text)
+            code, fault = _run(file, text)
             text.seek(0, os.SEEK_END)
             if code and not text.tell():
                 raise ToolError(f"{quote(path)} {fault}.")
@@ -66,19 +64,12 @@ def parley_open(kernel: Kernel) -> DocumentTexts:
 
 def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
     """Read the document into `text`. Return the exit code, and what is wrong where it is not 0."""
-    limits = map(str, (MEGABYTES, SECONDS, TEXT))
-    command = [sys.executable, "-I", str(_READER), *limits, str(_TOOLS)]
     try:
-        done = subprocess.run(
-            command,
+        done = ReaderProcess(_READER, MEGABYTES, SECONDS, TEXT + 1_000).run(
+            *(str(SECONDS), str(TEXT), str(_TOOLS)),
             stdin=file,
             stdout=text,
             stderr=subprocess.PIPE,
-            env={},
-            cwd="/",
-            timeout=SECONDS,
-            start_new_session=True,
-            check=False,
         )
     except subprocess.TimeoutExpired:
         return -1, f"takes more than {SECONDS} seconds to read"
@@ -90,8 +81,8 @@ def describe_end(code: int, said: bytes) -> str:
     knows is in its own words, and what a library says reaches nobody."""
     if code == _FAULT:
         return said.decode("utf-8", "replace").strip()
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    if code in SLOW:
         return f"takes more than {SECONDS} seconds to read"
-    if code == _MEMORY:
+    if code == MEMORY:
         return f"takes more than {MEGABYTES} MB of memory to read"
     return f"can't be read: it is damaged, or takes more than {MEGABYTES} MB of memory"

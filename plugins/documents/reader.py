@@ -1,9 +1,8 @@
 """The process in which a document that a stranger made is read.
 
-It is started for one document (`feature.py`), imports of Parley only how HTML becomes text and the
-readers in `formats/`, and takes limits upon itself before it reads a byte. The document is its
-standard input, the text its output. Arguments: megabytes of memory, seconds of computing, bytes of
-text, the folder of the modules that read HTML.
+It is started for one document (`feature.py`), under limits, and imports of Parley only how HTML
+becomes text and the readers in `formats/`. The document is its standard input, the text its output.
+Arguments: seconds of computing, bytes of text, the folder of the modules that read HTML.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ _TOO_LARGE = "[The rest is left out: it takes too much memory.]"
 def main() -> int:
     """Write the text, page after page, as far as there is room and time."""
     began = time.monotonic()
-    megabytes, seconds, room = map(int, sys.argv[1:4])
-    _take_limits(megabytes, seconds, room)
-    sys.path[:0] = [str(Path(__file__).parent), sys.argv[4]]
+    seconds, room = map(int, sys.argv[1:3])
+    sys.path[:0] = [str(Path(__file__).parent), sys.argv[3]]
     from formats.package import NoText  # type: ignore[import-not-found]  # noqa: PLC0415
 
     content = sys.stdin.buffer.read()
@@ -51,7 +49,7 @@ def main() -> int:
         return 3
     except MemoryError:
         if not text.is_begun:
-            return 4
+            raise
         text.note(_TOO_LARGE)
     return 0
 
@@ -106,15 +104,6 @@ class _Text:
     def _flush(self, now: float) -> None:
         sys.stdout.buffer.flush()
         self._flushed = now
-
-
-def _take_limits(megabytes: int, seconds: int, room: int) -> None:
-    import resource  # noqa: PLC0415 - Windows has none, and no file tools either
-
-    limits = {"RLIMIT_AS": megabytes << 20, "RLIMIT_CPU": seconds, "RLIMIT_CORE": 0}
-    limits["RLIMIT_FSIZE"] = room + 1_000
-    for name, limit in limits.items():
-        resource.setrlimit(getattr(resource, name), (limit, limit))
 
 
 def _read(content: bytes) -> Iterator[str]:

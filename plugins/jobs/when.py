@@ -19,6 +19,7 @@ from channels.language import _
 from plugins.jobs.recurrence import RuleError, check, in_zone
 from plugins.jobs.when_clock import ClockError
 from plugins.jobs.when_days import WhenError
+from plugins.jobs.when_doubts import VAGUE
 from plugins.jobs.when_reading import (
     EXAMPLES,
     LONGEST,
@@ -28,6 +29,7 @@ from plugins.jobs.when_reading import (
     after,
     unknown,
 )
+from plugins.jobs.when_words import fold
 
 __all__ = ["EXAMPLES", "When", "WhenError", "read"]
 
@@ -110,7 +112,15 @@ def _read_behind(text: str, now: float, zone: ZoneInfo) -> When:
             break
         if found.rest:
             break
+        if found.is_assumed and _ends_vaguely(text[: begin.start()]):
+            break
         word = _TO.match(text)
         said = text[word.end() if word else 0 : begin.start()]
         return replace(found, rest=said.rstrip(" \t\n,:;-–—，：、"))
     raise unknown()
+
+
+def _ends_vaguely(text: str) -> bool:
+    """Return whether a text ends with a time that only its person knows ("after lunch")."""
+    said = fold(text[-LONGEST:].rstrip())
+    return any(found.end() == len(said) for found in VAGUE.finditer(said))

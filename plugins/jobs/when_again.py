@@ -51,15 +51,15 @@ _WEEKEND = re.compile(
     r"(?:weekends?|wochenenden?|(?:个|個)?(?:周|週)末|week-?ends?|fin(?:es)? de semana)" + EDGE
 )
 _EACH_DAY = re.compile(
-    r"(?P<morning>mornings?|morgen|vormittag|(?:天)?(?:早上|早晨|早|上午)|matins?|mananas?)"
+    r"(?P<morning>mornings?|morgen|vormittag|(?:天)?(?:早上|早晨|早(?![饭餐飯中晚])|上午)|matins?|mananas?)"
     r"|(?P<afternoon>afternoons?|nachmittag|(?:天)?下午|apres-midis?|tardes?)"
-    r"|(?P<evening>evenings?|abend|(?:天)?(?:晚上?)|soirs?|noches?)|(?P<night>nights?|nacht)"
+    r"|(?P<evening>evenings?|abend|(?:天)?(?:晚上|晚(?![饭餐飯]))|soirs?|noches?)|(?P<night>nights?|nacht)"
     r"|(?P<noon>(?:天)?中午|mittag|midis?)"
 )
 _ALONE = re.compile(
     r"(?:(?P<daily>daily|taglich|quotidiennement|diariamente|a diario)|(?P<hourly>hourly|stundlich)"
     r"|(?P<working>on weekdays|weekdays|on workdays|werktags|an werktagen|工作日|en semaine)"
-    r"|(?P<weekend>on weekends|weekends|an wochenenden)|(?P<second>隔[天日]|un jour sur deux)"
+    r"|(?P<weekend>on weekends|weekends|an wochenenden)|(?P<second>每?隔一?[天日]|un jour sur deux)"
     r"|(?P<weekly>weekly|wochentlich)|(?P<monthly>monthly|monatlich)"
     r")" + EDGE
 )

@@ -7,8 +7,9 @@ import re
 from datetime import time
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from plugins.jobs.when_words import EDGE, HAN_NUMBER, HOUR_WORD, PARTS, any_of, count
+from plugins.jobs.when_words import EDGE, HAN_NUMBER, HOUR_WORD, NUMBERS, PARTS, any_of, count
 
 
 class TimeOfDay(Struct, frozen=True):
@@ -31,7 +32,11 @@ class ClockError(ValueError):
     """A time that no day has."""
 
 
-AT = r"(?:(?:at|around|by|um|gegen|a las|a la|sobre las|a|vers|las|la)\s+)"
+_AT_WORDS = (
+    "(?:exactly |genau |punktlich |exactamente )?(?:at|um|a las?|a)(?: exactly| punkt)?|around|by"
+)
+_AT_WORDS += "|gegen|punkt|sobre las|vers|las|la"
+AT = rf"(?:(?:{_AT_WORDS})\s+)"
 _HALF = r"\s*(?P<half{}>[ap]m\b|[ap]\.\s?m\.?(?![^\W\d_]))"
 _HALF_24 = r"(?:\s*(?P<half{}>[ap]m\b|[ap]\.\s?m\.?(?![^\W\d_])))?"
 _START = r"(?<![\d.:,/-])"
@@ -39,6 +44,11 @@ _TO_HOUR = {"past": 1, "after": 1, "nach": 1, "to": -1, "before": -1, "vor": -1,
 _MINUTE_WORD = any_of(
     ("five", "ten", "twenty", "twenty-five", "funf", "zehn", "zwanzig", "funfundzwanzig")
 )
+_ONES = any_of(word for word, n in NUMBERS.items() if n in range(1, 10))
+_MINUTES = (
+    rf"(?:(?:oh|o)[ -](?:{_ONES})|{any_of(w for w, n in NUMBERS.items() if n in range(10, 60))})"
+)
+"""Minutes as they are said behind an hour: "nine oh five", "neun Uhr dreißig"."""
 _HOUR = rf"(?:\d{{1,2}}|{HOUR_WORD})"
 
 _FORMS = tuple(
@@ -59,7 +69,10 @@ _FORMS = tuple(
         rf"{_START}(?P<h>\d{{1,2}})\s*h\s?(?P<m>\d{{2}})(?!\d)(?:\s*min)?{{EDGE}}",
         rf"(?P<h>{_HOUR})\s+heures?\s+(?P<m>\d{{2}})(?!\d){{EDGE}}",
         rf"(?P<h>{_HOUR})\s*uhr\s+(?P<m>\d{{2}})(?!\s*[\d:.,])(?=\s|$)",
+        rf"(?P<h>{_HOUR})\s*(?:uhr|heures?|h)\s+(?P<m>{_MINUTES}){{EDGE}}",
         rf"(?P<h>{_HOUR})\s*(?:uhr|heures?|h){{EDGE}}",
+        # seven fifteen pm
+        rf"(?P<h>{HOUR_WORD})\s+(?P<m>{_MINUTES}){_HALF.format('')}",
         # nine o'clock
         rf"(?P<h>{_HOUR})\s*o'clock{{EDGE}}{_HALF_24.format('')}",
         # half past nine, quarter to nine, halb neun, viertel vor neun, fünf vor halb neun
@@ -77,18 +90,22 @@ _FORMS = tuple(
         rf"(?P<es>media|cuarto|\d{{1,2}}|diez|veinte|cinco|veinticinco){{EDGE}}",
     )
 )
+_SPOKEN = re.compile(
+    rf"(?P<h>{HOUR_WORD})\s+(?:(?P<m>{_MINUTES})|hundred(?:\s+hours)?){EDGE}(?![\d:/%-]|[.,]\d)"
+)
+_SHARP = re.compile(rf"\s+(?:sharp|on the dot|exactly|punktlich|precises?|pile|en punto){EDGE}")
+"""Words behind a time that say nothing more of it."""
 _LOOSE = re.compile(rf"(?P<h>{_HOUR}){EDGE}(?![\d:/%-]|[.,]\d)")
 _DOTTED = re.compile(r"(?<![\d.:,/-])(?P<h>\d{1,2})\.(?P<m>\d{2})(?![\d.]|,\d)" + EDGE)
 _FOUR = re.compile(r"(?<![\d.:,/-])(?P<h>[01]\d|2[0-3])(?P<m>[0-5]\d)(?![\d.:,/%-])" + EDGE)
 _WORDS = re.compile(
-    r"(?P<noon>(?:12\s+)?(?:noon|midday)|mittags?(?!\s+um)|am mittag(?!\s+um)"
+    r"(?:(?P<noon>(?:12\s+)?(?:noon|midday)|mittags?(?!\s+um)|am mittag(?!\s+um)"
     r"|midi|(?:al?\s+)?mediodia|中午|正午)"
-    + EDGE
-    + r"|(?P<midnight>(?:12\s+)?midnight|mitternacht|minuit|(?:a\s+)?medianoche|午夜)"
-    + EDGE
+    rf"|(?:(?:12\s+)?midnight|mitternacht|minuit|(?:a\s+)?medianoche|午夜)){EDGE}"
+    rf"(?:\s+(?:et|y)\s+(?P<more>demie?|media|quart|cuarto){EDGE})?"
 )
 _AT = re.compile(AT)
-_AT_ALONE = re.compile(r"(?:at|around|by|um|gegen|a las?|sobre las|las?)\s+")
+_AT_ALONE = re.compile(rf"(?!a\s+(?!las?\s))(?:{_AT_WORDS})\s+")
 _PART = {
     name: re.compile(rf"(?:{words}){EDGE}" if name else words) for name, words in PARTS.items()
 }
@@ -109,6 +126,12 @@ def read_part(text: str, start: int) -> tuple[str, int] | None:
 def read_clock(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
     """The time of the day at a place in folded text. Behind a day, "1930" and "7.30" are one, and
     behind a word like "at" also a bare hour. Raises ClockError for 25:00."""
+    found = _read_with_part(text, start, is_after_day)
+    sharp = _SHARP.match(text, found.end) if found else None
+    return replace(found, end=sharp.end()) if found and sharp else found
+
+
+def _read_with_part(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
     if han := _HAN_PART.match(text, start):
         name = _SHORT_PART.get(han[0]) or next(n for n, p in PARTS.items() if han[0] in p)
         if found := _read_plain(text, _skip(text, han.end()), is_after_day):
@@ -129,13 +152,16 @@ def _read_plain(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
             if found := form.match(text, begin):
                 return _to_clock(found)
         if found := _WORDS.match(text, begin):
-            return TimeOfDay(12 if found["noon"] else 0, 0, found.end(), "", "exact")
+            minute = {"d": 30, "m": 30, "q": 15, "c": 15}.get((found["more"] or "")[:1], 0)
+            return TimeOfDay(12 if found["noon"] else 0, minute, found.end(), "", "exact")
     alone = _AT_ALONE.match(text, start)
     begin = alone.end() if alone else start
     if is_after_day or alone:
         for form in (_DOTTED, _FOUR):
             if found := form.match(text, begin):
                 return _to_clock(found)
+    if alone and (found := _SPOKEN.match(text, begin)):
+        return _to_clock(found)
     if alone and (found := _LOOSE.match(text, begin)):
         return _to_clock(found, is_loose=True)
     return None
@@ -143,7 +169,7 @@ def _read_plain(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
 
 def _to_clock(found: re.Match[str], *, is_loose: bool = False) -> TimeOfDay:
     got = found.groupdict()
-    hour, minute = int(count(got["h"])), int(count(got.get("m") or "0"))
+    hour, minute = int(count(got["h"])), int(count(re.sub(r"^oh?[ -]", "", got.get("m") or "0")))
     half = (got.get("half") or "")[:1]
     minute += {"半": 30, "一刻": 15, "三刻": 45}.get(got.get("han") or "", 0)
     minute += {"demie": 30, "quart": 15}.get(got.get("quarter") or "", 0)

@@ -8,6 +8,7 @@ import re
 from datetime import date, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.language import _
 from plugins.jobs.when_words import (
@@ -108,7 +109,8 @@ def read_after(text: str, start: int) -> Duration | None:
     if not before and not _NO_PREFIX.match(text, start):
         after = _AFTER.match(text, span.end)
         return Duration(span.months, span.days, span.seconds, after.end()) if after else None
-    return span
+    after = _AFTER.match(text, span.end)
+    return replace(span, end=after.end()) if after else span
 
 
 def read_span(text: str, start: int) -> Duration | None:

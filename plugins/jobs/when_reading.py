@@ -22,7 +22,18 @@ from plugins.jobs.when_days import (
     read_day,
     read_span,
 )
-from plugins.jobs.when_words import BOUND_PART, EDGE, NUMBERS, any_of, fold
+from plugins.jobs.when_doubts import (
+    COUNTED,
+    JOINED,
+    LIMIT,
+    MORE_SPAN,
+    NUMBER,
+    OFTEN,
+    RANGE,
+    STRONG,
+    VAGUE,
+)
+from plugins.jobs.when_words import BOUND_PART, EDGE, fold
 from plugins.jobs.when_zones import read_zone, unknown_zone
 
 GUESSES = {"morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 20}
@@ -75,34 +86,8 @@ _BARE = re.compile(r"\d{1,2}(?=\s*(?:[:;：；\n]|$))")
 _TOMORROW = re.compile(r"(?:morgen|manana)" + EDGE)
 _AND = re.compile(r"\s*(?:,\s*(?:and|und|et|y)?|and|und|et|y|&|和|、|/|or|oder|ou|o|或)\s*")
 _OR = re.compile(r"or|oder|ou|o|或")
-_RANGE = re.compile(r"\s*(?:-|–|—|~|to|until|till|bis|a|jusqu'a|hasta|al|至|到)\s*(?=\d)")
-_WORDS_OF_NUMBERS = any_of(word for word, n in NUMBERS.items() if n != 1 and word != "once")
-_JOINED = re.compile(r"-[a-z]|'")
-"""The characters that belong to the word before them: "noon-ish"."""
-_NUMBER = re.compile(
-    rf"(?:(?:at|um|gegen|around|ca\.?|a las|vers|de|from|von|between|zwischen|entre|desde"
-    r"|before|after|by|vor|nach|bis|avant|apres|antes de(?: las?)?|despues de(?: las?)?)\s+)?"
-    rf"(?:\d|(?:{_WORDS_OF_NUMBERS}|half|halb|quarter|viertel){EDGE})"
-)
-_LIMIT = re.compile(
-    r"(?:until|till|til|except|starting|beginning|ausser|außer|hasta|jusqu|sauf|excepto|salvo"
-    r"|a partir|between|zwischen|entre|only|nur|seulement|solo|直到|除了|只在?)"
-    + r"|(?:for|from|bis|ab|fur|von|desde|durante|pendant|pour|从|到|至)\s*"
-    rf"(?:the\s+next\s+|next\s+)?(?:\d|(?:{_WORDS_OF_NUMBERS}){EDGE})"
-    r"|(?:(?:on|in|during|at|an|am|wahrend|tagsuber|en|le|les|los|la|pendant|durante)\s+)?(?:the\s+)?"
-    r"(?:weekdays?|weekends?|workdays?|werktags?|werktagen|wochenenden?|(?:day|night)(?:time)?"
-    r"|semaine|week-?ends?|fines? de semana|工作日|周末|白天)" + EDGE
-)
-_MORE_SPAN = re.compile(
-    r",?\s*(?:and|und|et|y)\s+(?:a\s+(?:half|bit|quarter)|half|halb|demi|media|quart|\d)"
-    r"|\d+\s*s(?:ec|ek)?\b|,?\s*(?:and |und )?\d+\s+se[ck]"
-)
-_STRONG = re.compile(
-    r"(?<![\w:./-])(?:\d{1,2}:\d{2}(?![\d:])|\d{1,2}(?:[:.]\d{2})?\s?[ap]\.?m\b"
-    r"|\d{1,2}(?:[.:]\d{2})? ?uhr\b|\d{1,2}h(?:\d{2})?\b"
-    r"|(?:at|um) (?:noon|midnight|\d{1,2}(?![\d%/-]|\s*%)))"
-    r"|[\d一二三四五六七八九十]{1,2}[点點](?!钱)"
-)
+_EVERY_OTHER = re.compile(r"每隔一(?=[个個]?(?:周|週|星期|礼拜|月|年))")
+_ALSO_DAILY = re.compile(r"\s*(?:每[天日]|都)")
 
 
 class PhraseReading:
@@ -113,6 +98,7 @@ class PhraseReading:
         self.folded = fold(text[:LONGEST])
         if _HINT.search(self.folded):  # "um 9:00 am Fenster": no morning
             self.folded = re.sub(r"(?<=\d) am(?= )", " an", self.folded)
+        self.folded = _EVERY_OTHER.sub("每个两", self.folded)
         self.today = datetime.fromtimestamp(now, zone).date()
         self.end = 0
         self.every: Every | None = None
@@ -145,6 +131,10 @@ class PhraseReading:
         at = gap.end() if gap else self.end
         if at >= len(self.folded) or (self.seconds and self.end):
             return False
+        daily = _ALSO_DAILY.match(self.folded, self.end) if self.every else None
+        if daily and self.end and not self.clocks:  # "from Monday to Friday, each day"
+            self.end = daily.end()
+            return True
         if self.end == 0:
             self.every = read_every(self.folded, 0)
             if self.every:
@@ -281,31 +271,34 @@ class PhraseReading:
             and ord(folded[end]) < 0x2E7F
         ):
             raise self._unused(end)
-        if _JOINED.match(folded, end):
+        if JOINED.match(folded, end):
             raise self._unused(end)
         if _CLOSED.match(folded, end) and not re.match(r"\s+-\s+\d", folded[end:]):
             return self._doubt_text(end)
         begin = end + len(folded[end:]) - len(folded[end:].lstrip(" \t\n,，"))
         if self.seconds:
-            if _MORE_SPAN.match(folded, begin) or self._is_piece(begin):
+            if MORE_SPAN.match(folded, begin) or self._is_piece(begin):
                 raise self._unused(begin)
             return None
-        if _RANGE.match(folded, end) and (self.clocks or self.day):
+        if RANGE.match(folded, end) and (self.clocks or self.day):
             raise self._unused(begin)
         more = _AND.match(folded, end)
-        if more and folded[more.start() : more.end()].strip(" ,") and self._is_piece(more.end()):
-            raise self._unused(begin)
-        if self.every and (_LIMIT.match(folded, begin) or _MORE_SPAN.match(folded, begin)):
+        if more and folded[more.start() : more.end()].strip(" ,"):
+            is_part = self._is_part(more.end())
+            if is_part or self._is_piece(more.end()):
+                raise self._unused(begin)
+        limits = (LIMIT, MORE_SPAN, OFTEN) if self.every else ()
+        if any(one.match(folded, begin) for one in limits):
             raise self._unused(begin)
         if self._is_piece(begin):
             raise self._unused(begin)
         is_open = not self.clocks and not (self.every and self.every.seconds)
         is_bare = bool(self.clocks) and self.clocks[-1].is_loose and not self.part
-        if is_bare and more and folded[more.end() : more.end() + 1].isdigit():
+        if is_bare and more and COUNTED.match(folded, more.end()):
             raise self._unused(begin)
-        if (is_open and _NUMBER.match(folded, begin)) or (
-            is_bare and folded[begin : begin + 1].isdigit()
-        ):
+        if is_open and (NUMBER.match(folded, begin) or VAGUE.match(folded, begin)):
+            raise self._unused(begin)
+        if is_bare and COUNTED.match(folded, begin):
             raise self._unused(begin)
         return self._doubt_text(end)
 
@@ -313,8 +306,14 @@ class PhraseReading:
         if self.clocks or self.seconds or (self.every and self.every.seconds):
             return
         rest = fold(self.text[end : end + SEARCHED])
-        if found := _STRONG.search(rest):
+        if found := STRONG.search(rest):
             raise self._unused(end + found.start(), found[0])
+
+    def _is_part(self, at: int) -> bool:
+        """Return whether one more part of the day is named here: "in the morning and evening"."""
+        part = read_part(self.folded, at)
+        is_bound = part and BOUND_PART.match(self.folded[at : part[1]])
+        return bool(part and (is_bound or (self.part and not self.clocks)))
 
     def _is_piece(self, at: int) -> bool:
         """Return whether one more time or day begins here."""

@@ -180,8 +180,8 @@ RELATIVE = {
     r"this afternoon|cet(?:te)? apres-midi|esta tarde": (0, "afternoon"),
     r"this evening": (0, "evening"),
     r"tomorrow|tmrw?|tomorow|morgen|明天|明日|demain|manana": (1, ""),
-    r"明早": (1, "morning"),
-    r"明晚": (1, "evening"),
+    r"明早(?![饭餐飯])": (1, "morning"),
+    r"明晚(?![饭餐飯])": (1, "evening"),
     r"(?:the )?day after tomorrow|ubermorgen|uebermorgen|后天|後天|apres-demain|pasado manana": (
         2,
         "",

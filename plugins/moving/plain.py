@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from bot.received import key_of
 from channels.message import Address
@@ -60,7 +60,7 @@ class _PlainMessage(_Plain):
     at: AwareDatetime
     role: Role
     text: str = ""
-    tool_calls: tuple[_PlainCall, ...] = ()
+    tool_calls: Annotated[tuple[_PlainCall, ...], FailFast()] = ()
     call_id: str = ""
     tool: str = ""
     speaker: str = ""
@@ -70,8 +70,8 @@ class _PlainMessage(_Plain):
     kept: Annotated[int, Field(ge=0)] = 0
     offloaded: str = ""
     terse: str = ""
-    images: tuple[_PlainImage, ...] = ()
-    files: tuple[_FILE, ...] = ()
+    images: Annotated[tuple[_PlainImage, ...], FailFast()] = ()
+    files: Annotated[tuple[_FILE, ...], FailFast()] = ()
     is_untrusted: bool = False
     is_tainted: bool = False
     notice: str = ""

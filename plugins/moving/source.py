@@ -177,45 +177,47 @@ def find_path(
         for child in as_list(node.get(field))
         if isinstance(child, str)
     }
+    times = {name: time_of(node) for name, node in left.items()}
     path: list[Mapping[str, Any]] = []
     seen, gaps = set[str](), 0
-    name = last if last in left else _newest_end(left, parent, time_of)
+    first = inf
+    name = last if last in left else _newest_end(left, parent, times)
     while name in left and name not in seen:
         seen.add(name)
         path.append(left[name])
+        first = min(first, times[name] or inf)
         above = as_text(path[-1].get(parent))
         if above and above not in left and gaps < _MOST_GAPS:
             gaps += 1
-            above = listed.get(above) or _find_before(left, path, name, parent, time_of)
+            above = listed.get(above) or _find_before(left, first, name, parent, times)
         name = above
     return path[::-1]
 
 
 def _find_before(
     nodes: Mapping[str, Mapping[str, Any]],
-    path: Sequence[Mapping[str, Any]],
+    first: float,
     top: str,
     parent: str,
-    time_of: Callable[[Mapping[str, Any]], float],
+    times: Mapping[str, float],
 ) -> str:
-    """The newest end of what is no newer than this path, and hangs not on its top."""
+    """The newest end of what is no newer than a path that begins then, and hangs not on its top."""
     below = _find_below(nodes, top, parent)
-    first = min(filter(None, map(time_of, path)), default=inf)
     others = {
-        name: node for name, node in nodes.items() if name not in below and time_of(node) <= first
+        name: node for name, node in nodes.items() if name not in below and times[name] <= first
     }
-    return _newest_end(others, parent, time_of)
+    return _newest_end(others, parent, times)
 
 
 def _newest_end(
     nodes: Mapping[str, Mapping[str, Any]],
     parent: str,
-    time_of: Callable[[Mapping[str, Any]], float],
+    times: Mapping[str, float],
 ) -> str:
     """The newest node that is the parent of none; "" where there is no node."""
     inner = {as_text(node.get(parent)) for node in nodes.values()}
     ends = [name for name in nodes if name not in inner] or [*nodes]
-    return max(reversed(ends), key=lambda name: time_of(nodes[name]), default="")
+    return max(reversed(ends), key=times.__getitem__, default="")
 
 
 def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -> set[str]:

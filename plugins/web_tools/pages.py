@@ -9,7 +9,6 @@ import ipaddress
 import logging
 import socket
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from pathlib import Path
@@ -21,8 +20,8 @@ from msgspec import Struct
 from yarl import URL
 
 from agent.tools import ToolError
+from agent.tools.apart import ReaderProcess
 from agent.tools.page import decode, text_of
-from agent.tools.places import take_place
 from agent.tools.schema import in_a_thread
 from memory.faults import STRANGE_ANSWER, say_fault
 
@@ -228,17 +227,12 @@ def find_main_content(html: str, address: str) -> str:
     around it; "" where none is found, whatever the page is. It takes a second of computing, mostly
     to start; for a thread."""
     try:
-        with take_place():
-            done = subprocess.run(
-                [sys.executable, "-I", _READER, str(MEGABYTES), str(READING), address],
-                input=html.encode("utf-8", "replace"),
-                capture_output=True,
-                env={},
-                cwd="/",
-                timeout=2 * READING,
-                start_new_session=True,
-                check=False,
-            )
+        done = ReaderProcess(_READER, MEGABYTES, READING).run(
+            address,
+            patience=2 * READING,
+            input=html.encode("utf-8", "replace"),
+            capture_output=True,
+        )
     except (subprocess.TimeoutExpired, OSError, ValueError, ToolError) as error:
         log.info("no main content was found of %s: %s", address, type(error).__name__)
         return ""

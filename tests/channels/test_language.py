@@ -216,15 +216,13 @@ def test_when_to_ask_again_is_said_in_the_language() -> None:
             assert said.endswith(f"(Fehler 429); frag in {words} noch einmal."), said
 
 
-def test_why_nothing_could_be_saved_is_said_in_the_language_with_the_words_of_the_database() -> (
-    None
-):
+def test_why_nothing_could_be_saved_is_said_in_the_language() -> None:
     cases: list[Any] = [
         (
             SqliteEngine(Path("parley.db")),
             OperationalError("database or disk is full"),
             "Das konnte nicht gespeichert werden: die Platte ist voll; schaffe Platz (nichts, was "
-            "bestätigt wurde, ist verloren) (database or disk is full).",
+            "bestätigt wurde, ist verloren).",
         ),
         (
             PostgresqlEngine("postgresql://127.0.0.1/parley"),

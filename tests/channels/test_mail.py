@@ -7,27 +7,22 @@ import asyncio
 import quopri
 import re
 from base64 import b64encode
-from contextlib import suppress
 from email import policy
 from email.message import EmailMessage
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.hostile_mail import MAILS
 from channels.kit.platform import Media, Post
 from channels.mail import MailSettings
 from channels.mail.bounds import TooManyParts, parse_bounded
 from channels.mail.inbox import Inbox
-from channels.mail.mail import Mail, _open_letter
 from channels.mail.reading import Letter, read, thread_of
 from channels.mail.verification import is_verified, parse
 from channels.mail.words import cut_quotation, read_html
 from channels.mail.writing import Course, make_mail, make_mail_with
-from channels.trouble import MessageLeftOut
 from tests.tables import each_row
 from tests.waiting import PATIENCE
 
@@ -166,10 +161,8 @@ def test_what_is_written_below_a_picture_is_read_too() -> None:
         made.add_attachment("a note", filename="note.txt")
         made.add_attachment("a note without a name")
         found = letter(made)
-        assert re.sub(r"\n+", "\n", found.heard.text) == "This is it:\nWhat is it?", kind
-        assert [file.name for file in found.heard.files] == ["a.png", "note.txt", "file5.plain"], (
-            kind
-        )
+        assert re.sub(r"\n+", "\n", found.text) == "This is it:\nWhat is it?", kind
+        assert [file.name for file in found.files] == ["a.png", "note.txt", "file5.plain"], kind
 
 
 MACHINES: dict[str, tuple[str, ...]] = {
@@ -235,21 +228,21 @@ def test_a_message_by_nobody_or_by_several_has_no_sender() -> None:
 
 
 def test_the_subject_begins_a_thread_and_no_command() -> None:
-    assert letter(message("What?", Subject="Tea")).heard.text == "Tea\n\nWhat?"
-    assert letter(message("", Subject="/help")).heard.text == "/help"
-    assert letter(message("/context detail\n\nBest, Ann", Subject="Tea")).heard.text == (
+    assert letter(message("What?", Subject="Tea")).text == "Tea\n\nWhat?"
+    assert letter(message("", Subject="/help")).text == "/help"
+    assert letter(message("/context detail\n\nBest, Ann", Subject="Tea")).text == (
         "/context detail"
     )
-    assert letter(message("2", Subject="Re: Tea", In_Reply_To="<0@x>")).heard.text == "2"
+    assert letter(message("2", Subject="Re: Tea", In_Reply_To="<0@x>")).text == "2"
 
 
 def test_a_thread_is_known_by_its_first_message_or_by_ours() -> None:
-    first = letter(message()).heard.place.thread
-    second = letter(message(References="<1@x> <2@x>", In_Reply_To="<2@x>")).heard.place.thread
+    first = letter(message()).thread
+    second = letter(message(References="<1@x> <2@x>", In_Reply_To="<2@x>")).thread
     assert first == second == thread_of((), "<1@x>")
     ours = make_mail(Course("bot@example.org", ANN, first, "Tea", ("<1@x>",)), Post("Yes"))
     short = message(In_Reply_To=ours["Message-ID"])  # an app that leaves References out
-    assert letter(short).heard.place.thread == first
+    assert letter(short).thread == first
 
 
 def test_files_come_with_their_names_and_signatures_do_not() -> None:
@@ -257,9 +250,9 @@ def test_files_come_with_their_names_and_signatures_do_not() -> None:
     made.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="x.png")
     made.add_attachment(b"sig", maintype="application", subtype="pgp-signature", filename="s.asc")
     found = letter(made)
-    assert [(file.name, file.media_type) for file in found.heard.files] == [("x.png", "image/png")]
-    assert [*found.contents.values()] == [b"\x89PNG"]
-    assert found.heard.text == "See here."
+    assert [(file.name, file.media_type) for file in found.files] == [("x.png", "image/png")]
+    assert [file.content for file in found.files] == [b"\x89PNG"]
+    assert found.text == "See here."
 
 
 @given(st.binary(max_size=400), st.sampled_from([b"", b"From: ann@example.org\r\n"]))
@@ -268,7 +261,7 @@ def test_whatever_comes_is_read_or_fails_as_a_message(raw: bytes, head: bytes) -
         found = read(head + raw, "<f@imap>", "bot@example.org")
     except (AttributeError, IndexError, KeyError, LookupError, TypeError, ValueError):
         return  # the platform leaves it out
-    assert found.heard.place.message
+    assert found.id
 
 
 def test_long_fields_are_cut_before_they_are_parsed() -> None:
@@ -307,57 +300,6 @@ def test_a_message_of_too_many_parts_is_not_read() -> None:
         parse_bounded(raw)
 
 
-@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
-def test_of_a_message_of_too_many_parts_the_head_is_read(end: bytes) -> None:
-    head = b"From: ann@example.org\nContent-Type: multipart/mixed; boundary=a\n\n"
-    found = _open_letter((head + b"--a\n\n" * 1_000).replace(b"\n", end), "<f@imap>", "bot@e.org")
-    assert found is not None
-    assert found.sender == "ann@example.org"
-    assert [file.name for file in found.heard.files] == ["the message"]
-
-
-def _bot_with_state(texts: dict[str, str]) -> Any:
-    async def get(_channel: str, name: str) -> str:
-        return texts.get(name, "")
-
-    async def put(_channel: str, name: str, text: str) -> None:
-        texts[name] = text
-
-    state, told = SimpleNamespace(get=get, set=put), list[BaseException]()
-    bot = SimpleNamespace(
-        state=state,
-        admits=lambda _address: True,
-        trouble=lambda _channel, error: told.append(error),
-        told=told,
-    )
-    return SimpleNamespace(bot=bot)
-
-
-async def test_a_message_that_ends_the_process_is_not_read_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun = []
-
-    def die(raw: bytes, *_others: Any) -> None:
-        begun.append(raw)
-        raise KeyboardInterrupt  # as little is done after it as after a kill
-
-    async def run(work: Any, *given: Any) -> Any:
-        return work(*given)
-
-    monkeypatch.setattr("channels.mail.mail._open_letter", die)
-    desk = _bot_with_state({})
-    inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: b"From: a@b")
-    for _start in range(5):
-        made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
-        with suppress(KeyboardInterrupt):
-            await made._take(desk, inbox, run, 7)
-            break  # the next message is read
-    assert len(begun) == 2
-    (told,) = desk.bot.told
-    assert isinstance(told, MessageLeftOut), "an owner hears of it"
-
-
 UNREADABLE = ("punycode", "idna", "unicode_escape", "undefined", "base64", "zlib", "rot13", "no")
 
 
@@ -365,7 +307,7 @@ UNREADABLE = ("punycode", "idna", "unicode_escape", "undefined", "base64", "zlib
 def test_what_is_no_character_set_of_mail_is_read_as_utf_8(name: str) -> None:
     for head in (f'charset="{name}"', f"charset*=us-ascii'en'{name}", f"charset={name}"):
         raw = f"From: {ANN}\r\nContent-Type: text/plain; {head}\r\n\r\nTea für 2-abc".encode()
-        assert read(raw, "<f@imap>", "bot@example.org").heard.text == "Tea für 2-abc"
+        assert read(raw, "<f@imap>", "bot@example.org").text == "Tea für 2-abc"
 
 
 CHARSETS = ("utf-8", "utf-7", "iso-8859-1", "windows-1252", "gbk", "big5", "shift_jis", "euc-kr")
@@ -384,7 +326,7 @@ def test_a_long_text_is_read_in_its_character_set(name: str, encoding: str) -> N
         body = quopri.encodestring(body)
     head = f"From: {ANN}\r\nContent-Type: text/plain; charset={name}\r\n"
     raw = f"{head}Content-Transfer-Encoding: {encoding}\r\n\r\n".encode() + body
-    assert read(raw, "<f@imap>", "bot@example.org").heard.text == text
+    assert read(raw, "<f@imap>", "bot@example.org").text == text
 
 
 NAMES = {
@@ -404,25 +346,7 @@ NAMES = {
 def test_a_file_has_its_name_however_that_is_written(written: str, name: str) -> None:
     raw = f"From: {ANN}\r\nContent-Type: application/pdf\r\nContent-Disposition: attachment; "
     found = read(f"{raw}{written}\r\n\r\nabc".encode(), "<f@imap>", "bot@example.org")
-    assert [file.name for file in found.heard.files] == [name]
-
-
-@pytest.mark.parametrize("what", sorted(MAILS)[::97])
-def test_hostile_mails_are_read(what: str) -> None:
-    found = _open_letter(MAILS[what](3_000), "<f@imap>", "bot@example.org")
-    assert found is None or found.heard.place.message
-
-
-async def test_of_a_stranger_only_the_head_is_fetched() -> None:
-    async def run(work: Any, *given: Any) -> Any:
-        return work(*given)
-
-    texts: dict[str, str] = {}
-    head = b"From: eve@example.org\r\nSubject: Hi\r\n\r\n"
-    inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: head)
-    made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
-    await made._take(_bot_with_state(texts), inbox, run, 7)
-    assert not any(texts.values()), "nothing is kept of it"
+    assert [file.name for file in found.files] == [name]
 
 
 def test_an_answer_is_text_and_html_and_answers_no_machine() -> None:

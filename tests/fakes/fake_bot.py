@@ -6,9 +6,11 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from msgspec.structs import asdict
 
+from bot.apart import read_apart
 from channels.base import (
     Accepted,
     Activity,
@@ -119,6 +121,9 @@ class FakeBot:
     @property
     def logins(self) -> LoginsPort:
         raise NotImplementedError
+
+    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
+        return read_apart(script, content, *arguments)
 
     async def serve(self, channel: Channel) -> None:
         """Run `channel` with this bot until it ends and what was said is answered."""

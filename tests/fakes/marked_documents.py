@@ -131,6 +131,11 @@ _IN_PARAGRAPH = {
     f'<w:result w:val="1"/><w:listEntry w:val="no"/><w:listEntry w:val="{MARKER}"/></w:ddList>'
     '</w:ffData></w:fldChar></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>',
     "field without result": f'<w:fldSimple w:instr="DOCVARIABLE {MARKER}"/>',
+    "WordArt": f'<w:r><w:pict><v:shape><v:textpath string="{MARKER}"/></v:shape></w:pict></w:r>',
+    "words for a picture of old": f'<w:r><w:pict><v:shape alt="{MARKER}"><v:imagedata/></v:shape>'
+    "</w:pict></w:r>",
+    "title of a picture": f'<w:r><w:drawing><wp:inline><wp:docPr title="{MARKER}"/></wp:inline>'
+    "</w:drawing></w:r>",
     "words for a picture": f'<w:r><w:drawing><wp:inline><wp:docPr descr="{MARKER}"/></wp:inline>'
     "</w:drawing></w:r>",
 }
@@ -182,6 +187,8 @@ def word_cases() -> Iterator[Case]:
     yield Case("docx", "deletion (said)", word(deleted), ("deletions",), (MARKER,))
     other = '<w:altChunk r:id="r1"/>'
     yield Case("docx", "part in another format (said)", word(other), ("another format",))
+    linked = word(paragraph('<w:subDoc r:id="r1"/>'))
+    yield Case("docx", "linked document (said)", linked, ("1 linked documents", OTHER))
     broken = word(plain, beside={"header.xml": ("header", "<w:root"), "n.xml": ("numbering", "no")})
     yield Case("docx", "broken header", broken, (MARKER, OTHER, "damaged"))
     cut = _again(word(plain + "<w:p><w:x>" + plain), lambda text: text.replace("</w:body>", ""))
@@ -250,7 +257,20 @@ def excel_cases() -> Iterator[Case]:
     anchor = f"<w:root><w:sp><w:txBody><a:p><a:r><a:t>{MARKER}</a:t></a:r></a:p></w:txBody></w:sp>"
     comment = f'<w:root><w:comment ref="A1"><w:t>{MARKER}</w:t></w:comment></w:root>'
     both = (MARKER, OTHER)
+    button = (
+        '<xml xmlns:v="v" xmlns:x="x"><v:shape><v:textbox><div>{}</div></v:textbox>'
+        '<x:ClientData ObjectType="{}"/></v:shape></xml>'
+    )
+    rule = (
+        '<dataValidations><dataValidation type="list" sqref="A1" prompt="{}"><formula1>"a,{}"'
+        "</formula1></dataValidation></dataValidations>"
+    )
+    first = f"<headerFooter><firstFooter>{MARKER}</firstFooter></headerFooter>"
     for name, content, expected in (
+        ("text at the edge of the first page", excel("", after=first), both),
+        ("button", excel("", beside=(("vmlDrawing", button.format(MARKER, "Button")),)), both),
+        ("what may be chosen", excel("", after=rule.format("b", MARKER)), both),
+        ("what is told at a cell", excel("", after=rule.format(MARKER, "b")), both),
         ("inline text", excel(plain), both),
         ("shared text in parts", excel('<row><c t="s"><v>0</v></c></row>', strings=shared), both),
         ("result of a formula", excel(f'<row><c t="str"><f>A1</f><v>{MARKER}</v></c></row>'), both),
@@ -323,6 +343,10 @@ def slide_cases() -> Iterator[Case]:
         ("chart", slides("", beside=(("chart", f"<w:root><c:v>{MARKER}</c:v></w:root>"),)), both),
         ("diagram", slides("", beside=(("diagramData", f"<w:root>{line(MARKER)}</w:root>"),)),
          both),
+        ("words for a shape", slides(f'<p:sp><p:nvSpPr><p:cNvPr descr="{MARKER}"/></p:nvSpPr>'
+                                     "</p:sp>"), both),
+        ("embedded object (said)", slides("<p:graphicFrame><p:oleObj/></p:graphicFrame>"),
+         ("1 embedded objects", OTHER)),
         ("picture (said)", slides("<p:pic/>"), ("1 pictures", OTHER)),
         ("broken slide", slides(shape(MARKER), second="no XML"), (MARKER, "damaged")),
     ):  # fmt: skip

@@ -91,6 +91,19 @@ LINES = {
 """A text in each encoding in which people still send theirs."""
 
 
+_IN_A_PAGE = {
+    "words for a picture": (f'<img src=a alt="{MARKER}">', f"(picture: {MARKER})"),
+    "field": (f'<input value="{MARKER}">', MARKER),
+    "text area": (f"<textarea>{MARKER}</textarea>", MARKER),
+    "options": (f"<select><option>a<option>{MARKER}</select>", f"a\n{MARKER}"),
+    "drawing": (f"<svg><text>{MARKER}</text></svg>", MARKER),
+    "shadow": (f'<div><template shadowrootmode="open">{MARKER}</template></div>', MARKER),
+    "details": (f"<details><summary>a</summary>{MARKER}</details>", f"a\n{MARKER}"),
+    "caption": (f"<table><caption>{MARKER}</caption><tr><td>a</table>", MARKER),
+}
+"""Constructs of HTML, and what must be in the text."""
+
+
 def text_cases() -> Iterator[Case]:
     for codec, text in LINES.items():
         whole = f"{OTHER}\n{text}\n"
@@ -98,6 +111,8 @@ def text_cases() -> Iterator[Case]:
     page = f"<html><body><p>{LINES['gb18030']}</p></body></html>"
     yield Case("html", "GBK, not named", page.encode("gb18030"), ("谢谢",))
     yield Case("html", "UTF-16", page.encode("utf-16"), ("谢谢",))
+    for name, (body, expected) in _IN_A_PAGE.items():
+        yield Case("html", name, f"<html><body>{body}</body></html>".encode(), (expected,))
 
 
 def cases() -> Iterator[Case]:

@@ -188,7 +188,7 @@ async def test_what_is_no_database_of_ours_is_neither_taken_nor_a_traceback(
     harms: dict[Callable[[Path], None], str] = {
         taken_by_another: "is not a Parley database, or no longer one",
         from_the_beginning: "is not a Parley database, or no longer one",
-        without_tables: "database is damaged (no such table: job)",
+        without_tables: "The database is damaged. Stop the bot",
         spoiled_schema: "is damaged",
         a_folder: "can't be read (Is a directory)",
     }

@@ -427,11 +427,12 @@ def _may_pass(error: OperationalError) -> bool:
     return not any(sign in text for sign in lasting)
 
 
+_NOT_ALLOWED = "42501"
 _REASONS = {
     "53100": "the disk of the PostgreSQL server is full; free some space there (nothing that was "
     "confirmed is lost) ({said})",
     "53300": "the PostgreSQL server takes no more connections; raise its max_connections ({said})",
-    "42501": "the PostgreSQL server does not allow it; make the bot's role the owner of its "
+    _NOT_ALLOWED: "the PostgreSQL server does not allow it; make the bot's role the owner of its "
     "database ({said})",
     "25006": "the PostgreSQL server takes no writes; name the one that does in `database` ({said})",
     "42P01": "tables are missing in the PostgreSQL database; restore a backup ({said})",
@@ -521,6 +522,8 @@ class PostgresqlEngine:
     def explain(self, error: BaseException) -> BaseException:
         if not isinstance(error, DatabaseError) or isinstance(error, peewee.IntegrityError):
             return error
+        if (state := _state(error)).startswith("42") and state != _NOT_ALLOWED:
+            return error  # the SQL is wrong, or a plugin's is
         return StoreError(f"This could not be saved: {_reason(error)}.")
 
     def list_losses(self) -> list[str]:

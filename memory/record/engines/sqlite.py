@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabase
+from peewee import DatabaseError, IntegrityError, SqliteDatabase
 
-from memory.faults import say_fault
+from memory.faults import DAMAGED, DISK_FULL, IN_USE, NO_DISK, NOT_PERMITTED, say_fault
 from memory.record import soundness
 from memory.record.database import Claim, Database, StoreError
 from memory.record.migrations import MIGRATIONS, migrate
@@ -96,7 +96,9 @@ class SqliteFile(SqliteDatabase, Database):
             self.execute_sql("VACUUM")
             is_busy = self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except DatabaseError as error:
-            raise StoreError(f"Deleted, but traces are left: {_reason(str(error))}.") from error
+            raise StoreError(
+                f"Deleted, but traces are left: {_advise(say_fault(error))}."
+            ) from error
         if is_busy:
             raise StoreError(
                 "Deleted, but traces are left in the database's files, because another process is "
@@ -264,12 +266,14 @@ class SqliteEngine:
             raise _explain_opening(self.path, error) from error
 
     def explain(self, error: BaseException) -> BaseException:
-        is_ours = isinstance(error, OperationalError | InternalError)
-        if not is_ours and type(error) is not DatabaseError:
+        if not isinstance(error, DatabaseError | sqlite3.Error) or isinstance(error, _REFUSALS):
             return error
-        if _is_damaged(error):
-            return StoreError(f"The database is damaged ({error}). {_MEND}")
-        return StoreError(f"This could not be saved: {_reason(str(error))}.")
+        fault = say_fault(error, "")
+        if fault == DAMAGED or (not fault and _lacks_columns(self.path)):
+            return StoreError(f"The database is damaged. {_MEND}")
+        if not fault:
+            return error  # the SQL is wrong, or a plugin's is
+        return StoreError(f"This could not be saved: {_advise(fault)}.")
 
     def list_losses(self) -> list[str]:
         try:
@@ -312,44 +316,48 @@ _MEND = (
     "Stop the bot, check with `python main.py doctor`, and restore a backup with `python main.py "
     "restore FILE`; the damaged database is kept beside it."
 )
-_DAMAGED = (
-    *("malformed", "not a database", "Could not decode"),
-    *("no such table", "no such column", "has no column", "already exists", "duplicate column"),
-)
-"""The words of SQLite about a file that is no database, or whose tables are not those that were
-made."""
+_REFUSALS = (IntegrityError, sqlite3.IntegrityError)
+_ADVICE = {
+    DISK_FULL: "the disk is full; free some space (nothing that was confirmed is lost)",
+    IN_USE: "another process holds the database; stop it and try again",
+    NOT_PERMITTED: "the database can't be opened or written; check the permissions of the data "
+    "folder",
+    NO_DISK: "the disk reports an error; check it, and keep a copy of the data folder",
+}
+"""The faults for which somebody can do something, with what that is."""
 
 
-def _is_damaged(error: BaseException) -> bool:
-    if isinstance(error, UnicodeDecodeError):
-        return True
-    text = str(error)
-    return any(sign in text for sign in _DAMAGED)
-
-
-def _reason(text: str) -> str:
-    """Say what SQLite's words mean, and what to do."""
-    reasons = {
-        "full": f"the disk is full; free some space (nothing that was confirmed is lost) ({text})",
-        "locked": f"another process holds the database; stop it and try again ({text})",
-        "readonly": "the database can't be written; check the permissions of the data folder "
-        f"({text})",
-        "disk I/O": "the disk reports an error; check it, and keep a copy of the data folder "
-        f"({text})",
-        "unable to open": "the file can't be opened; check the permissions of the data folder "
-        f"({text})",
-    }
-    meaning = next((sentence for sign, sentence in reasons.items() if sign in text), "")
-    return meaning or f"the database says {text!r}"
+def _advise(fault: str) -> str:
+    return _ADVICE.get(fault, fault)
 
 
 def _explain_opening(path: Path, error: Exception) -> StoreError:
-    text = str(error)
-    if _is_damaged(error):
-        return StoreError(f"{path} is damaged ({text}). {_MEND}")
-    if "newer Parley" in text:
+    if "newer Parley" in str(error):
         return StoreError(
-            f"{path} is not a database that this Parley can use ({text}); move it away, or "
+            f"{path} is not a database that this Parley can use ({error}); move it away, or "
             "restore a backup with `python main.py restore FILE`."
         )
-    return StoreError(f"The database {path} can't be used: {_reason(text)}.")
+    fault = say_fault(error)
+    if fault == DAMAGED:
+        return StoreError(f"{path} is damaged. {_MEND}")
+    return StoreError(f"The database {path} can't be used: {_advise(fault)}.")
+
+
+def _lacks_columns(path: Path) -> bool:
+    """Return whether a table or a column of ours is missing in the file, so that it is not the SQL
+    that is wrong."""
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)) as database:
+            return not _list_columns() <= {*database.execute(_COLUMNS)}
+    except soundness.UNUSABLE as error:
+        return say_fault(error) == DAMAGED
+
+
+_COLUMNS = """SELECT one.name, field.name FROM sqlite_master AS one,
+    pragma_table_info(one.name) AS field WHERE one.type = 'table'"""
+
+
+@cache
+def _list_columns() -> frozenset[tuple[str, str]]:
+    with closing(in_memory()) as database:
+        return frozenset(database.execute_sql(_COLUMNS).fetchall())

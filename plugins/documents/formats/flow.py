@@ -16,11 +16,19 @@ PAGE = "\f"
 """A break of pages in the text of a paragraph."""
 _SKIPPED = frozenset(
     {"rPr", "tblPr", "tblPrEx", "tblGrid", "trPr", "tcPr", "sectPr", "sdtPr", "sdtEndPr", "pPr"}
-    | {"bodyPr", "lstStyle", "nvSpPr", "spPr", "style", "proofErr", "rPrChange", "pPrChange"}
+    | {"bodyPr", "lstStyle", "spPr", "style", "proofErr", "rPrChange", "pPrChange"}
     | {"delInstrText"}
 )
 _DELETED = frozenset({"del", "moveFrom", "delText"})
 _INLINE = frozenset({"r", "t", "hyperlink", "fldSimple", "fld", "br", "oMath", "oMathPara"})
+_ELSEWHERE = {
+    "altChunk": "parts in another format",
+    "subDoc": "linked documents",
+    "oleObj": "embedded objects",
+}
+"""Elements for text in another file, and how each is counted."""
+_DESCRIBED = frozenset({"docPr", "cNvPr", "shape", "rect", "textpath"})
+"""Elements that have words for a picture, or the words of a WordArt, in an attribute."""
 _ON = frozenset({None, "1", "true", "on"})
 _SIGNS = {"tab": " ", "ptab": " ", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
 _BOXES = {"F0A8": "☐", "F06F": "☐", "F0FE": "☑", "F0FD": "☒", "F0FC": "✓", "F0E0": "→"}
@@ -51,8 +59,10 @@ class Flow:
             yield from boxes
         elif name in _DELETED:
             self._count_deleted(element)
-        elif name == "altChunk":
-            self.left_out["parts in another format"] += 1
+        elif name in _ELSEWHERE:
+            self.left_out[_ELSEWHERE[name]] += 1
+        elif name in _DESCRIBED:
+            yield _described(element)
         elif name and name not in _SKIPPED:
             for child in children(element):
                 yield from self.lines(child)
@@ -124,9 +134,11 @@ class Flow:
             kind = "embedded objects" if name in ("object", "OLEObject") else "pictures"
             if name not in ("imagedata", "OLEObject"):
                 self.left_out[kind] += 1
-        if name in ("docPr", "cNvPr") and (words := get(element, "descr")):
-            return f"(picture: {words})"
-        return self._inner(element, boxes)
+        if name in _ELSEWHERE:
+            self.left_out[_ELSEWHERE[name]] += 1
+            return ""
+        words = _described(element) if name in _DESCRIBED else ""
+        return words + self._inner(element, boxes)
 
     def _field(self, element: Any, name: str) -> str:
         """Return the text in place of the marks of a field; its result is text as any other. A
@@ -179,6 +191,13 @@ def _form(mark: Any) -> str:
         at = int((get(chosen, "val") if chosen is not None else None) or 0)
         return entries[at] if 0 <= at < len(entries) else ""
     return ""
+
+
+def _described(element: Any) -> str:
+    if drawing := get(element, "string"):
+        return drawing
+    words = next(filter(None, (get(element, name) for name in ("descr", "title", "alt"))), "")
+    return f"(picture: {words})" if words else ""
 
 
 def drawn(package: Any, part: str) -> Iterator[str]:

@@ -32,6 +32,8 @@ def read(content: bytes) -> Iterator[str]:
         except pypdfium2.PdfiumError:
             yield "(this page is damaged)"
     left_out: Counter[str] = Counter()
+    is_form = pypdfium2.raw.FPDF_GetFormType(document) == pypdfium2.raw.FORMTYPE_XFA_FULL
+    left_out["forms that only Adobe's programs show (XFA)"] = int(is_form)
     left_out["attached files"] = pypdfium2.raw.FPDFDoc_GetAttachmentCount(document)
     yield from said(+left_out)
 

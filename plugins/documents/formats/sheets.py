@@ -12,6 +12,7 @@ from .package import Mark, Package, below, children, find, get, name_of, row_of,
 _GAP = 20  # empty cells in a row that are shown as such; behind more, the column is named
 _COLUMNS = 16_384
 _LONGEST = 400  # characters of a format of numbers that are looked at
+_EDGES = {f"{page}{end}" for page in ("odd", "even", "first") for end in ("Header", "Footer")}
 _UNSAVED = "formulas without a saved result, shown as formulas"
 
 
@@ -105,9 +106,22 @@ def _rows(package: Package, part: str, book: _Book) -> Iterator[str]:
         elif name_of(row) == "row":
             line = _row(row, book, left_out)
             yield line
-        elif name_of(row) in ("oddHeader", "oddFooter", "evenHeader", "evenFooter"):
+        elif name_of(row) == "dataValidation":
+            yield from _asked(row)
+        elif name_of(row) in _EDGES:
             yield f"(at the edge of the page: {''.join(row.itertext())})"
     yield from said(left_out)
+
+
+def _asked(rule: Any) -> Iterator[str]:
+    """Yield what may be chosen in some cells, and what their people are told."""
+    formula, where = find(rule, "formula1"), get(rule, "sqref") or ""
+    choices = "" if formula is None else "".join(formula.itertext())
+    if get(rule, "type") == "list" and choices.startswith('"'):
+        yield f"(to choose from in {where}: {choices.strip(chr(34))})"
+    words = (get(rule, name) for name in ("promptTitle", "prompt", "errorTitle", "error"))
+    if told := ": ".join(filter(None, words)):
+        yield f"(told at {where}: {told})"
 
 
 def _row(row: Any, book: _Book, left_out: Counter[str]) -> str:
@@ -167,6 +181,17 @@ def _styles_of_dates(root: Any) -> frozenset[str]:
     )
 
 
+def _controls(root: Any) -> Iterator[str]:
+    """Yield what stands on buttons and the like. The frames of comments are shapes, too, whose text
+    stands in the comments."""
+    for shape in below(root, "shape"):
+        about = next(below(shape, "ClientData"), None)
+        if about is not None and get(about, "ObjectType") == "Note":
+            continue
+        words = ("".join(box.itertext()) for box in below(shape, "textbox"))
+        yield from filter(None, (" ".join(text.split()) for text in words))
+
+
 def _beside(package: Package, part: str) -> Iterator[str]:
     """Comments, and what is drawn on a sheet."""
     for relation in package.relations(part):
@@ -177,10 +202,10 @@ def _beside(package: Package, part: str) -> Iterator[str]:
             "vmlDrawing",
         ):
             continue
-        if relation.kind == "vmlDrawing":
-            continue  # the frames of comments, whose text stands in the comments
         root = package.root(relation.target)
-        if root is None:
+        if relation.kind == "vmlDrawing":
+            yield from () if root is None else _controls(root)
+        elif root is None:
             yield f"(a damaged part: {relation.kind})"
         elif relation.kind == "drawing":
             flow = Flow()
