@@ -24,6 +24,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.prompt import PromptHook
+from channels.base import Logins
 from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
@@ -91,6 +92,7 @@ class Loaded(Struct):
     rows: list[FeatureRows] = field(default_factory=list)
     spending: list[Any] = field(default_factory=list)
     approvals: list[Any] = field(default_factory=list)
+    logins: list[Logins] = field(default_factory=list)
     routes: list[Callable[[Any], Sequence[object]]] = field(default_factory=list)
     calls: dict[str, Callable[[bytes], Awaitable[bytes]]] = field(default_factory=dict)
     _manager: pluggy.PluginManager | None = None
@@ -298,6 +300,7 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         speech_to_text=ask("parley_speech_to_text", "is_wanted", "transcribe"),
         text_to_speech=ask("parley_text_to_speech", "is_wanted", "speak"),
         rows=ask("parley_rows", "count", "forget", "prune"),
+        logins=ask_for("parley_logins", Logins),
         approvals=ask("parley_approvals", "ask", "count_waited"),
         spending=ask("parley_spending", *SPENDING),
         services={type(one): one for many in ask_for("parley_services", Sequence) for one in many},

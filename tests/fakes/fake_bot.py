@@ -19,7 +19,7 @@ from channels.base import (
     Delta,
     Done,
     KeyHolder,
-    LoginsPort,
+    Logins,
     OpenedFile,
     Said,
     Session,
@@ -117,7 +117,7 @@ class FakeBot:
         return self
 
     @property
-    def logins(self) -> LoginsPort:
+    def logins(self) -> Logins:
         raise NotImplementedError
 
     async def serve(self, channel: Channel) -> None:
