@@ -360,30 +360,37 @@ def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -
 
 
 def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Offloader | None:
-    hook = "parley_offloader"
-    for made in _ask(manager, plugin, hook):
-        for name in ("offload_context", "offload_tool_result"):
-            if not callable(getattr(made, name, None)):
-                raise Unfit(f"{hook} must return an object with a method {name}, not {made!r:.100}")
-        if not isinstance(getattr(made, "offers", ""), str):
-            raise Unfit(f"{hook} must return an object whose offers is text")
-        if not callable(getattr(made, "forget", len)):
-            raise Unfit(f"{hook} must return an object whose forget is a method")
-        if loaded.offloader is not None:
-            raise Unfit("another plugin keeps what leaves the context already")
-        return cast(Offloader, made)
-    return None
+    hook, methods = "parley_offloader", ("offload_context", "offload_tool_result")
+    made = _take_one(manager, plugin, hook, methods, "what leaves the context", loaded.offloader)
+    if not isinstance(getattr(made, "offers", ""), str):
+        raise Unfit(f"{hook} must return an object whose offers is text")
+    if not callable(getattr(made, "forget", len)):
+        raise Unfit(f"{hook} must return an object whose forget is a method")
+    return cast("Offloader | None", made)
 
 
 def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Ledger | None:
-    hook = "parley_ledger"
+    hook, methods = "parley_ledger", ("insert", "bill", "bills_by_turn")
+    made = _take_one(manager, plugin, hook, methods, "the ledger", loaded.ledger)
+    return cast("Ledger | None", made)
+
+
+def _take_one(
+    manager: pluggy.PluginManager,
+    plugin: Any,
+    hook: str,
+    methods: Sequence[str],
+    kept: str,
+    taken: object,
+) -> object:
+    """Return the keeper that a plugin brings, of which there is one; None where it has none."""
     for made in _ask(manager, plugin, hook):
-        for name in ("insert", "bill", "bills_by_turn"):
+        for name in methods:
             if not callable(getattr(made, name, None)):
-                raise Unfit(f"{hook} must return an object with a function {name}")
-        if loaded.ledger is not None:
-            raise Unfit("another plugin keeps the ledger already")
-        return cast(Ledger, made)
+                raise Unfit(f"{hook} must return an object with a method {name}, not {made!r:.100}")
+        if taken is not None:
+            raise Unfit(f"another plugin keeps {kept} already")
+        return cast(object, made)
     return None
 
 
