@@ -31,7 +31,7 @@ if __name__ == "__main__":
     EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
 from agent.models.selection import AUTO, Models
-from bot import ask, event_loop, first_steps, key_commands
+from bot import ask, event_loop, first_steps
 from bot.access import Access, Rules
 from bot.app import VERSION, App
 from bot.assembly import assemble
@@ -125,7 +125,6 @@ def make_parser() -> argparse.ArgumentParser:
     pair.set_defaults(run=_pair)
     first_steps.add_command(commands)
     ask.add_command(commands)
-    key_commands.add_commands(commands)
     for module in find_modules("command_line"):
         module.add_commands(commands)
     return parser

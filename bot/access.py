@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import secrets
 import time
 from collections import Counter
@@ -25,6 +26,10 @@ from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import CommandError, Person
 
+PAGE = "web"
+"""The channel of the page and of keys to OpenAI's protocol."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+"""The names of the people of that channel."""
 LOCAL = frozenset({"terminal", "pipe", "ask", "web"})
 """Channels whose other end sits at this machine, under the account that started the bot; the web
 channel lets in only such, and who has its token."""
@@ -59,6 +64,11 @@ def name_of(address: Address) -> str:
 def chat_of(address: Address) -> str:
     """A chat's name, as `/users` lists it."""
     return f"{address.channel}/{address.chat}"
+
+
+def person_of(name: str) -> str:
+    """The name of somebody who is let in on the page or by a key, as /users lists it: "web/ann"."""
+    return name_of(Address(PAGE, name, user=name))
 
 
 def is_local(address: Address) -> bool:

@@ -87,6 +87,7 @@ async def assemble(
             clock,
             record.changes,
             people.processes,
+            by_name,
         ),
         store,
     )

@@ -23,8 +23,7 @@ from agent.models.base import (
     ModelError,
 )
 from agent.models.tags import without_markup
-from bot.access import CLOSED, TOO_FAST, Access, name_of
-from bot.keys import CHANNEL
+from bot.access import CLOSED, PAGE, TOO_FAST, Access, name_of
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.recent import EndedTurn, RecentActivity
@@ -84,7 +83,7 @@ class Completions:
         self, holder: KeyHolder, request: CompletionRequest
     ) -> AsyncGenerator[Delta | Completed, None]:
         """The text as it streams, and last the whole. Raises NotCompleted."""
-        address = Address(CHANNEL, holder.user, user=holder.user)
+        address = Address(PAGE, holder.user, user=holder.user)
         name = uuid4().hex
         key = ConversationKey(f"{name_of(address)}/{FOLDERS}{name}", f"{FOLDERS}{name}")
         await self._admit(address, key)
@@ -111,7 +110,7 @@ class Completions:
             raise
         finally:
             lasted = time.monotonic() - begun
-            self.recent.turn_ended(EndedTurn(CHANNEL, lasted, steps, problem, is_stopped))
+            self.recent.turn_ended(EndedTurn(PAGE, lasted, steps, problem, is_stopped))
             folder = self._rules.folder_of(key)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from bot.settings.layers import Secrets
 from bot.signals import Signal
 from bot.spending import Spending
 from bot.turns import Turns
+from channels.base import Channel
 from memory.conversations import Conversations
 from memory.record.store import Store
 
@@ -46,3 +48,4 @@ class Kernel(Struct, frozen=True):
     clock: ClockWatch
     changes: Signal[[]]
     processes: Processes
+    channels: Mapping[str, Channel]

@@ -22,7 +22,6 @@ from agent.settings import Brain
 from bot.access import Access
 from bot.delivery import Delivery
 from bot.links import Links
-from bot.logins import Logins
 from bot.queues import KeyedQueues
 from bot.recent import RecentActivity
 from bot.sending import address_of
@@ -31,7 +30,7 @@ from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.spending import Spending
 from bot.turns import Turns
-from channels.base import Channel, WithHealth, WithPage
+from channels.base import Channel, WithHealth
 from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW
@@ -40,7 +39,6 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record import overrides
-from memory.record.logins import LoginRow
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import (
@@ -314,31 +312,6 @@ class LetIn:
         await self._access.revoke(found[0])
         await self._links.take_up()  # theirs are over
         return found[0]
-
-
-class PageVisitors:
-    """The people who may sign in on the page."""
-
-    def __init__(
-        self, logins: Logins, book: SettingsStore, channels: Mapping[str, Channel]
-    ) -> None:
-        self._logins, self._book, self._channels = logins, book, channels
-
-    def _url(self) -> str:
-        """Return where people find the page; "" where nobody knows."""
-        page: object = self._channels.get("web")
-        own = page.url if isinstance(page, WithPage) else ""
-        return self._book.effective().web.url.rstrip("/") or own
-
-    async def invite(self, name: str, role: Role, by: str) -> str:
-        code = await self._logins.invite(name, role, by)
-        return f"{self._url()}/#join={code}"
-
-    async def list_logins(self, person: str = "") -> Sequence[LoginRow]:
-        return await self._logins.list_all(person)
-
-    async def end(self, number: int) -> None:
-        await self._logins.end(number)
 
 
 async def _alone() -> ClusterInfo | None:

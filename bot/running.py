@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.tools.base import NOT_RUN
@@ -19,11 +19,9 @@ from bot.attachments import split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.intake import Intake
-from bot.keys import ApiKeys
 from bot.languages import Languages
 from bot.links import Links
 from bot.listing import Listing
-from bot.logins import Logins
 from bot.received import Received, command_line, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces, list_spoken
@@ -34,6 +32,7 @@ from channels.base import (
     CommandEntry,
     Delta,
     KeyHolder,
+    Logins,
     OpenedFile,
     Said,
     SaidFile,
@@ -75,16 +74,20 @@ class RunningBot(Struct, frozen=True):
     access: Access
     conversations: Conversations
     settings: SettingsPort
-    keys: ApiKeys
     completions: Completions
     workspaces: Workspaces
     links: Links
     listing: Listing
-    logins: Logins
     languages: Languages
     features: Loaded
     state: ChannelState
     on_trouble: Callable[[str, BaseException], None]
+    nobody: Logins = field(default_factory=Logins)
+
+    @property
+    def logins(self) -> Logins:
+        """Return the logins of a feature; without one, nobody is signed in anywhere."""
+        return next(iter(self.features.logins), self.nobody)
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
@@ -150,7 +153,7 @@ class RunningBot(Struct, frozen=True):
 
     async def key_holder(self, key: str) -> KeyHolder | None:
         """Return the holder of a key to OpenAI's protocol; None where it is no key."""
-        return await self.keys.holder(key)
+        return await self.logins.find_key(key)
 
     def list_commands(self) -> Sequence[CommandEntry]:
         """All commands by name."""

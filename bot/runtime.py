@@ -24,10 +24,9 @@ from agent.skills import Library, Skill, format_skills
 from agent.tools.base import Permission, ToolContext, grant_permission, refuse_permission
 from agent.tools.remote import RemoteTools
 from agent.tools.toolbox import Toolbox
-from bot.access import Rules
+from bot.access import PAGE, Rules
 from bot.completions import CompletionRules
 from bot.delivery import columns_of
-from bot.keys import CHANNEL
 from bot.ports import (
     choice_of,
     summary_choice_of,
@@ -281,7 +280,7 @@ class RuntimeConfig(Struct, frozen=True):
         asked. Raises ToolError."""
         if self.settings(key).tools.approve != "ask":
             return
-        is_by_key = address.channel == CHANNEL and address.user
+        is_by_key = address.channel == PAGE and address.user
         if is_by_key or not self.approvals:
             await refuse_permission(permission)
         for one in self.approvals:

@@ -30,19 +30,16 @@ from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
-from bot.keys import ApiKeys
 from bot.languages import Languages
 from bot.learnt_models import keep_learnt
 from bot.links import Links
 from bot.listing import Listing
-from bot.logins import Logins
 from bot.logs import make_hider
 from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
     LetIn,
     OfferedTools,
-    PageVisitors,
     Processes,
     RecentWork,
     RunningTurns,
@@ -98,7 +95,6 @@ class People(Struct, frozen=True):
     delivery: Delivery
     alerts: Alerts
     forms: Forms
-    logins: Logins
     feed: ContextFeed
     processes: Processes
 
@@ -114,8 +110,6 @@ def connect_people(
     delivery = Delivery(store, channels, sender, links, languages)
     alerts = Alerts(store, delivery, access)
     recent.alerts.append(alerts)
-    logins = Logins(store, access)
-    changes.connect(logins.wake)
     return People(
         links,
         bus,
@@ -125,7 +119,6 @@ def connect_people(
         delivery,
         alerts,
         Forms(store, channels, links),
-        logins,
         ContextFeed(bus, loaded),
         Processes(),
     )
@@ -325,7 +318,6 @@ def make_ports(
         forgetting=forgetting,
         branches=Branching(conversations, turns, book, people.feed),
         access=LetIn(people.access, people.delivery, people.links),
-        visitors=PageVisitors(people.logins, book, channels),
         tools=OfferedTools(config.agent),
         forms=people.forms,
         channels=ChannelWatch(StoredState(store), channels),
@@ -378,12 +370,10 @@ def make_bot(
         access,
         conversations,
         ports.settings,
-        ApiKeys(record.store, access),
         Completions(conversations, rules, thinking.spending, access, recent),
         workspaces,
         links,
         Listing(conversations, links),
-        people.logins,
         people.languages,
         plugins,
         StoredState(record.store),

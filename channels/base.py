@@ -264,46 +264,51 @@ class Login(Struct, frozen=True):
     used: datetime
 
 
-class LoginsPort(Protocol):
-    """The logins on a page. Secrets are what a browser keeps; a browser that has one is signed
-    in."""
+class Logins:
+    """The logins on a page, and the keys to OpenAI's protocol. Secrets are what a browser keeps; a
+    browser that has one is signed in. Here nobody is: a feature brings logins (hook
+    `parley_logins`)."""
 
-    changed: asyncio.Event
-    """Set when somebody may have been signed out; another one takes its place then."""
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        """Set when somebody may have been signed out; another one takes its place then."""
+
+    async def find_key(self, key: str) -> KeyHolder | None:
+        """Return the holder of a key; None for what is no key, or is one no more."""
+        return None
 
     async def find(self, secret: str, proof: str) -> Login | None:
         """Find the login of this secret; the owner's only with the proof that they began with."""
-        ...
+        return None
 
     async def is_in(self, number: int) -> bool:
         """Return whether a browser is still signed in."""
-        ...
+        return False
 
     async def begin(self, user: str, proof: str, browser: str) -> str:
-        """Sign in whoever has shown who they are; returns the secret."""
-        ...
+        """Sign in whoever has shown who they are; returns the secret, "" where nobody can."""
+        return ""
 
     async def is_invited(self, code: str) -> bool:
         """Return whether somebody was sent this code, and it still lets them in."""
-        ...
+        return False
 
     async def join(self, code: str, password: str, browser: str) -> str | None:
         """Sign in whoever was sent this code, which works once, and keep their password ("": none);
         returns the secret, or None."""
-        ...
+        return None
 
     async def is_password(self, name: str, password: str) -> bool:
         """Return whether somebody who is let in has this password."""
-        ...
+        return False
 
     async def change_password(self, login: Login, current: str, password: str) -> bool:
         """Let whoever is signed in here, by a name, have another password, and sign their other
         browsers out; False where `current` is not theirs. Who has none yet has ""."""
-        ...
+        return False
 
     async def end(self, number: int) -> None:
         """Sign a browser out."""
-        ...
 
 
 class ChannelState(Protocol):
@@ -329,7 +334,7 @@ class Bot(Protocol):
         ...
 
     @property
-    def logins(self) -> LoginsPort:
+    def logins(self) -> Logins:
         """Return the logins on a page, for channels that have one."""
         ...
 

@@ -35,7 +35,6 @@ from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Message, ToolCall
-from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry
@@ -284,22 +283,6 @@ class AccessPort(Protocol):
         ...
 
 
-class VisitorsPort(Protocol):
-    """The people who sign in on the page. A refused request raises CommandError."""
-
-    async def invite(self, name: str, role: Role, by: str) -> str:
-        """The address of the page that lets somebody in by this name, once."""
-        ...
-
-    async def list_logins(self, person: str = "") -> Sequence[LoginRow]:
-        """The browsers in which a person ("web/ann") is signed in; "": all."""
-        ...
-
-    async def end(self, number: int) -> None:
-        """Sign a browser out, at once."""
-        ...
-
-
 class ToolRun(Struct, frozen=True):
     """The result of a tool that a person has called; `is_untrusted` where strangers may have
     written it, `shown` are the pictures that it made, by where they are kept in the chat's
@@ -431,7 +414,6 @@ class Ports(Struct, frozen=True):
     forgetting: ForgetPort
     branches: BranchesPort
     access: AccessPort
-    visitors: VisitorsPort
     tools: ToolsPort
     forms: FormsPort
     commands: Mapping[str, Command]

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pluggy
 
 from agent.tools.remote import RemoteTools
+from channels.base import Logins
 from channels.message import Address
 from memory.events import Listener
 from memory.keys import ConversationKey
@@ -180,6 +181,12 @@ def parley_rows() -> FeatureRows:
 def parley_approvals() -> object:
     """A way to ask a person whether a tool may run (`bot.runtime.PermissionAsker`). Where several
     plugins bring one, each has to allow it; where none does, what must be asked for is refused."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_logins() -> Logins:
+    """The logins on the page, and the keys to OpenAI's protocol. Without them nobody signs in."""
     raise NotImplementedError
 
 

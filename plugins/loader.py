@@ -24,6 +24,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.prompt import PromptHook
+from channels.base import Logins
 from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
@@ -91,6 +92,7 @@ class Loaded(Struct):
     rows: list[FeatureRows] = field(default_factory=list)
     spending: list[Any] = field(default_factory=list)
     approvals: list[Any] = field(default_factory=list)
+    logins: list[Logins] = field(default_factory=list)
     routes: list[Callable[[Any], Sequence[object]]] = field(default_factory=list)
     calls: dict[str, Callable[[bytes], Awaitable[bytes]]] = field(default_factory=dict)
     _manager: pluggy.PluginManager | None = None
@@ -298,6 +300,7 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         speech_to_text=ask("parley_speech_to_text", "is_wanted", "transcribe"),
         text_to_speech=ask("parley_text_to_speech", "is_wanted", "speak"),
         rows=ask("parley_rows", "count", "forget", "prune"),
+        logins=ask_for("parley_logins", Logins),
         approvals=ask("parley_approvals", "ask", "count_waited"),
         spending=ask("parley_spending", *SPENDING),
         services={type(one): one for many in ask_for("parley_services", Sequence) for one in many},
@@ -357,30 +360,37 @@ def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -
 
 
 def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Offloader | None:
-    hook = "parley_offloader"
-    for made in _ask(manager, plugin, hook):
-        for name in ("offload_context", "offload_tool_result"):
-            if not callable(getattr(made, name, None)):
-                raise Unfit(f"{hook} must return an object with a method {name}, not {made!r:.100}")
-        if not isinstance(getattr(made, "offers", ""), str):
-            raise Unfit(f"{hook} must return an object whose offers is text")
-        if not callable(getattr(made, "forget", len)):
-            raise Unfit(f"{hook} must return an object whose forget is a method")
-        if loaded.offloader is not None:
-            raise Unfit("another plugin keeps what leaves the context already")
-        return cast(Offloader, made)
-    return None
+    hook, methods = "parley_offloader", ("offload_context", "offload_tool_result")
+    made = _take_one(manager, plugin, hook, methods, "what leaves the context", loaded.offloader)
+    if not isinstance(getattr(made, "offers", ""), str):
+        raise Unfit(f"{hook} must return an object whose offers is text")
+    if not callable(getattr(made, "forget", len)):
+        raise Unfit(f"{hook} must return an object whose forget is a method")
+    return cast("Offloader | None", made)
 
 
 def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Ledger | None:
-    hook = "parley_ledger"
+    hook, methods = "parley_ledger", ("insert", "bill", "bills_by_turn")
+    made = _take_one(manager, plugin, hook, methods, "the ledger", loaded.ledger)
+    return cast("Ledger | None", made)
+
+
+def _take_one(
+    manager: pluggy.PluginManager,
+    plugin: Any,
+    hook: str,
+    methods: Sequence[str],
+    kept: str,
+    taken: object,
+) -> object:
+    """Return the keeper that a plugin brings, of which there is one; None where it has none."""
     for made in _ask(manager, plugin, hook):
-        for name in ("insert", "bill", "bills_by_turn"):
+        for name in methods:
             if not callable(getattr(made, name, None)):
-                raise Unfit(f"{hook} must return an object with a function {name}")
-        if loaded.ledger is not None:
-            raise Unfit("another plugin keeps the ledger already")
-        return cast(Ledger, made)
+                raise Unfit(f"{hook} must return an object with a method {name}, not {made!r:.100}")
+        if taken is not None:
+            raise Unfit(f"another plugin keeps {kept} already")
+        return cast(object, made)
     return None
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from channels.base import KeyHolder, Login, LoginsPort
+from channels.base import KeyHolder, Login, Logins
 from channels.guessing import CrowdedError, Lanes, Throttle
 from channels.web.guard import (
     COOKIE,
@@ -42,6 +42,7 @@ WRONG_TOKEN = "That is not the token."
 WRONG_PASSWORD = "No one is let in with this name and password."
 NOT_YOURS = "That is not the password that you have now."
 NO_NAME = "You have no password here: you came in by the token, or sit at the machine."
+NO_LOGINS = "Nobody can sign in here, since the feature for it (plugins/accounts) is not there."
 NO_INVITATION = (
     "This link lets nobody in any more: it works once, and for three days. Ask whoever sent it for "
     "a new one."
@@ -52,7 +53,7 @@ class Accounts(Struct, frozen=True):
     """The operations. `throttle` counts guesses, by address or by login; in `lanes` those wait that
     are hashed; `language_of` says which a user of the page speaks ("": the owner)."""
 
-    logins: LoginsPort
+    logins: Logins
     language_of: Callable[[str], str]
     lock: TokenAuth
     throttle: Throttle
@@ -122,6 +123,8 @@ class Accounts(Struct, frozen=True):
         if not is_right:
             raise Problem(401, WRONG_TOKEN)
         secret = await self.logins.begin("", self.lock.proof, _browser(request))
+        if not secret:
+            raise Problem(403, NO_LOGINS)
         return _with_cookie(request, secret)
 
     async def join(self, request: Request) -> Response:
@@ -224,7 +227,7 @@ async def _next_of(events: AsyncIterator[bytes]) -> bytes:
 class _Following:
     """Somebody who follows events; looked up when somebody is signed out, and once a second."""
 
-    def __init__(self, logins: LoginsPort, number: int) -> None:
+    def __init__(self, logins: Logins, number: int) -> None:
         self._logins, self._number = logins, number
         self._looked = asyncio.get_running_loop().time()
 

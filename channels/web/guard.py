@@ -30,7 +30,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from channels.base import KeyHolder, Login, LoginsPort
+from channels.base import KeyHolder, Login, Logins
 from channels.guessing import Throttle
 from channels.language import asked_in
 from channels.listening import origin_of
@@ -285,7 +285,7 @@ class AuthMiddleware:
     """Stands before the application."""
 
     def __init__(
-        self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys, logins: LoginsPort
+        self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys, logins: Logins
     ) -> None:
         self._app, self._lock, self._throttle, self._keys = app, lock, throttle, keys
         self._logins = logins

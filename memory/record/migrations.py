@@ -440,7 +440,7 @@ def _standings(database: Database) -> None:
 
 def _logins(database: Database) -> None:
     """Add tables of the people who are signed in on the page, and who may come in
-    (`memory/record/logins.py`)."""
+    (`plugins/accounts/record.py`)."""
     for statement in (
         """CREATE TABLE invite (
             person TEXT PRIMARY KEY, role TEXT NOT NULL, digest TEXT NOT NULL, by TEXT NOT NULL,

@@ -1,5 +1,4 @@
-"""The people and whole chats that are let in; the strangers who were given a code to ask with; and
-keys to OpenAI's protocol, of which only the digest is kept."""
+"""The people and whole chats that are let in, and strangers who were given a code to ask with."""
 
 from __future__ import annotations
 
@@ -126,64 +125,3 @@ def last_place(database: Database, people: Sequence[str]) -> AddressColumns | No
 def _to_pending(row: dict[str, Any]) -> Pending:
     place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
     return Pending(row["person"], row["name"], place, row["at"])
-
-
-class ApiKey(Struct, frozen=True):
-    """A key without itself: whose it is ("web/ann"), what they may do, and when it was made and
-    last used, in seconds since 1970 (`used` 0: never). `may_command`: text of theirs that begins
-    with a slash is a command."""
-
-    person: str
-    role: Role
-    may_command: bool
-    at: float
-    used: float = 0
-
-
-def add_key(database: Database, key: ApiKey, digest: str, by: str) -> bool:
-    """Let the holder of a new key in; False, and nothing done, where they have one."""
-    columns = tables.ApiKey
-    if columns.select().where(columns.person == key.person).exists(database):
-        return False
-    columns.insert(
-        person=key.person, digest=digest, may_command=key.may_command, at=key.at, used=key.used
-    ).execute(database)
-    let_in(database, Known("person", key.person, key.role, "", by, key.at))
-    return True
-
-
-def keys(database: Database) -> list[ApiKey]:
-    """All keys, the oldest first."""
-    return [_key(row) for row in _holders().order_by(tables.ApiKey.at).dicts().execute(database)]
-
-
-def find_key(database: Database, digest: str) -> ApiKey | None:
-    """The key with this digest, as long as its holder is let in."""
-    query = _holders().where(tables.ApiKey.digest == digest)
-    return next((_key(row) for row in query.dicts().execute(database)), None)
-
-
-def mark_key_used(database: Database, person: str, at: float) -> None:
-    """Keep when a key was used last."""
-    columns = tables.ApiKey
-    columns.update(used=at).where(columns.person == person).execute(database)
-
-
-def revoke_key(database: Database, person: str) -> bool:
-    """Let the holder of a key in no more; False where there is none."""
-    columns = tables.ApiKey
-    if not columns.select().where(columns.person == person).exists(database):
-        return False
-    revoke(database, "person", person)
-    return True
-
-
-def _holders() -> Any:
-    columns, user = tables.ApiKey, tables.User
-    is_holder = (user.kind == "person") & (user.id == columns.person)
-    fields = (columns.person, user.role, columns.may_command, columns.at, columns.used)
-    return columns.select(*fields).from_(columns.join(user, on=is_holder))
-
-
-def _key(row: dict[str, Any]) -> ApiKey:
-    return ApiKey(**row | {"may_command": bool(row["may_command"])})

@@ -371,7 +371,6 @@ class Node:
             await self.app.links.take_up()
             self.on_links()
             await self.app.spending.load()
-            self.app.bot.logins.wake()
         except StoreError as error:
             log.warning("what others have changed could not be read: %s", error)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from bot.access import NAME, person_of
 from bot.app import App
 from bot.assembly import assemble
 from bot.data_folder import (
@@ -20,7 +21,6 @@ from bot.data_folder import (
     has_bot,
     lock_data_folder,
 )
-from bot.keys import NAME, person_of
 from bot.logs import set_up_logs
 from bot.settings import Layers, SettingsStore, load_layers
 from bot.wording import count

@@ -23,8 +23,9 @@ from channels.kit import reception
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
+from plugins.accounts import commands as account_commands
 from plugins.api import HookContext
-from plugins.builtin import people, session
+from plugins.builtin import session
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
 from plugins.jobs import commands as job_commands
@@ -70,7 +71,7 @@ def _named() -> Iterator[str]:
     yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS, *WEEKDAYS)
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
-    yield from (*usage.HEADINGS, *usage.COLUMNS, people.OWN)
+    yield from (*usage.HEADINGS, *usage.COLUMNS, account_commands.OWN)
     yield from (*recurrence.DAYS, *recurrence.MONTHS, *wording.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")

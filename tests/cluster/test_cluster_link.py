@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from channels.base import Activity, TurnStarted
+from plugins.accounts.logins import PageLogins
 from plugins.cluster.node import CHANGES, Node
 from plugins.cluster.slices import slice_of
 from tests.cluster.cluster_testbot import Cluster, clustered
@@ -46,7 +47,7 @@ async def test_who_is_signed_out_on_one_gateway_is_out_on_all(
         gateways = [await cluster.add_gateway(door) for door in doors]
         for door in doors:
             await door.api()
-        here, there = (member.app.bot.logins for member in gateways)
+        here, there = (member.app.features.service(PageLogins) for member in gateways)
         code = await here.invite("ann", "user", "a test")
         secret = await here.join(code, "", "a browser")
         assert secret is not None

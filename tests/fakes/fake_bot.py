@@ -21,7 +21,7 @@ from channels.base import (
     Delta,
     Done,
     KeyHolder,
-    LoginsPort,
+    Logins,
     OpenedFile,
     Said,
     Session,
@@ -119,7 +119,7 @@ class FakeBot:
         return self
 
     @property
-    def logins(self) -> LoginsPort:
+    def logins(self) -> Logins:
         raise NotImplementedError
 
     def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from plugins.loader import SPENDING
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.whole.process import talking
 from tests.whole.testbot import run_bot
@@ -229,6 +230,9 @@ RUNTIME = {
     "parley_speech_to_text": "an object with is_wanted, transcribe",
     "parley_text_to_speech": "an object with is_wanted, speak",
     "parley_rows": "an object with count, forget, prune",
+    "parley_approvals": "an object with ask, count_waited",
+    "parley_spending": f"an object with {', '.join(SPENDING)}",
+    "parley_logins": "a logins",
     "parley_services": "a sequence",
     "parley_calls": "a mapping",
     "parley_context_parts": "a mapping",
@@ -237,6 +241,7 @@ OF_MODULES = {
     "parley_commands": "",
     "parley_tools": "",
     "parley_listeners": ", context",
+    "parley_ledger": "",
     "parley_system_prompt": ", prompt, key",
     "parley_tables": "",
 }

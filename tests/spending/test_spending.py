@@ -307,3 +307,28 @@ async def test_a_model_that_costs_nothing_is_not_stopped(store: Store) -> None:
     await month.load()
     month.book(KEY, "", call(12))
     assert not month.refusal(KEY)
+
+
+LEDGER = """
+from plugins.api import hookimpl
+from plugins.spending import record
+
+@hookimpl
+def parley_ledger():
+    return {}
+"""
+
+
+async def test_there_is_one_ledger_with_all_its_functions(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "second.py").write_text(LEDGER.format("record"))
+    (folder / "wrong.py").write_text(LEDGER.format("7"))
+    async with run_bot(tmp_path, echo) as bot:
+        await bot.says("Hello")
+        assert await spent(bot) > 0
+        status = (await bot.says("/status")).text
+    assert "'second' was left out: another plugin keeps the ledger already." in status
+    assert (
+        "'wrong' was left out: parley_ledger must return an object with a method insert" in status
+    )

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
-from bot import logins
+from plugins.accounts import logins
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.web.browser import CHROMIUM, DESK, Tab, browsing
 from tests.web.site import Site, serving

@@ -18,6 +18,7 @@ import pytest
 from playwright.async_api import Browser, FilePayload, expect
 
 from agent.tools.allowance import measure_usage
+from plugins.accounts.logins import PageLogins
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.waiting import until
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
@@ -230,7 +231,7 @@ async def test_who_has_an_account_reads_their_own_files(tmp_path: Path) -> None:
         aiohttp.ClientSession(cookie_jar=jar) as http,
     ):
         ann = replace(site, http=http)
-        code = await site.app.bot.logins.invite("ann", "user", "a test")
+        code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         assert (await ann.post("/api/join", {"code": code, "password": ""}))[0] == 200
         await ann.says("Here", attachments=[upload("note.txt", b"milk")])
         (note,) = await files_of(ann)

@@ -13,6 +13,7 @@ from playwright.async_api import Browser, FilePayload, Route, expect
 from bot.received import key_of
 from channels.message import Address
 from channels.web.feed import Bounds
+from plugins.accounts.logins import PageLogins
 from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say
 from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
@@ -348,7 +349,7 @@ async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_a
         serving(tmp_path, echo, token="a long random text") as site,
         browsing(browser) as tab,
     ):
-        code = await site.app.bot.logins.invite("ann", "user", "a test")
+        code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.goto(f"{site.url}/#join={code}")
         await tab.page.fill("dialog input[name=password]", "short")
         await tab.presses("Come in", "dialog")

@@ -12,10 +12,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bot import logins
-from bot.logins import INVITED, KEPT
 from channels.guessing import TRIES
 from main import main
+from plugins.accounts import logins
+from plugins.accounts.feature import AccountsFeature
+from plugins.accounts.logins import INVITED, KEPT, ApiKeys, PageLogins
 from tests.fakes.openai_server import Received, Say
 from tests.waiting import PATIENCE
 from tests.web.site import Site, client_session, events_of, serving
@@ -61,6 +62,29 @@ async def invitation(site: Site, how: str = "ann") -> str:
 async def joins(site: Site, there: Site, how: str = "ann", password: str = "") -> None:
     body = {"code": await invitation(site, how), "password": password}
     assert (await there.post("/api/join", body))[0] == 200
+
+
+async def test_without_the_feature_nobody_signs_in_and_no_key_opens_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        code = await invitation(site)
+        await joins(site, ann, "bob", PASSWORD)
+        key = await ApiKeys(site.app.store, site.app.access).add("carl", "owner", may_command=True)
+        body = {"model": "parley", "messages": [{"role": "user", "content": "Hi"}]}
+        by_key = {"Authorization": f"Bearer {key}"}
+        assert (await site.post("/v1/chat/completions", body, headers=by_key))[0] == 200
+    monkeypatch.delattr(AccountsFeature, "parley_logins")
+    async with page(tmp_path) as site:
+        assert (await site.get("/api/sessions"))[0] == 401
+        assert (await site.post("/v1/chat/completions", body, headers=by_key))[0] == 401
+        assert (await site.post("/api/join", {"code": code, "password": ""}))[0] == 401
+        asked = {"name": "bob", "password": PASSWORD}
+        assert (await site.post("/api/login", asked))[0] == 401
+        status, refused = await site.post("/api/login", {"token": TOKEN})
+        assert status == 403
+        assert "Nobody can sign in here" in str(refused)
+        assert (await site.get("/api/sessions"))[0] == 401
 
 
 async def test_a_link_lets_one_person_in_once_with_conversations_of_their_own(
@@ -126,7 +150,7 @@ async def test_a_link_expires_and_a_new_one_ends_the_one_before(tmp_path: Path) 
         first = await invitation(site)
         second = await invitation(site)
         assert (await ann.post("/api/join", {"code": first}))[0] == 401
-        kept = site.app.bot.logins
+        kept = site.app.features.service(PageLogins)
         now = kept._clock()
         kept._clock = lambda: now + INVITED + 1
         assert (await ann.post("/api/join", {"code": second}))[0] == 401
@@ -220,7 +244,7 @@ async def test_an_owners_browser_is_out_when_the_token_changes(tmp_path: Path) -
 async def test_a_browser_that_was_not_used_for_a_month_is_out(tmp_path: Path) -> None:
     async with page(tmp_path) as site, browser(site) as ann:
         await joins(site, ann)
-        kept = site.app.bot.logins
+        kept = site.app.features.service(PageLogins)
         now = kept._clock()
         kept._clock = lambda: now + KEPT + 1
         assert (await ann.get("/api/sessions"))[0] == 401

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Route, expect
 
+from plugins.accounts.logins import PageLogins
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
@@ -203,7 +204,7 @@ async def test_a_link_that_lets_in_works_in_a_page_that_is_open(
     async with serving(tmp_path, echo, token=TOKEN) as site, browsing(browser) as tab:
         await tab.page.goto(site.url)
         await tab.presses("Cancel", "dialog")
-        code = await site.app.bot.logins.invite("ann", "user", "a test")
+        code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.evaluate("code => { location.hash = `join=${code}`; }", code)
         await tab.sees("dialog:has-text('You are invited')")
         tab.faults.clear()  # the browser notes each 401

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, FilePayload, Route, expect
 
+from plugins.accounts.logins import PageLogins
 from tests.fakes.openai_server import Answer, Hang, Received, Say
 from tests.waiting import until
 from tests.web.browser import Tab, browsing, needs_chromium
@@ -177,7 +178,7 @@ async def test_whoever_signs_out_leaves_nothing_typed_behind(
         serving(tmp_path, echo, token="a long random text") as site,
         browsing(browser) as tab,
     ):
-        code = await site.app.bot.logins.invite("ann", "user", "a test")
+        code = await site.app.features.service(PageLogins).invite("ann", "user", "a test")
         await tab.page.goto(f"{site.url}/#join={code}")
         await tab.presses("Come in", "dialog")
         await tab.sees("#panel .headline")

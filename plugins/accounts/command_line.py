@@ -13,12 +13,11 @@ from typing import TypeVar, get_args
 from bot.access import Access, Rules
 from bot.command_line import Commands, say
 from bot.data_folder import find_database, has_bot
-from bot.keys import ApiKeys, format_keys
-from bot.logins import Logins
 from bot.settings import SettingsStore, load_layers
 from memory.record.engines import engine_for
 from memory.record.people import Role
 from memory.record.store import Store
+from plugins.accounts.logins import ApiKeys, PageLogins, format_keys
 
 T = TypeVar("T")
 SHOWN_ONCE = (
@@ -88,7 +87,7 @@ def _invite(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
 
     async def make(store: Store) -> str:
-        logins = Logins(store, Access(store, Rules))
+        logins = PageLogins(store, Access(store, Rules))
         return await logins.invite(options.name, options.role, "main.py")
 
     code = _with_store(options, make)

@@ -1,9 +1,11 @@
-"""The people who are signed in on the page: browsers with a secret of their own, looked up at every
-request, so that one that is signed out anywhere is out everywhere at once.
+"""The people who are signed in on the page, and the keys to OpenAI's protocol.
 
-Whoever has the page's token is its owner; everybody else comes in by a link that works once
-(`/invite`), and may choose a password to sign in with elsewhere. Passwords are hashed with Argon2;
-secrets are long and random, so that a plain digest of them is enough, and nothing need be signed.
+A browser that is signed in has a secret of its own, and a key (`main.py key`) is a person with
+limits of their own. Both are looked up at every request, so that one that is signed out or revoked
+anywhere is out everywhere at once. Whoever has the page's token is its owner; everybody else comes
+in by a link that works once (`/invite`), and may choose a password to sign in with elsewhere.
+Passwords are hashed with Argon2; secrets and keys are long and random, so that a plain digest of
+them is enough, and nothing need be signed.
 """
 
 from __future__ import annotations
@@ -12,24 +14,25 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
-from bot.access import Access
-from bot.keys import MINUTE, NAME, person_of
-from channels.base import Login
+from bot.access import NAME, Access, person_of
+from channels.base import KEY_PREFIX, KeyHolder, Login, Logins
 from channels.language import _
-from memory.record import logins
-from memory.record.logins import Invite, LoginRow
 from memory.record.people import Role
 from memory.record.store import Store, StoreError
+from plugins.accounts import record
+from plugins.accounts.record import ApiKey, Invite, LoginRow
 from plugins.api import CommandError
 
 INVITED = 3 * 24 * 3600.0
 """Seconds for which a link lets in."""
 KEPT = 30 * 24 * 3600.0
 """Seconds after its last use for which a browser stays signed in."""
+MINUTE = 60.0
+"""Seconds for which the last use of a login or a key need not be written again."""
 AT_ONCE = 2
 """Passwords that are hashed side by side: each takes 64 MB, and a core for a moment."""
 _LONGEST_BROWSER = 120
@@ -42,37 +45,42 @@ _NOBODYS = (
 
 
 def digest_of(secret: str) -> str:
+    """Return the digest that is kept of a secret. It is long and random, so that a plain hash can't
+    be turned back."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Logins:
-    """`clock` gives seconds since 1970. `changed` is set, and another one takes its place, when
-    somebody may have been signed out."""
+class PageLogins(Logins):
+    """The logins and the keys of one store. `clock` gives seconds since 1970."""
 
     def __init__(
         self, store: Store, access: Access, clock: Callable[[], float] = time.time
     ) -> None:
+        super().__init__()
         self._store, self._access, self._clock = store, access, clock
         self._hashing = asyncio.Semaphore(AT_ONCE)
-        self.changed = asyncio.Event()
+        self._keys = ApiKeys(store, access, clock)
 
     def wake(self) -> None:
         """Somebody may have been signed out."""
         self.changed.set()
         self.changed = asyncio.Event()
 
+    async def find_key(self, key: str) -> KeyHolder | None:
+        return await self._keys.holder(key)
+
     async def find(self, secret: str, proof: str) -> Login | None:
         """Return the login that has this secret; `proof` is what the owner's must have been made
         with."""
         digest, since = digest_of(secret), self._clock() - KEPT
-        row = await self._store.read(lambda db: logins.find(db, digest, since))
+        row = await self._store.read(lambda db: record.find(db, digest, since))
         if row is None or not await self._is_let_in(row, proof):
             return None
         now = self._clock()
         if not 0 <= now - row.used < MINUTE:
             with suppress(StoreError):  # a full disk must not keep anybody out
                 await self._store.write(
-                    lambda db: logins.mark_used(db, row.id, now), is_synced=False
+                    lambda db: record.mark_used(db, row.id, now), is_synced=False
                 )
         return _to_login(row)
 
@@ -86,7 +94,7 @@ class Logins:
     async def is_in(self, number: int) -> bool:
         """Return whether a browser is still signed in. Raises StoreError."""
         since = self._clock() - KEPT
-        found = await self._store.read(lambda db: logins.list_logins(db, since))
+        found = await self._store.read(lambda db: record.list_logins(db, since))
         return any(row.id == number for row in found)
 
     async def begin(self, user: str, proof: str, browser: str) -> str:
@@ -96,7 +104,7 @@ class Logins:
         said = "".join(letter for letter in browser if letter.isprintable())[:_LONGEST_BROWSER]
         row = LoginRow(0, person, proof, said, now, now)
         digest = digest_of(secret)
-        await self._store.write(lambda db: logins.begin(db, row, digest, now - KEPT))
+        await self._store.write(lambda db: record.begin(db, row, digest, now - KEPT))
         return secret
 
     async def invite(self, name: str, role: Role, by: str) -> str:
@@ -111,13 +119,13 @@ class Logins:
             )
         code, now = secrets.token_urlsafe(24), self._clock()
         invite = Invite(person_of(name), role, digest_of(code), by, now)
-        await self._store.write(lambda db: logins.put_invite(db, invite, now - INVITED))
+        await self._store.write(lambda db: record.put_invite(db, invite, now - INVITED))
         return code
 
     async def is_invited(self, code: str) -> bool:
         """Return whether a code still lets somebody in. Raises StoreError."""
         digest, since = digest_of(code), self._clock() - INVITED
-        return await self._store.read(lambda db: logins.find_invite(db, digest, since)) is not None
+        return await self._store.read(lambda db: record.find_invite(db, digest, since)) is not None
 
     async def join(self, code: str, password: str, browser: str) -> str | None:
         """Let in whoever has this code, and sign their browser in; returns its secret, None for a
@@ -125,7 +133,7 @@ class Logins:
         now, digest = self._clock(), digest_of(code)
         hashed = await self._hash(password) if password else ""
         invite = await self._store.write(
-            lambda db: logins.accept(db, digest, now - INVITED, hashed, now)
+            lambda db: record.accept(db, digest, now - INVITED, hashed, now)
         )
         if invite is None:
             return None
@@ -135,7 +143,7 @@ class Logins:
     async def is_password(self, name: str, password: str) -> bool:
         """Return whether this is the password of a person who is let in. Raises StoreError."""
         person = person_of(name)
-        kept = await self._store.read(lambda db: logins.find_password(db, person))
+        kept = await self._store.read(lambda db: record.find_password(db, person))
         async with self._hashing:
             is_right = await asyncio.to_thread(_verify, kept or _NOBODYS, password)
         return bool(kept) and is_right
@@ -144,24 +152,24 @@ class Logins:
         """Let a person have another password, and be signed in here alone; False where `current` is
         not theirs. Who has none yet needs none. Raises StoreError."""
         person = person_of(login.user)
-        kept = await self._store.read(lambda db: logins.find_password(db, person))
+        kept = await self._store.read(lambda db: record.find_password(db, person))
         if kept:
             async with self._hashing:
                 if not await asyncio.to_thread(_verify, kept, current):
                     return False
         hashed = await self._hash(password)
-        await self._store.write(lambda db: logins.set_password(db, person, hashed, login.number))
+        await self._store.write(lambda db: record.set_password(db, person, hashed, login.number))
         await self._access.changed()
         return True
 
     async def list_all(self, person: str = "") -> list[LoginRow]:
         """Return the logins of a person ("": of everybody). Raises StoreError."""
         since = self._clock() - KEPT
-        return await self._store.read(lambda db: logins.list_logins(db, since, person))
+        return await self._store.read(lambda db: record.list_logins(db, since, person))
 
     async def end(self, number: int) -> None:
         """Sign a browser out, at once and everywhere. Raises StoreError."""
-        await self._store.write(lambda db: logins.end(db, number))
+        await self._store.write(lambda db: record.end(db, number))
         await self._access.changed()
 
     async def _hash(self, password: str) -> str:
@@ -191,3 +199,81 @@ def _to_login(row: LoginRow) -> Login:
 
 def _at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def new_key() -> str:
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def format_keys(keys: Sequence[ApiKey], zone: tzinfo) -> str:
+    """All keys, a line each."""
+    if not keys:
+        return "There are no keys; python main.py key add NAME makes one."
+    return "\n".join(_line(key, zone) for key in keys)
+
+
+def _line(key: ApiKey, zone: tzinfo) -> str:
+    def format_time(at: float) -> str:
+        return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d %H:%M}"
+
+    name, commands = key.person.partition("/")[2], ", with commands" if key.may_command else ""
+    used = f"last used {format_time(key.used)}" if key.used else "never used"
+    return f"{name}: {key.role}{commands}, made {format_time(key.at)}, {used}"
+
+
+class ApiKeys:
+    """The keys of one store; `clock` gives seconds since 1970."""
+
+    def __init__(
+        self, store: Store, access: Access, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._access, self._clock = store, access, clock
+
+    async def add(self, name: str, role: Role, may_command: bool) -> str:
+        """Make a key; returns it, the only time that it can be seen. Raises CommandError."""
+        if not NAME.fullmatch(name):
+            raise CommandError(
+                f"{name!r} can't be the name of a key: a name has up to 60 letters, digits, and . "
+                "_ -, and begins with a letter or a digit."
+            )
+        key, person = new_key(), person_of(name)
+        made = ApiKey(person, role, may_command, self._clock())
+        digest = digest_of(key)
+        if not await self._store.write(lambda db: record.add_key(db, made, digest, "main.py")):
+            raise CommandError(
+                f"There is already a key {name}; choose another name, or revoke it first with "
+                f"python main.py key revoke {name}."
+            )
+        return key
+
+    async def all(self) -> list[ApiKey]:
+        """All keys, the oldest first."""
+        return await self._store.read(record.keys)
+
+    async def revoke(self, name: str) -> None:
+        """Let this key open nothing any more. Raises CommandError."""
+        person = person_of(name)
+        if not await self._store.write(lambda db: record.revoke_key(db, person)):
+            raise CommandError(f"There is no key {name}; python main.py key list shows all.")
+
+    async def holder(self, key: str) -> KeyHolder | None:
+        """Return the holder of a key; None for what is no key, or is one no more. Raises
+        StoreError."""
+        if not key.startswith(KEY_PREFIX):
+            return None
+        digest = digest_of(key)
+        found = await self._store.read(lambda db: record.find_key(db, digest))
+        if found is None or not self._access.knows(found.person, found.role):
+            await self._access.take_up()  # another process has let them in, or lets them in no more
+        if found is None:
+            return None
+        await self._mark_used(found)
+        return KeyHolder(found.person.partition("/")[2], found.may_command)
+
+    async def _mark_used(self, key: ApiKey) -> None:
+        now = self._clock()
+        if not 0 <= now - key.used < MINUTE:
+            with suppress(StoreError):  # a full disk must not keep anybody out
+                await self._store.write(
+                    lambda db: record.mark_key_used(db, key.person, now), is_synced=False
+                )

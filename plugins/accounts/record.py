@@ -1,5 +1,5 @@
-"""The people who are signed in on the page, those who may come in by a link, and the passwords of
-those who have one: of what opens anything only a digest is kept."""
+"""The people who are signed in on the page, those who may come in by a link, the passwords of those
+who have one, and keys to OpenAI's protocol: of what opens anything only a digest is kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from memory.record import tables
 from memory.record.database import Database
-from memory.record.people import Known, Role, find_known, let_in
+from memory.record.people import Known, Role, find_known, let_in, revoke
 
 
 class Invite(Struct, frozen=True):
@@ -127,3 +127,64 @@ def _select(database: Database, condition: Any) -> list[LoginRow]:
     fields = (columns.id, columns.person, columns.proof, columns.browser, columns.at, columns.used)
     query = columns.select(*fields).where(condition).order_by(columns.id)
     return [LoginRow(*row) for row in query.tuples().execute(database)]
+
+
+class ApiKey(Struct, frozen=True):
+    """A key without itself: whose it is ("web/ann"), what they may do, and when it was made and
+    last used, in seconds since 1970 (`used` 0: never). `may_command`: text of theirs that begins
+    with a slash is a command."""
+
+    person: str
+    role: Role
+    may_command: bool
+    at: float
+    used: float = 0
+
+
+def add_key(database: Database, key: ApiKey, digest: str, by: str) -> bool:
+    """Let the holder of a new key in; False, and nothing done, where they have one."""
+    columns = tables.ApiKey
+    if columns.select().where(columns.person == key.person).exists(database):
+        return False
+    columns.insert(
+        person=key.person, digest=digest, may_command=key.may_command, at=key.at, used=key.used
+    ).execute(database)
+    let_in(database, Known("person", key.person, key.role, "", by, key.at))
+    return True
+
+
+def keys(database: Database) -> list[ApiKey]:
+    """All keys, the oldest first."""
+    return [_key(row) for row in _holders().order_by(tables.ApiKey.at).dicts().execute(database)]
+
+
+def find_key(database: Database, digest: str) -> ApiKey | None:
+    """The key with this digest, as long as its holder is let in."""
+    query = _holders().where(tables.ApiKey.digest == digest)
+    return next((_key(row) for row in query.dicts().execute(database)), None)
+
+
+def mark_key_used(database: Database, person: str, at: float) -> None:
+    """Keep when a key was used last."""
+    columns = tables.ApiKey
+    columns.update(used=at).where(columns.person == person).execute(database)
+
+
+def revoke_key(database: Database, person: str) -> bool:
+    """Let the holder of a key in no more; False where there is none."""
+    columns = tables.ApiKey
+    if not columns.select().where(columns.person == person).exists(database):
+        return False
+    revoke(database, "person", person)
+    return True
+
+
+def _holders() -> Any:
+    columns, user = tables.ApiKey, tables.User
+    is_holder = (user.kind == "person") & (user.id == columns.person)
+    fields = (columns.person, user.role, columns.may_command, columns.at, columns.used)
+    return columns.select(*fields).from_(columns.join(user, on=is_holder))
+
+
+def _key(row: dict[str, Any]) -> ApiKey:
+    return ApiKey(**row | {"may_command": bool(row["may_command"])})
