@@ -63,7 +63,6 @@ async def seen(conversation: Conversation) -> dict[str, Any]:
         "boundaries": view.boundaries,
         "events": (await conversation.context.history()),
         "forecast": conversation.compactor.forecaster.forecast(),
-        "bill": conversation.context.bill,
         "newest": conversation.context.newest,
         "besides": conversation.evicted,
     }
