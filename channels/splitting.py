@@ -34,12 +34,24 @@ MOST_CELLS = 20_000
 """Cells of a table that is worth being drawn as one."""
 
 
+DEEPEST = 30
+"""Levels of quotes and lists that are rendered."""
+_LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
+_NESTED = re.compile(rf"{_LEVEL}{{{DEEPEST}}}|[ \t]{{{4 * DEEPEST}}}")
+
+
 def has_vast_table(markdown: str) -> bool:
     """Return whether a text could be read as a table of more cells than `MOST_CELLS`. Each row has
     as many as the head, also where it is but a letter, so a text may have the square of its
     length."""
     lines = markdown.split("\n")
     return len(lines) * max(line.count("|") for line in lines) > MOST_CELLS
+
+
+def is_costly(markdown: str) -> bool:
+    """Return whether a parser could take long over a text, or leave a part of it out: it has a vast
+    table, or a line within more quotes and lists than anybody would see as such."""
+    return has_vast_table(markdown) or any(map(_NESTED.match, markdown.split("\n")))
 
 
 def split(text: str, longest: int, length: Length = len) -> Iterator[str]:

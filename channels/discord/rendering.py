@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 from rich.cells import cell_len
 
-from channels.splitting import has_vast_table
+from channels.splitting import is_costly
 
 LONGEST = 2000
 """Characters of a message, counted in UTF-16 as Discord's apps count them."""
@@ -25,8 +25,6 @@ _markdown.enable(["table", "strikethrough"])
 
 _LONGEST_READ = 2 * LONGEST  # characters in which markup is looked for at once
 _HARDLY_ANY = 100  # characters of markup that may vanish whatever is left
-_LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
-_NESTED = re.compile(f"{_LEVEL}{{30}}")  # quotes and lists that nobody would see as such
 
 _ADDRESS = re.compile(r"https?://[^\s<>\\`，。；：！？、（）「」“”]+", re.IGNORECASE)
 _AFTER_ADDRESS = ".,:;!?\"'*_~|"
@@ -55,9 +53,7 @@ def units(text: str) -> int:
 def rendered(markdown: str) -> str:
     """Render one message. Markup that would be read as hardly any text, or that nests too deeply,
     is escaped. The text that was measured last is sent next, hence the cache."""
-    if len(markdown) > _LONGEST_READ or has_vast_table(markdown):
-        return escaped(markdown)
-    if any(map(_NESTED.match, markdown.split("\n"))):
+    if len(markdown) > _LONGEST_READ or is_costly(markdown):
         return escaped(markdown)
     text = _blocks(SyntaxTreeNode(_markdown.parse(markdown)).children)
     if 4 * _signs(text) < _signs(markdown) - _HARDLY_ANY or not text.strip():

@@ -16,13 +16,9 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from channels.splitting import has_vast_table
+from channels.splitting import DEEPEST, is_costly
 
 _TAGS, _ATTRIBUTES = re.compile(r"<[^>]*+>"), re.compile(r'="([^"]*+)"')
-_DEEPEST = 30
-_LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
-_NESTED = re.compile(rf"{_LEVEL}{{{_DEEPEST}}}|[ \t]{{{4 * _DEEPEST}}}")
-"""A line within more lists and quotations than apps show: the parser would leave it out."""
 
 
 def _show_image(
@@ -39,7 +35,7 @@ def _show_image(
 
 
 def _make_parser() -> MarkdownIt:
-    options = {"html": False, "breaks": True, "maxNesting": 4 * _DEEPEST}
+    options = {"html": False, "breaks": True, "maxNesting": 4 * DEEPEST}
     parser = MarkdownIt("commonmark", options)
     # What defines a link for elsewhere in the text would not be shown.
     parser.enable(["table", "strikethrough"]).disable("reference")
@@ -54,7 +50,7 @@ _PARSER = _make_parser()
 def render_html(markdown: str) -> str:
     """The HTML of a text; "" where there is nothing to mark up, something would be lost, or it
     would take too long."""
-    if has_vast_table(markdown) or any(map(_NESTED.match, markdown.split("\n"))):
+    if is_costly(markdown):
         return ""
     html = str(_PARSER.render(markdown)).strip()
     is_plain = html == f"<p>{escape(markdown)}</p>"

@@ -15,7 +15,7 @@ from telegram import MessageEntity
 from telegramify_markdown import MessageEntity as Entity
 from telegramify_markdown import RenderConfig, convert, utf16_len
 
-from channels.splitting import has_vast_table
+from channels.splitting import is_costly
 
 LONGEST = 4096
 """UTF-16 units of a message's text, without its markup."""
@@ -33,9 +33,7 @@ _LONGEST_READ = 2 * LONGEST
 _HARDLY_ANY = 100
 """Characters of markup that may vanish whatever is left."""
 # What the converter takes long over, and no answer needs: it goes as it stands.
-_MOST_DOLLARS, _MOST_ROOTS, _DEEPEST = 200, 8, 30
-_LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
-_NESTED = re.compile(f"{_LEVEL}{{{_DEEPEST}}}")  # quotes and lists, at the beginning of a line
+_MOST_DOLLARS, _MOST_ROOTS = 200, 8
 
 
 def _plain_style() -> RenderConfig:
@@ -81,7 +79,7 @@ def measure(markdown: str) -> int:
 def _converted(markdown: str) -> tuple[str, list[Entity]]:
     """A text's words and its markup. One that would be read as hardly anything but markup stays as
     it is. What was measured last is rendered next, hence the cache."""
-    if len(markdown) > _LONGEST_READ or _is_costly(markdown):
+    if len(markdown) > _LONGEST_READ or _takes_long(markdown):
         return markdown, []
     text, entities = convert(_with_tags_shown(markdown), config=_STYLE, latex_escape=False)
     kept = _signs(text) + sum(len(entity.url or "") for entity in entities)
@@ -95,14 +93,14 @@ def _signs(text: str) -> int:
     return len(text) - sum(map(text.count, " \t\n"))
 
 
-def _is_costly(markdown: str) -> bool:
+def _takes_long(markdown: str) -> bool:
     """Return whether the converter could take long over a text. A table is made as wide as its
     widest cell in each row, a root within a root is read twice at each level, and what is quoted or
     listed at many levels is looked through once for each of them."""
-    if has_vast_table(markdown) or markdown.count("$") > _MOST_DOLLARS:
+    if is_costly(markdown) or markdown.count("$") > _MOST_DOLLARS:
         return True
     roots = max(formula.count(r"\sqrt") for formula in markdown.split("$"))
-    return roots > _MOST_ROOTS or any(map(_NESTED.match, markdown.split("\n")))
+    return roots > _MOST_ROOTS
 
 
 def _with_tags_shown(markdown: str) -> str:

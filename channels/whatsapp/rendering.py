@@ -6,7 +6,6 @@ row where it is wider than a telephone."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -14,18 +13,16 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
-from channels.splitting import has_vast_table
+from channels.splitting import DEEPEST, is_costly
 
 _WIDEST_TABLE = 44
 """Characters of a row that a telephone shows on a line."""
 _LONGEST_READ = 8_192
 """Characters of a text in which markup is looked for at once."""
-_DEEPEST, _MOST_BRACKETS = 30, 500
-_LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
-_NESTED = re.compile(f"{_LEVEL}{{{_DEEPEST}}}")  # quotes and lists, at the beginning of a line
+_MOST_BRACKETS = 500
 _SIGNS = {"strong": "*", "em": "_", "s": "~"}
 # A definition of a link would vanish; tags and entities are words here, and so are addresses.
-_READER = MarkdownIt("commonmark", {"html": False, "maxNesting": 10 * _DEEPEST})
+_READER = MarkdownIt("commonmark", {"html": False, "maxNesting": 10 * DEEPEST})
 _READER.enable(["table", "strikethrough"]).disable(["reference", "entity"])
 _READER.normalizeLink = lambda url: url  # type: ignore[method-assign]
 _READER.normalizeLinkText = lambda link: link  # type: ignore[method-assign]
@@ -36,7 +33,9 @@ _READER.validateLink = lambda url: True  # type: ignore[method-assign]
 def rendered(markdown: str) -> str:
     """Render the text of one message. Text that would take too long to be read as Markdown, or
     leave nothing to be seen, goes as it is."""
-    if len(markdown) > _LONGEST_READ or _is_costly(markdown):
+    if len(markdown) > _LONGEST_READ or is_costly(markdown):
+        return markdown
+    if markdown.count("[") > _MOST_BRACKETS:
         return markdown
     tokens = _READER.parse(markdown)
     if _has_overfull_row(tokens, markdown.split("\n")):
@@ -47,12 +46,6 @@ def rendered(markdown: str) -> str:
 def units(text: str) -> int:
     """Its length in UTF-16 units: an emoji counts as two."""
     return len(text) + sum(sign > "\uffff" for sign in text)
-
-
-def _is_costly(markdown: str) -> bool:
-    if has_vast_table(markdown) or markdown.count("[") > _MOST_BRACKETS:
-        return True
-    return any(map(_NESTED.match, markdown.split("\n")))
 
 
 def _has_overfull_row(tokens: Sequence[Token], lines: Sequence[str]) -> bool:
