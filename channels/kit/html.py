@@ -48,8 +48,8 @@ _PARSER = _make_parser()
 
 @lru_cache(maxsize=16)
 def render_html(markdown: str) -> str:
-    """The HTML of a text; "" where there is nothing to mark up, something would be lost, or it
-    would take too long."""
+    """Return the HTML of a text; "" where there is nothing to mark up, something would be lost, or
+    it would take too long."""
     if is_costly(markdown):
         return ""
     html = str(_PARSER.render(markdown)).strip()
