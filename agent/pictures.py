@@ -43,7 +43,8 @@ class Pictures(Struct, frozen=True):
     most: Callable[[], int]
 
     async def fill_in(self, messages: Wire, sees: bool) -> Wire:
-        """Return the messages as they are sent: with their pictures, or with words in their place."""
+        """Return the messages as they are sent: with their pictures, or with words in their
+        place."""
         return put_in(messages, await self.parts(messages, sees), sees)
 
     async def parts(self, messages: Wire, sees: bool) -> list[dict[str, Any]]:
@@ -136,7 +137,8 @@ def put_in(messages: Wire, parts: Sequence[dict[str, Any]], sees: bool) -> Wire:
 
 
 def insert_pictures(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:
-    """Return the messages with these parts in the place of the pictures that they name, in order."""
+    """Return the messages with these parts in the place of the pictures that they name, in
+    order."""
     left = iter(parts)
     return [
         _with_parts(message, [next(left) for _ in message["images"]])
@@ -153,7 +155,8 @@ def _with_parts(message: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict
 
 
 def picture_urls(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the addresses of the pictures that these messages hold as they are sent, oldest first."""
+    """Return the addresses of the pictures that these messages hold as they are sent, oldest
+    first."""
     lists = [m["content"] for m in messages if isinstance(m.get("content"), list)]
     parts = (part for parts in lists for part in parts if part["type"] == "image_url")
     return [part["image_url"]["url"] for part in parts]

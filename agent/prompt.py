@@ -69,7 +69,8 @@ def base(
 
 
 def base_alone(persona: str, has_tools: bool, skills: str = "") -> str:
-    """Return the same for a request that a client sent whole: only what its own messages don't say."""
+    """Return the same for a request that a client sent whole: only what its own messages don't
+    say."""
     parts = (persona, FOR_A_REQUEST, skills) if has_tools else (persona,)
     return "\n\n".join(filter(None, parts))
 
@@ -114,7 +115,8 @@ class Prompt:
         return self._prefixes[known]
 
     def _rewrite(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
-        """Return the prompt by this hook, or as it was where the hook fails: that is logged, once."""
+        """Return the prompt by this hook, or as it was where the hook fails: that is logged,
+        once."""
         try:
             rewritten = hook.rewrite(system, key)
             if not isinstance(rewritten, str):

@@ -130,7 +130,8 @@ TREES = ("one after the other", "all at the root", "parents that are missing")
 
 
 def _tree(kind: str, size: int) -> bytes:
-    """Return a conversation of ChatGPT and of Open WebUI at once, with many messages in one shape."""
+    """Return a conversation of ChatGPT and of Open WebUI at once, with many messages in one
+    shape."""
     count = size // 200
     nodes: dict[str, Any] = {}
     for number in range(count):

@@ -57,7 +57,8 @@ ASKED = (
 
 
 def name_of(address: Address) -> str:
-    """Return a person's name, as `owners` lists it; at the machine itself it ends with the slash."""
+    """Return a person's name, as `owners` lists it; at the machine itself it ends with the
+    slash."""
     return f"{address.channel}/{address.user}"
 
 

@@ -241,7 +241,8 @@ def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) 
 
 
 def _line(file: Stored) -> str:
-    """Return a file as the model is told of it; one that is kept by its hash has its own name, too."""
+    """Return a file as the model is told of it; one that is kept by its hash has its own name,
+    too."""
     name = f"{safe_name(file.name)}, " if file.is_data and file.name else ""
     return f"[file: {name}{file.path}, {_size(file.size)}]"
 

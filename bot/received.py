@@ -63,7 +63,8 @@ def unescape_slash(text: str) -> str:
 
 
 def clean_name(sender: str) -> str:
-    """Return a person's name as others may be shown it: one short line, which can't pass for two."""
+    """Return a person's name as others may be shown it: one short line, which can't pass for
+    two."""
     return " ".join(clean_text(sender).split())[:_LONGEST_NAME].rstrip() if sender else ""
 
 

@@ -166,7 +166,8 @@ class RunningBot(Struct, frozen=True):
     # --- what pages and clients read and fill -------------------------------------------------
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
-        """Return the chats of a channel, but for its threads; each by the branch that it leads to."""
+        """Return the chats of a channel, but for its threads; each by the branch that it leads
+        to."""
         return await self.listing.of_channel(channel, words)
 
     async def own_sessions(self, words: str = "") -> list[Session]:

@@ -150,7 +150,8 @@ class Forecaster:
             await state.replay(events)  # what is not on disk does not hold
 
     async def find_late(self) -> tuple[ViewEvent, int] | None:
-        """Return the last cut and its summary, if that came after the cut and is not in front yet."""
+        """Return the last cut and its summary, if that came after the cut and is not in front
+        yet."""
         replayed = self._state.replayed
         cut = replayed.cut
         if cut is None or replayed.is_injected:

@@ -139,7 +139,8 @@ class RequestLog:
         return self._services.hide(text)
 
     async def forgotten_in(self, sent: SentRequest) -> list[int]:
-        """Return the turns from its first one on that were in context then, and are deleted since."""
+        """Return the turns from its first one on that were in context then, and are deleted
+        since."""
         there = {turn.number for turn in await self._state.turns(range(sent.first, sent.turn + 1))}
         return [number for number in range(sent.first, sent.turn + 1) if number not in there]
 

@@ -121,7 +121,8 @@ class SummaryEditor:
         return [one.name for one in found if one is not None]
 
     async def find_coming(self) -> tuple[int, ...]:
-        """Return the turns whose summary is being written, and takes the place of the one in force."""
+        """Return the turns whose summary is being written, and takes the place of the one in
+        force."""
         cut = self._state.replayed.cut
         if cut is None or self._state.replayed.edited:
             return ()

@@ -33,7 +33,8 @@ def page() -> str:
 
 
 def builtin() -> list[Command]:
-    """Return the commands that Parley comes with, by name; what else is installed here is left out."""
+    """Return the commands that Parley comes with, by name; what else is installed here is left
+    out."""
     commands = load(Path(os.devnull)).commands.values()
     own = [c for c in commands if c.run.__module__.startswith("plugins.")]
     return sorted(own, key=lambda command: command.name)

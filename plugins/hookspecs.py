@@ -168,7 +168,8 @@ def parley_text_to_speech() -> object:
 
 @hookspec
 def parley_notes() -> Callable[[OpenTurn], list[str]]:
-    """Return a function that says, below the answer of a turn, what this plugin has to say of it."""
+    """Return a function that says, below the answer of a turn, what this plugin has to say of
+    it."""
     raise NotImplementedError
 
 

@@ -143,7 +143,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def shorten(items: Sequence[T], first: int, last: int, between: Callable[[int], T]) -> list[T]:
-    """Return the first and the last of many, with `between(how many are left out)` in their middle."""
+    """Return the first and the last of many, with `between(how many are left out)` in their
+    middle."""
     gone = len(items) - first - last
     if gone <= 1:
         return list(items)

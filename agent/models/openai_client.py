@@ -39,7 +39,8 @@ _RESPONSES = replace(
 
 
 def _find_error(event: Mapping[str, Any]) -> object:
-    """Return the error that an event of the Responses API tells of; None where it is another one."""
+    """Return the error that an event of the Responses API tells of; None where it is another
+    one."""
     match event:
         case {"type": "error"}:
             return event

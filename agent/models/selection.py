@@ -408,7 +408,8 @@ class ModelLists:
     async def of(
         self, endpoint: Endpoint, connect: Callable[[], EndpointModel]
     ) -> list[ListedModel]:
-        """Return the models that this endpoint lists. Raises ModelError, and asks again next time."""
+        """Return the models that this endpoint lists. Raises ModelError, and asks again next
+        time."""
         async with self._asking.setdefault(endpoint, asyncio.Lock()):
             since, listed = self._known.get(endpoint, (-math.inf, []))
             if self._clock() - since > self.FRESH:

@@ -168,7 +168,8 @@ _CODECS = {label: codec for codec, labels in LABELS.items() for label in labels.
 
 
 def codec_of(label: str | None) -> str:
-    """Return the codec for the name of an encoding, whoever wrote it: one of the list, else UTF-8."""
+    """Return the codec for the name of an encoding, whoever wrote it: one of the list, else
+    UTF-8."""
     return _CODECS.get(label.strip().lower(), "utf-8") if label else "utf-8"
 
 

@@ -67,7 +67,8 @@ class TextLines:
             is_first = False
 
     def _decode(self, line: bytes) -> str:
-        """Return a line, or a part of one that is too long: it may begin or end inside a character."""
+        """Return a line, or a part of one that is too long: it may begin or end inside a
+        character."""
         is_cut = len(line) >= LINE_BYTES and not line.endswith(b"\n")
         head = len(line[:3]) - len(line[:3].lstrip(_INNER)) if self._is_inside else 0
         self._is_inside = is_cut

@@ -177,7 +177,8 @@ class Toolbox:
             )
 
     def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
-        """Return the calls in their order: neighbours that may run together, every other one alone."""
+        """Return the calls in their order: neighbours that may run together, every other one
+        alone."""
         groups = itertools.groupby(calls, key=self._is_parallel)
         return [
             batch

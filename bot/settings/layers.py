@@ -325,7 +325,8 @@ def _place(key: str) -> str:
 
 
 def variable(key: str) -> str:
-    """Return the environment's name of a setting: `context.strategy` -> PARLEY_CONTEXT__STRATEGY."""
+    """Return the environment's name of a setting: `context.strategy` ->
+    PARLEY_CONTEXT__STRATEGY."""
     return PREFIX + key.replace(".", "__").upper()
 
 

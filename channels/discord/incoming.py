@@ -117,7 +117,8 @@ def _label(message: discord.Message, data: str) -> str:
 
 
 def _own_role(message: discord.Message) -> int:
-    """Return the role that Discord makes for a bot, whose name people pick as often as the bot's."""
+    """Return the role that Discord makes for a bot, whose name people pick as often as the
+    bot's."""
     role = message.guild.self_role if message.guild else None
     return role.id if role else 0
 

@@ -40,7 +40,8 @@ class FeishuApi:
         await self.session.close()
 
     async def request(self, method: str, path: str, **options: Any) -> Json:
-        """Return the `data` of an answer; once more with another token where this one is not known."""
+        """Return the `data` of an answer; once more with another token where this one is not
+        known."""
         for is_last in (False, True):
             try:
                 headers = {"Authorization": f"Bearer {await self._access()}"}
@@ -77,7 +78,8 @@ class FeishuApi:
             return bytes(content)
 
     async def find_connection(self) -> tuple[str, float]:
-        """Return the address of a long connection, which works once, and the seconds between pings."""
+        """Return the address of a long connection, which works once, and the seconds between
+        pings."""
         body = {"AppID": self._app_id, "AppSecret": self._secret}
         async with self.session.post(f"{self._base}/callback/ws/endpoint", json=body) as answer:
             data = (await _read(answer))["data"]

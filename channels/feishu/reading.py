@@ -48,7 +48,8 @@ class FeishuBot(Struct, frozen=True):
 
 
 def read_message(event: Json, me: FeishuBot, name: str) -> Heard | None:
-    """Return a message that a person sent, with the name that others see; None for another bot's."""
+    """Return a message that a person sent, with the name that others see; None for another
+    bot's."""
     message, sender = event["message"], event["sender"]
     kind, id = message["message_type"], message["message_id"]
     if sender.get("sender_type", "user") != "user" or kind in _SILENT:

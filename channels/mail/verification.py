@@ -68,7 +68,8 @@ def _covers(proven: str, domain: str) -> bool:
 
 
 def parse(text: str) -> tuple[str, list[Result]]:
-    """Return a field's server and results, all in lower case; no results of one that can't be read."""
+    """Return a field's server and results, all in lower case; no results of one that can't be
+    read."""
     server, *parts = _split(text[:_LONGEST].lower())
     if len(text) > _LONGEST:
         parts = []  # what was cut off may say the contrary

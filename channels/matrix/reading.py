@@ -137,7 +137,8 @@ def _is_command(text: str, me: OwnUser) -> bool:
 
 
 def _caption(content: Json) -> str:
-    """Return the words with a file: where it has a name by itself, the body is what was said of it."""
+    """Return the words with a file: where it has a name by itself, the body is what was said of
+    it."""
     name, body = text_of(content, "filename"), text_of(content, "body")
     return body if name and body != name else ""
 

@@ -310,7 +310,8 @@ class _Answer(Struct, frozen=True):
         }
 
     async def chunks(self, first: Delta | Completed, rest: Happening) -> AsyncIterator[bytes]:
-        """Yield the answer in pieces. What goes wrong on the way is told as an error, and no end."""
+        """Yield the answer in pieces. What goes wrong on the way is told as an error, and no
+        end."""
         yield self._chunk({"role": "assistant", "content": ""})
         try:
             async with aclosing(rest):

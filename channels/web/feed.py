@@ -213,7 +213,8 @@ class Feed:
             self._finish(outbound, self._usages.pop(message, TurnUsage()))
 
     def place_after(self, place: str) -> int | None:
-        """Return the number behind an event's place; None where what came after it can't be told."""
+        """Return the number behind an event's place; None where what came after it can't be
+        told."""
         origin, _, number = place.partition("-")
         if origin != self._origin or not re.fullmatch(r"[0-9]{1,18}", number):
             return None

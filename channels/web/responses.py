@@ -202,7 +202,8 @@ class _GrowingResponse:
         return [*self._open_message(), self._tell_text(one.text)]
 
     def end(self, done: Completed) -> list[bytes]:
-        """Return the rest: what has not streamed of the text, the thoughts, the calls, and the end."""
+        """Return the rest: what has not streamed of the text, the thoughts, the calls, and the
+        end."""
         told = list[bytes]()
         if self.wanted.wants_thoughts and done.reasoning and self._message is None:
             told += self._thoughts(done.reasoning)

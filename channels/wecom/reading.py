@@ -71,7 +71,8 @@ def read_message(body: Json) -> Heard:
 
 
 def read_press(body: Json, press: str) -> Pressed:
-    """Return a button of a card: what it does is its key, and its label stands in the card's name."""
+    """Return a button of a card: what it does is its key, and its label stands in the card's
+    name."""
     event = body["event"]["template_card_event"]
     author = Author(str(body["from"]["userid"]))
     return Pressed(place_of(body), author, press, str(event.get("event_key", "")))

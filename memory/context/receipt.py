@@ -216,7 +216,8 @@ def _numbers(text: str) -> Found:
 
 
 def _values(digits: str, unit: str = "") -> frozenset[str]:
-    """Return the values that a number may have; a sign that groups in one country parts in another."""
+    """Return the values that a number may have; a sign that groups in one country parts in
+    another."""
     bare = digits.replace("'", "").replace("’", "")
     readings = {bare.replace(",", ""), bare.replace(".", "").replace(",", ".")}
     if re.fullmatch(r"\d+[.,]\d{1,2}|\d+[.,]\d{4,}", bare):

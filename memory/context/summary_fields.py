@@ -45,7 +45,8 @@ def schema(text: str) -> Mapping[str, Any]:
 
 
 def with_diary(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of a summary that continues another: one field more, for what is new in it."""
+    """Return the schema of a summary that continues another: one field more, for what is new in
+    it."""
     properties = fields.get("properties", {})
     if _DIARY in properties:
         return fields

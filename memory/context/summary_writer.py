@@ -474,7 +474,8 @@ class SummaryWriter:
 
 
 def _apart(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:
-    """Yield the turns as sections of excerpts hold them: what came from outside stands by itself."""
+    """Yield the turns as sections of excerpts hold them: what came from outside stands by
+    itself."""
     for is_outside in (False, True):
         some = tuple(turn for turn in turns if turn.has_outside == is_outside)
         for first in range(0, len(some), _EXCERPTS):

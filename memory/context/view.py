@@ -356,14 +356,16 @@ def _exchange(front: str) -> list[dict[str, Any]]:
 
 
 def _with_system(system: list[dict[str, Any]], front: str, is_merged: bool) -> list[dict[str, Any]]:
-    """Return a system message of its own, or the end of the first for models that allow only one."""
+    """Return a system message of its own, or the end of the first for models that allow only
+    one."""
     if not (system and is_merged):
         return [*system, {"role": "system", "content": front}]
     return [{"role": "system", "content": f"{system[0]['content']}\n\n{front}"}]
 
 
 def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the front before the first user message, of whose row in the transcript it is no part."""
+    """Return the front before the first user message, of whose row in the transcript it is no
+    part."""
     if not front:
         return messages
     for number, message in enumerate(messages):

@@ -41,7 +41,8 @@ class Ancestor(Struct, frozen=True):
 
 
 def lineage(database: Database, conversation: int) -> list[Ancestor]:
-    """Return the conversations that a transcript is made of, the oldest first; its own is the last."""
+    """Return the conversations that a transcript is made of, the oldest first; its own is the
+    last."""
     found = database.execute_sql(
         """WITH RECURSIVE line(conversation, parent, seq, turn, event, depth) AS (
             SELECT conversation, parent, seq, turn, event, 1 FROM branch WHERE conversation = ?

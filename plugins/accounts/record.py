@@ -98,7 +98,8 @@ def begin(database: Database, row: LoginRow, digest: str, since: float) -> int:
 
 
 def find(database: Database, digest: str, since: float) -> LoginRow | None:
-    """Return the browser that has this, as long as its person is let in and it was used since then."""
+    """Return the browser that has this, as long as its person is let in and it was used since
+    then."""
     columns = tables.Login
     is_it = (columns.digest == digest) & (columns.used > since)
     return next(iter(_select(database, is_it)), None)

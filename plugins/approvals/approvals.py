@@ -105,7 +105,8 @@ class Approvals:
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
     ) -> _Question:
-        """Return the question, put to the person; one that waits already serves for the same site."""
+        """Return the question, put to the person; one that waits already serves for the same
+        site."""
         for known in self._questions.values():
             if wanted.covers and (known.key, known.wanted.covers) == (
                 key,

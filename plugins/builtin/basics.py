@@ -168,7 +168,8 @@ _NODES = (ast.Name, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, 
 
 
 def _number_evaluator() -> simpleeval.SimpleEval:
-    """Return an evaluator that knows numbers alone: no texts, attributes, indices or assignments."""
+    """Return an evaluator that knows numbers alone: no texts, attributes, indices or
+    assignments."""
     evaluator = simpleeval.SimpleEval(_OPERATORS, _FUNCTIONS, _CONSTANTS)
     evaluator.nodes = {kind: evaluator.nodes[kind] for kind in _NODES}
     evaluator.nodes[ast.Constant] = _constant

@@ -67,7 +67,8 @@ async def config(ask: Ask) -> Reply:
 
 
 def _list_visible(ask: Ask) -> list[SettingInfo]:
-    """Return the settings that this person may change; what they want is what the person may set."""
+    """Return the settings that this person may change; what they want is what the person may
+    set."""
     here = ask.conversation.key.id
     settings = [_in_words(one) for one in ask.bot.settings.describe_all(here)]
     if ask.person.is_owner:

@@ -177,7 +177,8 @@ async def add_hook(ask: Ask, text: str) -> Reply:
 
 
 async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
-    """Return the options that a text begins or ends with, and the rest of it. Raises CommandError."""
+    """Return the options that a text begins or ends with, and the rest of it. Raises
+    CommandError."""
     options, here = {}, ask.conversation.key.id
     while found := _OPTION.match(text):
         options[found[1].lower()] = found[2] or found[3] or ""

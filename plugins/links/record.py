@@ -82,7 +82,8 @@ def ask(database: Database, code: LinkCode, request: LinkRequest, since: float) 
 
 
 def list_requests(database: Database, target: str, giver: str, since: float) -> list[LinkRequest]:
-    """Return the chats that ask to go on in a conversation by a code of this person, oldest first."""
+    """Return the chats that ask to go on in a conversation by a code of this person, oldest
+    first."""
     columns = tables.LinkRequest
     is_theirs = (columns.target == target) & (columns.giver == giver) & (columns.at > since)
     rows = columns.select().where(is_theirs).order_by(columns.at).dicts().execute(database)

@@ -64,7 +64,8 @@ def read_messages(data: bytes) -> list[JSONRPCMessage]:
 
 
 def find_id(data: bytes) -> MessageId | None:
-    """Return the id of a message that can't be read, where it stands at the message's begin or end."""
+    """Return the id of a message that can't be read, where it stands at the message's begin or
+    end."""
     found = _ID_FIRST.match(data[:_EDGE]) or _ID_LAST.search(data[-_EDGE:])
     return json.loads(found[1].decode("utf-8", "replace")) if found else None
 

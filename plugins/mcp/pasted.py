@@ -196,7 +196,8 @@ def _fill_all(group: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fill(text: str) -> str:
-    """Return a text with our way to write variables, which are secrets, and the folder it works in."""
+    """Return a text with our way to write variables, which are secrets, and the folder it works
+    in."""
 
     def fill(found: re.Match[str]) -> str:
         name = found[1] or found[2]

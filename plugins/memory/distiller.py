@@ -297,7 +297,8 @@ class Distillation:
     async def _piece(
         self, lines: Sequence[MemoryLine], waiting: Sequence[Note]
     ) -> tuple[list[MemoryLine], list[Note]]:
-        """Return the lines that are shown, and the first sections, as far as they fit beside them."""
+        """Return the lines that are shown, and the first sections, as far as they fit beside
+        them."""
         count = self._services.meter.text
         most = min(ANSWER_TOKENS, self._window // 4)
         room = int((self._window - most - await count(TASK)) * _FILLED)

@@ -207,7 +207,8 @@ class Arrival:
         return replace(told, message=replace(told.message, images=tuple(images)))
 
     async def _keep(self, key: ConversationKey, content: bytes) -> Image | None:
-        """Return the picture that these bytes are; None where they are none, or there is no room."""
+        """Return the picture that these bytes are; None where they are none, or there is no
+        room."""
         if not (kind := find_picture_type(content)):
             return None
         image = Image(hashlib.sha256(content).hexdigest(), kind)

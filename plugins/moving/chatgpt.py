@@ -208,7 +208,8 @@ def _time(node: Mapping[str, Any]) -> float:
 
 
 def _message_of(node: object) -> Mapping[str, Any]:
-    """Return the message of a node. Other programs have such trees, too, but ones without authors."""
+    """Return the message of a node. Other programs have such trees, too, but ones without
+    authors."""
     return as_object(as_object(node).get("message"))
 
 

@@ -103,7 +103,8 @@ class PlainExport:
         return [found[one.id] for one in ordered], wrong
 
     def entries(self, one: ArchivedConversation, folder: str) -> list[Entry]:
-        """Return the messages of a conversation. Raises NotPlain, which says which line is wrong."""
+        """Return the messages of a conversation. Raises NotPlain, which says which line is
+        wrong."""
         name = f"{folder}/{MESSAGES}" if folder != "." else MESSAGES
         if not self.files.has(name):
             raise NotPlain(f"it has no {MESSAGES}")

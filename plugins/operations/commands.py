@@ -300,6 +300,7 @@ def _few(lines: list[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text that a stranger may have chosen, as one line that does nothing to the terminal."""
+    """Return a text that a stranger may have chosen, as one line that does nothing to the
+    terminal."""
     shown = text if text.isprintable() else repr(text)[1:-1]
     return shown if len(shown) <= 2 * _MOST_SHOWN else f"{shown[: 2 * _MOST_SHOWN]}…"

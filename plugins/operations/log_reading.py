@@ -275,7 +275,8 @@ class LogPrinter(Struct):
 
 
 def printable(text: str) -> str:
-    """Return a text with nothing in it that steers a terminal, or turns the order of what is shown."""
+    """Return a text with nothing in it that steers a terminal, or turns the order of what is
+    shown."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)

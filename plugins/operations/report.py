@@ -106,7 +106,8 @@ def write(file: Path, members: Mapping[str, str]) -> None:
 
 
 def collect(place: Reported) -> dict[str, str]:
-    """Return the members of a report by their names, looked through for what must not be in them."""
+    """Return the members of a report by their names, looked through for what must not be in
+    them."""
     found, fault = _read_installation(place)
     members = {
         "README.txt": _introduce(),

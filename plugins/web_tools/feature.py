@@ -55,7 +55,8 @@ async def _ask(context: ToolContext, url: URL) -> None:
 
 
 def format_page(page: WebPage, offset: int, *, is_whole: bool = True) -> str:
-    """Return a part of a page, as the model reads it; where it is the main content, that is said."""
+    """Return a part of a page, as the model reads it; where it is the main content, that is
+    said."""
     is_main = bool(page.main) and not is_whole
     text = page.main if is_main else page.text
     shown = text[offset : offset + SHOWN]

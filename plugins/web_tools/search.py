@@ -153,7 +153,8 @@ def _refusal(status: int, place: URL) -> str:
 
 
 def _read_results(answer: Any, protocol: _Protocol) -> list[WebResult]:
-    """Return the results of an answer, each page once. Raises ToolError where it is no such answer."""
+    """Return the results of an answer, each page once. Raises ToolError where it is no such
+    answer."""
     for place in protocol.places:
         if not isinstance(answer, dict):
             raise ToolError("The search failed: what came back is no list of results.")

@@ -403,7 +403,8 @@ _PASSING = ("40001", "40P01")  # two transactions in each other's way, of which 
 
 
 def _as_peewee_has_it(error: psycopg.Error) -> DatabaseError:
-    """Return the error that peewee's own wrapper would make of it; a lost connection is one, too."""
+    """Return the error that peewee's own wrapper would make of it; a lost connection is one,
+    too."""
     for kind in type(error).__mro__:
         if found := _ERRORS.get(kind):
             return found(str(error))

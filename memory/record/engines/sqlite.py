@@ -176,7 +176,8 @@ def _as_text(content: bytes) -> str:
 
 
 def connect(path: Path) -> SqliteFile:
-    """Return a connection set up as this project wants it: WAL, durable commits, waits for others."""
+    """Return a connection set up as this project wants it: WAL, durable commits, waits for
+    others."""
     database = SqliteFile(str(path), pragmas=_PRAGMAS)
     database.connect()
     database.set_synchronous(SYNCED)

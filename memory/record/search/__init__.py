@@ -121,7 +121,8 @@ class HistorySearch:
     def rank(
         self, inquiry: Inquiry, weights: Weights = WEIGHTS
     ) -> tuple[list[int], Mapping[int, Passage]]:
-        """Return the places that answer best, the best first, and what was read of them and around."""
+        """Return the places that answer best, the best first, and what was read of them and
+        around."""
         ranking = Ranking(inquiry, weights)
         near = index.passages(self._database, ranking.choose(), self._ranges)
         return ranking.rank(near), near

@@ -100,7 +100,8 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
 
 
 def _mark_untrusted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
-    """Return the turns with every result marked, and all of them tainted, whatever the file says."""
+    """Return the turns with every result marked, and all of them tainted, whatever the file
+    says."""
     return [
         [replace(m, is_untrusted=m.is_untrusted or m.role == "tool", is_tainted=True) for m in turn]
         for turn in turns
