@@ -45,7 +45,7 @@ async def test_on_a_disk_that_becomes_read_only_messages_are_refused_until_it_is
         await pragma(bot, "query_only = 1")
         for text in ("second", "/context"):
             refusal = (await bot.says(text)).text
-            assert "can't be written; check the permissions of the data folder" in refusal
+            assert "can't be opened or written; check the permissions of the data folder" in refusal
         await pragma(bot, "query_only = 0")
         assert (await bot.says("third")).text == "Three."
         assert await questions(bot) == ["first", "third"]
