@@ -28,9 +28,9 @@ from agent.models.base import (
     ModelError,
     ModelReply,
     ModelRequest,
+    SamplingParams,
     UnexplainedRefusal,
     Usage,
-    Wishes,
     unseen,
 )
 from agent.models.catalogue import price_reply
@@ -121,7 +121,7 @@ class Agent(Struct, frozen=True):
     pictures: Pictures
     max_steps: Callable[[], int]
     max_calls: Callable[[], int]
-    wishes: Wishes | None = None
+    wishes: SamplingParams | None = None
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""

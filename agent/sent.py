@@ -30,7 +30,7 @@ from agent.pictures import (
 )
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
-from memory.messages import Beside
+from memory.messages import RequestExtras
 from memory.record.requests import SentRequest
 from memory.request_log import IN_PLACE, RequestLog
 
@@ -75,7 +75,7 @@ async def rebuild(log: RequestLog, sent: SentRequest, pictures: Pictures) -> Reb
     return Rebuilt(sent, view, prefix, wire, shown_wire, messages, is_same, tuple(gone))
 
 
-def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
+def in_protocol(body: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]:
     """Return the body as its protocol has it."""
     if body.get("protocol") == RESPONSES:
         return responses_request.to_body(body, beside)

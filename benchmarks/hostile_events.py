@@ -30,7 +30,7 @@ from channels.discord.client import DiscordClient
 from channels.feishu import reading as at_feishu
 from channels.feishu.frames import WireFrame
 from channels.kit.frames import ODD_SHAPE
-from channels.kit.platform import Author, Place
+from channels.kit.platform import Author, Location
 from channels.mail.opening import open_letter
 from channels.mail.reading import read as read_mail
 from channels.matrix import reading as at_matrix
@@ -102,7 +102,7 @@ class EventReader:
 
 
 class _Taken:
-    """A desk that counts what it is brought."""
+    """A handler that counts what it is brought."""
 
     def __init__(self) -> None:
         self.events: list[object] = []
@@ -322,7 +322,7 @@ EVENTS: Mapping[str, EventReader] = {
     ),
     "feishu.reading.read_message": EventReader(_feishu_message, (FEISHU_MESSAGE,)),
     "feishu.reading.read_press": EventReader(
-        lambda body: at_feishu.read_press(body, "p", Place("c")),
+        lambda body: at_feishu.read_press(body, "p", Location("c")),
         (
             {
                 "action": {"value": {"command": "a", "label": "A"}},
@@ -334,7 +334,7 @@ EVENTS: Mapping[str, EventReader] = {
     "mail.reading.read": EventReader(_mail, (_MAIL,), MOST_OF_MAIL),
     "matrix.reading.read": EventReader(
         lambda body: at_matrix.read(
-            body, Author("@a:b"), Place("!r", is_group=True), _MATRIX_BOT, body
+            body, Author("@a:b"), Location("!r", is_group=True), _MATRIX_BOT, body
         ),
         (
             _MATRIX_MESSAGE,

@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from agent.loop import Agent
-from agent.models.base import Model, Wishes
+from agent.models.base import Model, SamplingParams
 from agent.models.partial_calls import MOST_CALLS
 from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
@@ -265,7 +265,7 @@ class RuntimeConfig(Struct, frozen=True):
             max_calls=lambda: (
                 self.book.effective(key.id).agent_max_calls if request.tools is None else MOST_CALLS
             ),
-            wishes=Wishes(request.max_tokens, request.temperature, request.parameters),
+            wishes=SamplingParams(request.max_tokens, request.temperature, request.parameters),
         )
 
     def completion_rules(self) -> CompletionRules:

@@ -120,7 +120,7 @@ class Image(Struct, frozen=True):
         return f"data/{self.sha256}{ending}"
 
 
-class Beside(Struct, frozen=True):
+class RequestExtras(Struct, frozen=True):
     """The parts of messages that OpenAI's protocol has no place for: by the id of the first call,
     the thoughts that came with calls as they must go back (`Message.thoughts`), and as they are
     read (`Message.reasoning`); and the ids of calls that failed."""
@@ -130,7 +130,7 @@ class Beside(Struct, frozen=True):
     reasoning: Mapping[str, str] = field(default_factory=dict)
 
 
-NOTHING_BESIDE = Beside()
+NOTHING_BESIDE = RequestExtras()
 
 
 class Message(Struct, frozen=True):

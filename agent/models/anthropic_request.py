@@ -31,7 +31,7 @@ from agent.models.base import ModelRequest
 from agent.models.endpoint import ANTHROPIC
 from agent.models.history import CALLS, check, check_body
 from agent.models.neutral import OWN, read_history
-from memory.messages import Beside, mark_text
+from memory.messages import RequestExtras, mark_text
 
 Json = dict[str, Any]
 
@@ -108,7 +108,7 @@ def _stops(stop: object) -> list[str]:
     return [one for one in given if isinstance(one, str) and one.strip()]
 
 
-def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
+def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
     """Return the body of a request. `neutral` has the messages and the tools in OpenAI's shape, all
     else as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
     marked. `beside` is what OpenAI's shape has no place for."""
@@ -156,7 +156,7 @@ def _mark_messages(system: list[Json], messages: list[Json]) -> None:
 # --- messages ---
 
 
-def _to_messages(said: Sequence[Mapping[str, Any]], beside: Beside) -> list[Json]:
+def _to_messages(said: Sequence[Mapping[str, Any]], beside: RequestExtras) -> list[Json]:
     ids = _Ids()
     messages: list[Json] = []
     for one in said:
@@ -177,7 +177,7 @@ def _to_messages(said: Sequence[Mapping[str, Any]], beside: Beside) -> list[Json
     return messages
 
 
-def _to_blocks(one: Mapping[str, Any], beside: Beside, ids: _Ids) -> tuple[str, list[Json]]:
+def _to_blocks(one: Mapping[str, Any], beside: RequestExtras, ids: _Ids) -> tuple[str, list[Json]]:
     match one["role"]:
         case "assistant":
             return "assistant", _assistant(one, beside, ids)
@@ -195,7 +195,7 @@ def _to_blocks(one: Mapping[str, Any], beside: Beside, ids: _Ids) -> tuple[str, 
     return "user", [_text(mark_text(words, "system-reminder"))] if words else []
 
 
-def _assistant(one: Mapping[str, Any], beside: Beside, ids: _Ids) -> list[Json]:
+def _assistant(one: Mapping[str, Any], beside: RequestExtras, ids: _Ids) -> list[Json]:
     calls = {call["id"]: _to_use(call, ids) for call in one.get("tool_calls") or ()}
     content = one.get("content") or ""
     if not isinstance(content, str):

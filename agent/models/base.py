@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.models.finish import Finish
-from memory.messages import NOTHING_BESIDE, Beside, ToolCall
+from memory.messages import NOTHING_BESIDE, RequestExtras, ToolCall
 
 
 class Usage(Struct, frozen=True):
@@ -72,7 +72,7 @@ class ModelRequest(Struct, frozen=True):
     temperature: float | None = None
     schema: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
-    beside: Beside = NOTHING_BESIDE
+    beside: RequestExtras = NOTHING_BESIDE
     is_once: bool = False
     affinity: str = ""
     is_hasty: bool = False
@@ -92,7 +92,7 @@ class ModelRequest(Struct, frozen=True):
         return replace(self, max_tokens=most, temperature=own)
 
 
-class Wishes(Struct, frozen=True):
+class SamplingParams(Struct, frozen=True):
     """The wishes of a client of OpenAI's protocol: what any request may ask for, and `parameters`
     of the protocol that are sent on as they stand (`stop`, `seed`)."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.models.history import join_system, merge_system, normalize, spell_out
-from memory.messages import Beside
+from memory.messages import RequestExtras
 
 CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
 """The keys of a neutral body: how many letters and digits the id of a call has, in which field
@@ -45,8 +45,8 @@ def _own_thoughts(thoughts: str, signer: str) -> str:
 
 
 def read_history(
-    neutral: Mapping[str, Any], beside: Beside
-) -> tuple[Sequence[Mapping[str, Any]], Beside]:
+    neutral: Mapping[str, Any], beside: RequestExtras
+) -> tuple[Sequence[Mapping[str, Any]], RequestExtras]:
     """Return the messages of a body, with calls as every protocol takes them, and what stands
     beside them that may be sent to this model."""
     messages: Sequence[Mapping[str, Any]] = normalize(neutral["messages"])

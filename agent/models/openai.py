@@ -18,7 +18,7 @@ from agent.models.neutral import EVERYWHERE, THOUGHTS
 from agent.models.providers import Provider
 from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
-from memory.messages import Beside
+from memory.messages import RequestExtras
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -34,7 +34,7 @@ class _Api(Struct, frozen=True):
 
     answer: Callable[[str], Answer]
     to_neutral: Callable[[Endpoint, Provider, ModelRequest], dict[str, Any]]
-    to_body: Callable[[Mapping[str, Any], Beside], Mapping[str, Any]]
+    to_body: Callable[[Mapping[str, Any], RequestExtras], Mapping[str, Any]]
     leave_out: Callable[[Mapping[str, Any], frozenset[str]], dict[str, Any]]
 
 

@@ -15,7 +15,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.history import CHAT, alternate, check
 from agent.models.neutral import CALL_IDS, EMPTY, EVERYWHERE, OWN, THOUGHTS, read_history
 from agent.models.providers import Provider
-from memory.messages import Beside
+from memory.messages import RequestExtras
 
 Json = dict[str, Any]
 
@@ -79,7 +79,7 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]
     return kept | renamed
 
 
-def to_body(neutral: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
+def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]:
     """Return the body as it is sent: its history keeps the rules of the protocol, ids of calls have
     the length that the provider wants, and where thoughts go back with the calls, those of `beside`
     do."""
@@ -102,7 +102,7 @@ _OWN = frozenset(OWN) - {"messages", "tools"}
 
 
 def _with_thoughts(
-    message: Mapping[str, Any], field: str, beside: Beside, is_everywhere: bool
+    message: Mapping[str, Any], field: str, beside: RequestExtras, is_everywhere: bool
 ) -> Mapping[str, Any]:
     if not (calls := message.get("tool_calls")):
         is_answer = is_everywhere and message["role"] == "assistant"

@@ -18,7 +18,7 @@ from agent.models.openai_request import shorten_id
 from agent.models.providers import Provider
 from agent.models.responses_answer import read_layout
 from agent.models.responses_rules import LONGEST_ID, RULES
-from memory.messages import Beside
+from memory.messages import RequestExtras
 
 Json = dict[str, Any]
 
@@ -82,7 +82,7 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> Json:
     return {name: value for name, value in body.items() if name not in unwanted}
 
 
-def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
+def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
     """Return the body of a request. `neutral` has the messages and the tools in the other shape,
     all else as the API has it; `beside` is what that shape has no place for."""
     body = {name: value for name, value in neutral.items() if name not in OWN}
@@ -94,7 +94,7 @@ def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     return check_body(body, RULES)
 
 
-def _to_input(messages: Sequence[Mapping[str, Any]], beside: Beside) -> list[Json]:
+def _to_input(messages: Sequence[Mapping[str, Any]], beside: RequestExtras) -> list[Json]:
     """Return the items, of which there must be one, and none twice: a thought that a branch or an
     import has brought along again stands where it came first."""
     seen: set[str] = set()
@@ -106,7 +106,7 @@ def _to_input(messages: Sequence[Mapping[str, Any]], beside: Beside) -> list[Jso
     return items or [{"role": "user", "content": NOTHING}]
 
 
-def _to_items(messages: Sequence[Mapping[str, Any]], beside: Beside) -> Iterator[Json]:
+def _to_items(messages: Sequence[Mapping[str, Any]], beside: RequestExtras) -> Iterator[Json]:
     for one in messages:
         match one["role"]:
             case "assistant":
@@ -124,7 +124,7 @@ def _to_items(messages: Sequence[Mapping[str, Any]], beside: Beside) -> Iterator
                     yield {"role": role, "content": text}
 
 
-def _assistant(one: Mapping[str, Any], beside: Beside) -> Iterator[Json]:
+def _assistant(one: Mapping[str, Any], beside: RequestExtras) -> Iterator[Json]:
     calls = {call["id"]: _to_call(call) for call in one.get("tool_calls") or ()}
     content = one.get("content") or ""
     content = _text_of(content)

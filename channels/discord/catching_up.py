@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.base import ChannelState
-from channels.kit.platform import Heard, Place
+from channels.kit.platform import IncomingMessage, Location
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ LONGEST_AWAY = timedelta(days=2)
 class LastRead(Struct, frozen=True):
     """The newest message of a chat that is on disk; `place` is where messages of it are."""
 
-    place: Place
+    place: Location
     message: int
 
 
@@ -44,7 +44,7 @@ class ReadMarks:
         text = await state.get(channel, _NAME)
         try:
             kept = {
-                int(number): LastRead(Place(chat, thread, is_group=is_group), int(message))
+                int(number): LastRead(Location(chat, thread, is_group=is_group), int(message))
                 for number, chat, thread, is_group, message in orjson.loads(text or "[]")
             }
         except (ValueError, TypeError):
@@ -55,14 +55,14 @@ class ReadMarks:
     def all(self) -> dict[int, LastRead]:
         return dict(self._kept)
 
-    async def meet(self, heard: Heard, number: int) -> None:
+    async def meet(self, heard: IncomingMessage, number: int) -> None:
         """Keep a chat before its first message is taken: whatever the bot does not come to is
         found there by the next process."""
         if heard.is_for_bot and number not in self._kept:
             self._put(heard, number, int(heard.place.message) - 1)
             await self._keep()
 
-    async def note(self, heard: Heard, number: int) -> None:
+    async def note(self, heard: IncomingMessage, number: int) -> None:
         """A message is on disk. What a server's people say to each other is noted only where the
         bot was spoken to before, and kept with the next that is for it."""
         known = self._kept.get(number)
@@ -73,7 +73,7 @@ class ReadMarks:
         if heard.is_for_bot:
             await self._keep()
 
-    def _put(self, heard: Heard, number: int, newest: int) -> None:
+    def _put(self, heard: IncomingMessage, number: int, newest: int) -> None:
         self._kept[number] = LastRead(replace(heard.place, message=""), newest)
         self._kept.move_to_end(number)
         if len(self._kept) > _MOST:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import discord
 
-from channels.kit.platform import Author, File, Heard, Place, Pressed, Reacted
+from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reacted
 
 Scope = Literal["thread", "channel", "user"]
 Where = Any  # one of the many kinds of channels
@@ -19,17 +19,17 @@ ARGUMENTS = "arguments"
 """The one option of each slash command: what stands behind its name."""
 
 
-def place_at(channel: Where, person: int, message: int) -> Place:
+def place_at(channel: Where, person: int, message: int) -> Location:
     """Return the place of a message. A private chat has its person's name: its own can be found by
     that."""
     if isinstance(channel, discord.DMChannel) or channel is None:
-        return Place(str(person), message=str(message))
+        return Location(str(person), message=str(message))
     if isinstance(channel, discord.Thread):
-        return Place(str(channel.parent_id), str(channel.id), str(message), is_group=True)
-    return Place(str(channel.id), "", str(message), is_group=True)
+        return Location(str(channel.parent_id), str(channel.id), str(message), is_group=True)
+    return Location(str(channel.id), "", str(message), is_group=True)
 
 
-def scope_of(place: Place, scope: Scope, person: int) -> str | None:
+def scope_of(place: Location, scope: Scope, person: int) -> str | None:
     """Return the thread of the conversation, where it is another than the place's."""
     if not place.is_group or scope == "thread":
         return None
@@ -37,15 +37,19 @@ def scope_of(place: Place, scope: Scope, person: int) -> str | None:
 
 
 def heard(
-    message: discord.Message, me: int, scope: Scope, language: str = "", place: Place | None = None
-) -> Heard | None:
+    message: discord.Message,
+    me: int,
+    scope: Scope,
+    language: str = "",
+    place: Location | None = None,
+) -> IncomingMessage | None:
     """Return a message of a person; None for all else: two bots would never end answering each
     other."""
     author = message.author
     if author.bot or message.webhook_id or message.is_system():
         return None
     place = place or place_at(message.channel, author.id, message.id)
-    return Heard(
+    return IncomingMessage(
         place,
         Author(str(author.id), author.display_name, language),
         _said(message, me),
@@ -58,12 +62,12 @@ def heard(
     )
 
 
-def commanded(interaction: discord.Interaction, scope: Scope) -> Heard:
+def commanded(interaction: discord.Interaction, scope: Scope) -> IncomingMessage:
     """A slash command is the line that a person could have typed. Its id is the interaction's."""
     data: Mapping[str, Any] = interaction.data or {}
     options = [str(one.get("value", "")) for one in data.get("options", ())]
     place = place_at(interaction.channel, interaction.user.id, interaction.id)
-    return Heard(
+    return IncomingMessage(
         place,
         _sender(interaction),
         " ".join((f"/{data.get('name', '')}", *options)).strip(),
@@ -72,14 +76,14 @@ def commanded(interaction: discord.Interaction, scope: Scope) -> Heard:
     )
 
 
-def pressed(interaction: discord.Interaction, scope: Scope) -> Pressed | None:
+def pressed(interaction: discord.Interaction, scope: Scope) -> ButtonPress | None:
     """Return a button; None where its message is gone."""
     if interaction.message is None:
         return None
     given: Mapping[str, Any] = interaction.data or {}
     data = str(given.get("custom_id", ""))
     place = place_at(interaction.channel, interaction.user.id, interaction.message.id)
-    return Pressed(
+    return ButtonPress(
         place,
         _sender(interaction),
         str(interaction.id),

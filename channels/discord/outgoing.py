@@ -11,7 +11,7 @@ import discord
 
 from channels.base import CommandEntry
 from channels.discord.incoming import ARGUMENTS
-from channels.kit.platform import Button, Place
+from channels.kit.platform import Button, Location
 from channels.language import ENGLISH, _, speaking
 
 ARGUMENTS_HINT = "What you would write behind the command"
@@ -45,7 +45,7 @@ def view_of(buttons: Sequence[Button]) -> discord.ui.View | None:
     return view
 
 
-def reference_of(place: Place) -> Any:
+def reference_of(place: Location) -> Any:
     """On a server, the message that is answered, if it is still there."""
     if not place.is_group or not place.message:
         return None
@@ -55,7 +55,7 @@ def reference_of(place: Place) -> Any:
     )
 
 
-def nonce_of(place: Place, once: str) -> str | None:
+def nonce_of(place: Location, once: str) -> str | None:
     """Return the name by which Discord knows a message for some minutes, so that it shows it once.
     It is made of the answered message, too: the numbers of replies begin anew in another data
     folder."""

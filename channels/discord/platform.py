@@ -22,19 +22,19 @@ from channels.discord.interactions import Interactions
 from channels.discord.outgoing import commands_as_offered, nonce_of, reference_of, view_of
 from channels.discord.rendering import LONGEST, escaped, length, rendered, units
 from channels.kit.platform import (
-    Desk,
+    ButtonPress,
     Event,
     File,
-    Heard,
+    IncomingHandler,
+    IncomingMessage,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
-    Pressed,
     Traits,
 )
-from channels.kit.reception import address_of
+from channels.kit.receiver import address_of
 from channels.message import Address
 from channels.splitting import Length
 
@@ -117,10 +117,10 @@ class Discord(Platform):
 
     # What comes in.
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         """Listen to the gateway for one connection; all that it told is brought before this
         ends."""
-        bringing = asyncio.create_task(self._bring(desk), name="discord")
+        bringing = asyncio.create_task(self._bring(handler), name="discord")
         hearing = asyncio.create_task(self._client.hear(), name="discord gateway")
         try:
             await asyncio.wait((bringing, hearing), return_when=asyncio.FIRST_COMPLETED)
@@ -135,17 +135,17 @@ class Discord(Platform):
             if isinstance(error, Exception):
                 raise error
 
-    async def _bring(self, desk: Desk) -> None:
+    async def _bring(self, handler: IncomingHandler) -> None:
         """Bring what happens, in its order, until the connection ends."""
-        marks = await ReadMarks.load(desk.bot.state, self.name)
+        marks = await ReadMarks.load(handler.bot.state, self.name)
         while True:
             name, what = await self._client.happened.get()
             if name == _END:
                 return
             if name in ("connect", "resumed"):
-                desk.connected()
+                handler.connected()
                 if name == "connect":  # a new session knows nothing of what was before it
-                    await self._catch_up(desk, marks)
+                    await self._catch_up(handler, marks)
                 continue
             try:
                 event = await self._event(what)
@@ -154,18 +154,20 @@ class Discord(Platform):
                 continue
             if event is None:
                 continue
-            is_friend = desk.bot.admits(address_of(self.name, event))
-            if isinstance(event, Heard) and is_friend:
+            is_friend = handler.bot.admits(address_of(self.name, event))
+            if isinstance(event, IncomingMessage) and is_friend:
                 await marks.meet(event, _channel_of(what))
-            taking = self._spawn(self._take(desk, marks if is_friend else None, event, what))
+            taking = self._spawn(self._take(handler, marks if is_friend else None, event, what))
             if isinstance(what, discord.Interaction) and is_friend:  # others may get no answer
-                is_command = isinstance(event, Heard)
+                is_command = isinstance(event, IncomingMessage)
                 following = self._interactions.follow(str(what.id), taking, is_command=is_command)
                 self._spawn(following)
 
-    async def _take(self, desk: Desk, marks: ReadMarks | None, event: Event, what: Any) -> None:
-        await desk.take([event])
-        if isinstance(event, Heard) and marks:  # strangers fill no list
+    async def _take(
+        self, handler: IncomingHandler, marks: ReadMarks | None, event: Event, what: Any
+    ) -> None:
+        await handler.take([event])
+        if isinstance(event, IncomingMessage) and marks:  # strangers fill no list
             await marks.note(event, _channel_of(what))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -174,25 +176,25 @@ class Discord(Platform):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _catch_up(self, desk: Desk, marks: ReadMarks) -> None:
+    async def _catch_up(self, handler: IncomingHandler, marks: ReadMarks) -> None:
         """Take what was written while the bot was away, where it was spoken to before."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def look(number: int, last: LastRead) -> None:
             async with limit:
                 try:
-                    found = await desk.patiently(lambda: self._written_since(number, last))
+                    found = await handler.patiently(lambda: self._written_since(number, last))
                 except discord.HTTPException as error:
                     log.info("the chat %s can't be read any more: %s", number, error)
                     await marks.drop(number)
                     return
             for heard in found:
-                await desk.take([heard])
+                await handler.take([heard])
                 await marks.note(heard, number)
 
         await asyncio.gather(*(look(*one) for one in marks.all().items()))
 
-    async def _written_since(self, number: int, last: LastRead) -> list[Heard]:
+    async def _written_since(self, number: int, last: LastRead) -> list[IncomingMessage]:
         channel, scope = self._client.get_partial_messageable(number), self._settings.conversations
         after = since(last.message)
         return [
@@ -265,36 +267,36 @@ class Discord(Platform):
     def plain_length(self, text: str) -> int:
         return units(escaped(text))
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         content, view = _content(post), view_of(post.buttons)
         if answer := await self._interactions.answer(place.message, content, view):
             return answer
         return await self._send(place, content=content, view=view, nonce=nonce_of(place, post.once))
 
-    async def _send(self, place: Place, **said: Any) -> str:
+    async def _send(self, place: Location, **said: Any) -> str:
         """Without previews: whoever runs a page could tell that it was written of."""
         channel = await self._destination(place)
         sent = await channel.send(reference=reference_of(place), suppress_embeds=True, **said)
         return str(sent.id)
 
-    async def edit(self, place: Place, message: str, post: Post) -> None:
+    async def edit(self, place: Location, message: str, post: Post) -> None:
         shown = await self._message(place, message)
         await shown.edit(content=_content(post), view=view_of(post.buttons))
 
-    async def delete(self, place: Place, message: str) -> None:
+    async def delete(self, place: Location, message: str) -> None:
         await (await self._message(place, message)).delete()
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         caption = escaped(media.caption)
         if await self._interactions.answer(place.message, caption or media.name, None):
             caption = ""
         file = discord.File(io.BytesIO(media.content), media.name)
         return await self._send(place, content=caption, file=file, view=view_of(media.buttons))
 
-    async def show_typing(self, place: Place) -> None:
+    async def show_typing(self, place: Location) -> None:
         await (await self._destination(place)).typing()
 
-    async def answer_press(self, pressed: Pressed) -> None:
+    async def answer_press(self, pressed: ButtonPress) -> None:
         await self._interactions.acknowledge(pressed.press, is_over=True)
 
     async def offer(self, commands: Mapping[str, Sequence[CommandEntry]]) -> None:
@@ -305,16 +307,16 @@ class Discord(Platform):
         await self._client.http.bulk_upsert_global_commands(number, payload)
         self._offered = payload
 
-    def place_of(self, address: Address, message: str) -> Place:
+    def place_of(self, address: Address, message: str) -> Location:
         place = super().place_of(address, message)
         return place if place.thread.isdecimal() else replace(place, thread="")
 
-    async def _destination(self, place: Place) -> discord.abc.Messageable:
+    async def _destination(self, place: Location) -> discord.abc.Messageable:
         if place.is_group:
             return self._client.get_partial_messageable(int(place.thread or place.chat))
         return await self._client.create_dm(discord.Object(int(place.chat)))
 
-    async def _message(self, place: Place, message: str) -> discord.PartialMessage:
+    async def _message(self, place: Location, message: str) -> discord.PartialMessage:
         channel = await self._destination(place)
         assert isinstance(channel, discord.DMChannel | discord.PartialMessageable)
         return channel.get_partial_message(int(message))

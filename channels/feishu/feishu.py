@@ -32,12 +32,12 @@ from channels.feishu.reading import (
     text_in,
 )
 from channels.kit.platform import (
-    Desk,
     Event,
     File,
-    Heard,
+    IncomingHandler,
+    IncomingMessage,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
@@ -105,20 +105,20 @@ class Feishu(Platform):
 
     # What comes in.
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         url, pause = await self._api.find_connection()
         service = int(parse_qs(urlsplit(url).query)["service_id"][0])
         async with self._api.session.ws_connect(url, max_msg_size=2**24) as wire:
-            desk.connected()
+            handler.connected()
             async with asyncio.TaskGroup() as work:
                 pinging = work.create_task(_ping(wire, service, pause))
                 async for message in wire:
                     if message.type == aiohttp.WSMsgType.BINARY:
-                        work.create_task(self._handle(wire, message.data, desk))
+                        work.create_task(self._handle(wire, message.data, handler))
                 pinging.cancel()
 
     async def _handle(
-        self, wire: aiohttp.ClientWebSocketResponse, content: bytes, desk: Desk
+        self, wire: aiohttp.ClientWebSocketResponse, content: bytes, handler: IncomingHandler
     ) -> None:
         """Handle one frame: what it brings is confirmed once it is on disk. What is not confirmed
         comes again."""
@@ -127,7 +127,7 @@ class Feishu(Platform):
             if frame.method != DATA or (payload := self._whole(frame)) is None:
                 return
             try:
-                await self._take(orjson.loads(payload), desk)
+                await self._take(orjson.loads(payload), handler)
                 code = 200
             except Exception as error:
                 log.exception("an event of Feishu could not be taken in")
@@ -154,22 +154,22 @@ class Feishu(Platform):
         del self._parts[name]
         return b"".join(parts[one] for one in sorted(parts))
 
-    async def _take(self, body: Json, desk: Desk) -> None:
+    async def _take(self, body: Json, handler: IncomingHandler) -> None:
         header, event = body["header"], body["event"]
         match header["event_type"]:
             case "im.message.receive_v1":
                 chat = event["message"]["chat_id"]
                 async with self._lines.setdefault(chat, asyncio.Lock()):  # in their order
                     found = await self._hear(event)
-                    await desk.take([found] if found else [])
+                    await handler.take([found] if found else [])
             case "card.action.trigger":
                 context = event["context"]
                 chat, message = context["open_chat_id"], context["open_message_id"]
                 place = await self._find_place(chat, message)
-                await desk.take([read_press(event, header["event_id"], place)])
+                await handler.take([read_press(event, header["event_id"], place)])
             case "im.message.reaction.created_v1":
                 if found := await self._read_reaction(event):
-                    await desk.take([found])
+                    await handler.take([found])
 
     async def _hear(self, event: Json) -> Event | None:
         message = event["message"]
@@ -181,7 +181,7 @@ class Feishu(Platform):
             return await self._with_parent(heard, message["parent_id"])
         return heard
 
-    async def _with_parent(self, heard: Heard, parent: str) -> Heard:
+    async def _with_parent(self, heard: IncomingMessage, parent: str) -> IncomingMessage:
         """In a group: a reply to the bot is meant for it, and the words of others are quoted."""
         try:
             shown = await self._show(parent)
@@ -213,7 +213,7 @@ class Feishu(Platform):
                 self._names[id] = ""
         return self._names[id]
 
-    async def _find_place(self, chat: str, message: str) -> Place:
+    async def _find_place(self, chat: str, message: str) -> Location:
         """Find the place of a message of ours, of which only its chat and id are known."""
         if chat not in self._groups:
             found = await self._api.request("GET", f"im/v1/chats/{chat}")
@@ -254,16 +254,16 @@ class Feishu(Platform):
     def plain_length(self, text: str) -> int:
         return plain_size(text)
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         return await self._send(place, "interactive", card(post), post.once)
 
-    async def edit(self, place: Place, message: str, post: Post) -> None:
+    async def edit(self, place: Location, message: str, post: Post) -> None:
         await self._api.request("PATCH", f"im/v1/messages/{message}", json={"content": card(post)})
 
-    async def delete(self, place: Place, message: str) -> None:
+    async def delete(self, place: Location, message: str) -> None:
         await self._api.request("DELETE", f"im/v1/messages/{message}")
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         """Upload a file; what is said of it comes in a card below it."""
         if media.kind == "picture":
             form = {"image_type": "message"}
@@ -277,10 +277,12 @@ class Feishu(Platform):
             sent = await self._send(place, kind, _json(file_key=key["file_key"]))
         if media.caption or media.buttons:
             post = Post(media.caption, media.buttons, is_plain=True)
-            sent = await self.post(Place(place.chat, place.thread, is_group=place.is_group), post)
+            sent = await self.post(
+                Location(place.chat, place.thread, is_group=place.is_group), post
+            )
         return sent
 
-    async def _send(self, place: Place, kind: str, content: str, once: str = "") -> str:
+    async def _send(self, place: Location, kind: str, content: str, once: str = "") -> str:
         """Return a message, as a reply where it answers one, or in a thread. What was taken back
         since can be answered no more, so it goes by itself. The same `uuid` is sent once within an
         hour."""

@@ -15,7 +15,7 @@ import orjson
 from msgspec import Struct
 
 from channels.feishu.cards import text_of
-from channels.kit.platform import Author, File, Heard, Place, Pressed
+from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location
 
 Json = dict[str, Any]
 
@@ -47,7 +47,7 @@ class FeishuBot(Struct, frozen=True):
     name: str
 
 
-def read_message(event: Json, me: FeishuBot, name: str) -> Heard | None:
+def read_message(event: Json, me: FeishuBot, name: str) -> IncomingMessage | None:
     """Return a message that a person sent, with the name that others see; None for another
     bot's."""
     message, sender = event["message"], event["sender"]
@@ -59,7 +59,7 @@ def read_message(event: Json, me: FeishuBot, name: str) -> Heard | None:
     is_group = message.get("chat_type") != "p2p"
     text = _with_names(_text(kind, content), mentions, me)
     is_known = kind in ("text", "post", "image", "file", "audio")
-    return Heard(
+    return IncomingMessage(
         place_of(message),
         author(sender["sender_id"]["open_id"], name),
         text.strip(),
@@ -77,20 +77,22 @@ def author(id: str, name: str = "") -> Author:
     return Author(id, name)
 
 
-def place_of(message: Json) -> Place:
+def place_of(message: Json) -> Location:
     """Return the place of a message. A thread has the name of its first message, to which all that
     is said in it is a reply."""
     id = message["message_id"]
     thread = (message.get("root_id") or id) if message.get("thread_id") else ""
     is_group = message.get("chat_type") != "p2p"
-    return Place(message["chat_id"], thread, id, is_group=is_group)
+    return Location(message["chat_id"], thread, id, is_group=is_group)
 
 
-def read_press(event: Json, press: str, place: Place) -> Pressed:
+def read_press(event: Json, press: str, place: Location) -> ButtonPress:
     """Return a button of a card that a person pressed."""
     value = event.get("action", {}).get("value") or {}
     sender = Author(event["operator"]["open_id"])
-    return Pressed(place, sender, press, str(value.get("command", "")), str(value.get("label", "")))
+    return ButtonPress(
+        place, sender, press, str(value.get("command", "")), str(value.get("label", ""))
+    )
 
 
 def text_in(shown: Json, me: FeishuBot) -> str:

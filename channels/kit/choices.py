@@ -15,7 +15,7 @@ import orjson
 from msgspec import Struct, field
 
 from channels.base import ChannelState
-from channels.kit.platform import Button, Place, Traits
+from channels.kit.platform import Button, Location, Traits
 from channels.language import _
 from channels.message import Action
 
@@ -113,7 +113,7 @@ class Choices:
         self._channel, self._state = channel, state
         self._chats: dict[str, _Kept] = {}
 
-    async def offer(self, place: Place, actions: Sequence[Action]) -> None:
+    async def offer(self, place: Location, actions: Sequence[Action]) -> None:
         """From now on a number stands for one of these there; none: for nothing."""
         kept = await self._find(place)
         offered = [(action.label, data_of(action)) for action in actions]
@@ -121,7 +121,7 @@ class Choices:
             kept.offered = offered
             await self._keep(place, kept)
 
-    async def choose(self, place: Place, text: str) -> tuple[str, str] | None:
+    async def choose(self, place: Location, text: str) -> tuple[str, str] | None:
         """Return the label and data that a message stands for; None where it is no choice. One that
         comes again stands for the same as before, and one that was edited for what it says now."""
         kept = await self._find(place)
@@ -138,7 +138,7 @@ class Choices:
         await self._keep(place, kept)
         return chosen
 
-    async def ask(self, place: Place, message: str, actions: Sequence[Action]) -> None:
+    async def ask(self, place: Location, message: str, actions: Sequence[Action]) -> None:
         """A message of ours asks for permission, so that a reaction may answer it."""
         commands = [action.command for action in actions if not action.asks_first]
         yes = next((one for one in commands if one.startswith(_APPROVE)), "")
@@ -148,7 +148,7 @@ class Choices:
             kept.asked = _newest({**kept.asked, message: (yes, no)})
             await self._keep(place, kept)
 
-    async def react(self, place: Place, emoji: str) -> str:
+    async def react(self, place: Location, emoji: str) -> str:
         """Return the command that an emoji on a message stands for; "" where it is none."""
         sign = emoji.translate(_DECORATION)
         if not sign or len(sign) > 1:
@@ -158,7 +158,7 @@ class Choices:
         yes, no = (await self._find(place)).asked.get(place.message, ("", ""))
         return yes if sign in _YES else no if sign in _REFUSE else ""
 
-    async def _find(self, place: Place) -> _Kept:
+    async def _find(self, place: Location) -> _Kept:
         name = _name(place)
         if name not in self._chats:
             found = _Kept.load(await self._state.get(self._channel, name))
@@ -167,7 +167,7 @@ class Choices:
             self._chats.setdefault(name, found)
         return self._chats[name]
 
-    async def _keep(self, place: Place, kept: _Kept) -> None:
+    async def _keep(self, place: Location, kept: _Kept) -> None:
         await self._state.set(self._channel, _name(place), kept.dump())
 
 
@@ -175,5 +175,5 @@ def _newest(kept: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return dict([*kept.items()][-_KEPT:])
 
 
-def _name(place: Place) -> str:
+def _name(place: Location) -> str:
     return f"choices {place.chat} {place.thread}"

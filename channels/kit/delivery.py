@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from channels.kit.choices import Choices, make_buttons, number, spell_out
 from channels.kit.pace import Pace
-from channels.kit.platform import Button, Media, Place, Platform, Post
+from channels.kit.platform import Button, Location, Media, Platform, Post
 from channels.language import _
 from channels.message import Action, Reply
 from channels.splitting import split
@@ -53,7 +53,7 @@ class _Letter(Struct, frozen=True):
     once: str
 
 
-class Courier:
+class MessageSender:
     """Sends replies over a platform."""
 
     def __init__(self, platform: Platform, pace: Pace) -> None:
@@ -62,7 +62,7 @@ class Courier:
 
     async def deliver(
         self,
-        place: Place,
+        place: Location,
         reply: Reply,
         draft: str = "",
         *,
@@ -90,7 +90,7 @@ class Courier:
                 raise
             log.warning("a reply to %s/%s was dropped: %s", self.platform.name, place.chat, error)
 
-    async def _deliver(self, place: Place, letter: _Letter, draft: str, reply: Reply) -> None:
+    async def _deliver(self, place: Location, letter: _Letter, draft: str, reply: Reply) -> None:
         last = ""
         if not letter.parts:
             last = await self._send_file(place, letter)
@@ -112,16 +112,18 @@ class Courier:
         if reply.sound:
             await self._send_media(_further(place), "voice", Path(reply.sound))
 
-    async def _note_question(self, place: Place, message: str, actions: Sequence[Action]) -> None:
+    async def _note_question(
+        self, place: Location, message: str, actions: Sequence[Action]
+    ) -> None:
         if actions and self.choices:
             await self.choices.ask(place, message, actions)
 
-    async def take_back(self, place: Place, message: str) -> None:
+    async def take_back(self, place: Location, message: str) -> None:
         """Delete a message of ours, if that can be done now."""
         with suppress(Exception):
             await self.pace.try_once(place, lambda: self.platform.delete(place, message))
 
-    async def _send_file(self, place: Place, letter: _Letter) -> str:
+    async def _send_file(self, place: Location, letter: _Letter) -> str:
         """All of a text in one file, which says so and begins with its first words."""
         said = _(_IN_A_FILE, characters=len(letter.text))
         caption = f"{said}\n\n{letter.text[:_LONGEST_CAPTION].rstrip()} …"
@@ -129,7 +131,7 @@ class Courier:
         media = Media("document", _FILE, content, caption, "text/markdown", letter.buttons)
         return await self.pace.send(place, lambda: self.platform.upload(place, media))
 
-    async def _post(self, place: Place, post: Post) -> str:
+    async def _post(self, place: Location, post: Post) -> str:
         try:
             return await self.pace.send(place, lambda: self.platform.post(place, post))
         except Exception as error:
@@ -139,7 +141,7 @@ class Courier:
             plain = replace(post, is_plain=True)
             return await self.pace.send(place, lambda: self.platform.post(place, plain))
 
-    async def _edit(self, place: Place, draft: str, post: Post) -> bool:
+    async def _edit(self, place: Location, draft: str, post: Post) -> bool:
         """Put the final text in the draft's place; False when that can't be done."""
         for one in (post, replace(post, is_plain=True)):
             try:
@@ -152,7 +154,7 @@ class Courier:
                 return True
         return False
 
-    async def _send_media(self, place: Place, kind: str, path: Path) -> None:
+    async def _send_media(self, place: Location, kind: str, path: Path) -> None:
         """A picture goes as a file where the platform refuses it as one; who takes no voice message
         has the text."""
         try:
@@ -173,6 +175,6 @@ class Courier:
                 await self.pace.send(place, lambda: self.platform.upload(place, document))
 
 
-def _further(place: Place) -> Place:
+def _further(place: Location) -> Location:
     """The first message has named what it answers."""
     return replace(place, message="")

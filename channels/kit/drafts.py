@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 
 from channels.base import Activity, Bot, Delta, Done, StepRestarted, ToolStarted, TurnStarted
-from channels.kit.delivery import Courier
+from channels.kit.delivery import MessageSender
 from channels.kit.pace import Busy
-from channels.kit.platform import Place, Post
+from channels.kit.platform import Location, Post
 from channels.message import Address
 from channels.splitting import split
 
@@ -25,16 +25,16 @@ _KEPT = 4
 class Drafts:
     """The watchers of conversations, one for each in which an answer is awaited."""
 
-    def __init__(self, courier: Courier) -> None:
-        self._courier = courier
+    def __init__(self, delivery: MessageSender) -> None:
+        self._delivery = delivery
         self._all: dict[tuple[str, str], _Onlooker] = {}
 
-    def expect(self, bot: Bot, address: Address, message: str, place: Place) -> bool:
+    def expect(self, bot: Bot, address: Address, message: str, place: Location) -> bool:
         """Return an answer to this message, an inbound's id, is awaited from now on; False if it
         was already."""
         name = (address.chat, address.thread)
         if name not in self._all:
-            self._all[name] = _Onlooker(bot, address, self._courier)
+            self._all[name] = _Onlooker(bot, address, self._delivery)
         return self._all[name].expect(message, place)
 
     async def settle(self, address: Address, message: str) -> str:
@@ -54,23 +54,23 @@ class Drafts:
         for onlooker in self._all.values():
             for message, place in tuple(onlooker.expected.items()):
                 if draft := await onlooker.settle(message):
-                    await self._courier.take_back(place, draft)
+                    await self._delivery.take_back(place, draft)
             await onlooker.close()
 
 
 class _Onlooker:
     """Watches one conversation."""
 
-    def __init__(self, bot: Bot, address: Address, courier: Courier) -> None:
-        self.expected: dict[str, Place] = {}
-        self._courier = courier
+    def __init__(self, bot: Bot, address: Address, delivery: MessageSender) -> None:
+        self.expected: dict[str, Location] = {}
+        self._delivery = delivery
         self._drafts: dict[str, _ShownDraft] = {}
         self._current: _ShownDraft | None = None
         self._watch = ExitStack()
         happening = self._watch.enter_context(bot.watch(address))  # at once, to miss nothing
         self._task = asyncio.create_task(self._follow(happening))
 
-    def expect(self, message: str, place: Place) -> bool:
+    def expect(self, message: str, place: Location) -> bool:
         is_new = message not in self.expected
         self.expected[message] = place
         return is_new
@@ -89,7 +89,7 @@ class _Onlooker:
         async for activity in happening:
             match activity:
                 case TurnStarted(reply_to) if reply_to in self.expected:
-                    self._current = _ShownDraft(self._courier, self.expected[reply_to])
+                    self._current = _ShownDraft(self._delivery, self.expected[reply_to])
                     self._drafts[reply_to] = self._current
                 case TurnStarted() | Done():
                     self._current = None
@@ -101,8 +101,8 @@ class _ShownDraft:
     """The draft of what streamed so far, shown as often as the platform allows. A draft that is
     longer than one message waits for the end."""
 
-    def __init__(self, courier: Courier, place: Place) -> None:
-        self._platform, self._pace, self._place = courier.platform, courier.pace, place
+    def __init__(self, delivery: MessageSender, place: Location) -> None:
+        self._platform, self._pace, self._place = delivery.platform, delivery.pace, place
         self._earlier = self._step = self._shown = self._message = ""
         self._most = _KEPT * self._platform.traits.longest
         self._requesting = asyncio.Lock()

@@ -1,4 +1,4 @@
-"""A channel over a platform: what comes in goes to the reception, replies go out."""
+"""A channel over a platform: what comes in goes to the receiver, replies go out."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from channels.base import (
     WebhookAnswer,
     WebhookCall,
 )
-from channels.kit.delivery import Courier, pieces
+from channels.kit.delivery import MessageSender, pieces
 from channels.kit.drafts import Drafts
 from channels.kit.frames import ODD_SHAPE
 from channels.kit.health import HealthRecord
 from channels.kit.pace import Pace
-from channels.kit.platform import Place, Platform
-from channels.kit.reception import Reception
+from channels.kit.platform import Location, Platform
+from channels.kit.receiver import MessageReceiver
 from channels.language import ENGLISH, LANGUAGES, _, speaking
 from channels.message import Address, Outbound, Reply
 from channels.retry import Sleep
@@ -46,13 +46,13 @@ class Messenger:
         self._sleep = sleep
         self._health = HealthRecord(self.name)
         self._pace = Pace(platform, self._health, sleep)
-        self._courier = Courier(platform, self._pace)
-        self._drafts = Drafts(self._courier)
+        self._delivery = MessageSender(platform, self._pace)
+        self._drafts = Drafts(self._delivery)
         self._opening = asyncio.Lock()
         self._is_open = self._is_listening = self._has_offered = False
         self._bot: Bot | None = None
         self._keeping: set[asyncio.Task[None]] = set()
-        self._caller: Reception | None = None
+        self._caller: MessageReceiver | None = None
 
     @property
     def health(self) -> ChannelHealth:
@@ -63,10 +63,10 @@ class Messenger:
         self._bot = self._health.bot = bot
         self._is_listening, self._caller = True, None  # one that came before knew of no drafts
         self._health.on_change = self._keep_health
-        reception = Reception(bot, self._courier, self._drafts, self._health)
+        receiver = MessageReceiver(bot, self._delivery, self._drafts, self._health)
         try:
             while True:
-                await self._listen_once(reception)
+                await self._listen_once(receiver)
                 await self._sleep(self._health.wait)
         except ChannelError as error:
             self._health.is_over(error)
@@ -84,13 +84,13 @@ class Messenger:
         self._keeping.add(task)
         task.add_done_callback(self._keeping.discard)
 
-    async def _listen_once(self, reception: Reception) -> None:
+    async def _listen_once(self, receiver: MessageReceiver) -> None:
         """Returns when that failed in passing."""
         try:
             await self._open()
-            offering = asyncio.create_task(self._offer(reception.bot), name=f"{self.name} commands")
+            offering = asyncio.create_task(self._offer(receiver.bot), name=f"{self.name} commands")
             try:
-                await self.platform.listen(reception)
+                await self.platform.listen(receiver)
             finally:
                 offering.cancel()
                 await asyncio.gather(offering, return_exceptions=True)
@@ -143,14 +143,14 @@ class Messenger:
         if outbound.part:
             place = replace(place, message="")  # the first part has named what it answers
         once = f"o{outbound.id}" if outbound.id else ""
-        await self._courier.deliver(place, reply, draft, is_plain=outbound.is_plain, once=once)
+        await self._delivery.deliver(place, reply, draft, is_plain=outbound.is_plain, once=once)
 
     def parts(self, reply: Reply) -> list[Reply]:
         """Each message by itself; pictures and choices go with the last."""
         *first, last = pieces(self.platform, reply.text) or [reply.text]
         return [*map(Reply, first), replace(reply, text=last)]
 
-    def place_of(self, address: Address, reply_to: str) -> Place:
+    def place_of(self, address: Address, reply_to: str) -> Location:
         """Return the place that the reply to a message goes to; its id may be one that the bot has
         made."""
         found = _ID.fullmatch(reply_to)
@@ -171,7 +171,7 @@ class Messenger:
         await self._open()
         if self._caller is None or self._caller.bot is not bot:
             drafts = self._drafts if self._is_listening else None  # else another process answers
-            self._caller = Reception(bot, self._courier, drafts, self._health)
+            self._caller = MessageReceiver(bot, self._delivery, drafts, self._health)
         try:
             answer = await self.platform.call(self._caller, call)
         except ODD_SHAPE:
@@ -188,4 +188,4 @@ class Messenger:
             await self.platform.close()
 
 
-_NOWHERE = Place("")
+_NOWHERE = Location("")

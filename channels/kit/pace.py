@@ -10,7 +10,7 @@ from aiolimiter import AsyncLimiter
 
 from channels.base import ChannelError
 from channels.kit.health import HealthRecord
-from channels.kit.platform import Place, Platform, PlatformFailure
+from channels.kit.platform import Location, Platform, PlatformFailure
 from channels.retry import Sleep, patient
 
 _SPARE = 5  # messages of a chat's limit that drafts leave to others
@@ -36,7 +36,7 @@ class Pace:
         self._holds: dict[str, asyncio.Future[None]] = {}
 
     async def send(
-        self, place: Place, request: Callable[[], Awaitable[T]], *, is_message: bool = True
+        self, place: Location, request: Callable[[], Awaitable[T]], *, is_message: bool = True
     ) -> T:
         """Make a request that sends or changes a message, for as often as it takes. Raises the
         platform's last word on it, as a ChannelError where it knows the bot no more."""
@@ -59,7 +59,7 @@ class Pace:
         return done
 
     async def try_once(
-        self, place: Place, request: Callable[[], Awaitable[T]], *, is_message: bool = True
+        self, place: Location, request: Callable[[], Awaitable[T]], *, is_message: bool = True
     ) -> T:
         """The same for what is void a moment later: one attempt, and none that would wait. Raises
         Busy, too."""
@@ -78,7 +78,7 @@ class Pace:
     def failure_of(self, error: BaseException) -> PlatformFailure:
         return self._platform.explain(error)
 
-    async def _admit(self, place: Place, *, is_once: bool, is_message: bool) -> None:
+    async def _admit(self, place: Location, *, is_once: bool, is_message: bool) -> None:
         """Wait until a request may be made, or raise Busy."""
         limit = self._limit(place) if is_message else None
         if is_once and (place.chat in self._holds or (limit and not limit.has_capacity(_SPARE))):
@@ -90,7 +90,7 @@ class Pace:
         if is_message:
             await self._overall.acquire()
 
-    def _limit(self, place: Place) -> AsyncLimiter | None:
+    def _limit(self, place: Location) -> AsyncLimiter | None:
         traits = self._platform.traits
         most = traits.per_group if place.is_group else traits.per_chat
         if most is None:
@@ -99,7 +99,7 @@ class Pace:
             del self._chats[next(iter(self._chats))]
         return self._chats.setdefault(place.chat, AsyncLimiter(most, traits.chat_time))
 
-    def _heed(self, place: Place, error: BaseException) -> None:
+    def _heed(self, place: Location, error: BaseException) -> None:
         failure = self._platform.explain(error)
         if failure.kind == "wait" and place.chat not in self._holds:
             hold = asyncio.ensure_future(self.sleep(bounded(failure.seconds)))

@@ -52,7 +52,7 @@ class Traits(Struct, frozen=True):
     message_id: re.Pattern[str] = re.compile(r".+", re.DOTALL)
 
 
-class Place(Struct, frozen=True):
+class Location(Struct, frozen=True):
     """The place where a message is or goes to: a chat, a thread in it ("": none), and the message
     there ("": none); a reply answers that one. Nobody but one person reads a chat that is no group.
     """
@@ -82,7 +82,7 @@ class File(Struct, frozen=True):
     size: int = 0
 
 
-class Heard(Struct, frozen=True):
+class IncomingMessage(Struct, frozen=True):
     """A message. One that its person has edited comes again, with the same id and another text.
 
     `is_for_bot`: in a group, whether it is spoken to, by a mention, a reply to it, or a command; a
@@ -92,7 +92,7 @@ class Heard(Struct, frozen=True):
     another than the place's (None: it is not).
     """
 
-    place: Place
+    place: Location
     sender: Author
     text: str
     files: tuple[File, ...] = ()
@@ -103,11 +103,11 @@ class Heard(Struct, frozen=True):
     scope: str | None = None
 
 
-class Pressed(Struct, frozen=True):
+class ButtonPress(Struct, frozen=True):
     """A button was pressed: `data` is what it keeps, `label` what stands on it. `press` is the id
     of this press. `place.message` is the message that has the button."""
 
-    place: Place
+    place: Location
     sender: Author
     press: str
     data: str
@@ -118,13 +118,13 @@ class Pressed(Struct, frozen=True):
 class Reacted(Struct, frozen=True):
     """A person has put an emoji on a message (`place.message`)."""
 
-    place: Place
+    place: Location
     sender: Author
     emoji: str
     scope: str | None = None
 
 
-Event = Heard | Pressed | Reacted
+Event = IncomingMessage | ButtonPress | Reacted
 
 
 class Button(Struct, frozen=True):
@@ -185,7 +185,7 @@ def is_lasting(status: int) -> bool:
     return 400 <= status < 500 and status not in (408, 425, 429)
 
 
-class Desk(Protocol):
+class IncomingHandler(Protocol):
     """The handler of what comes in from a platform."""
 
     async def take(self, events: Sequence[Event]) -> None:
@@ -225,7 +225,7 @@ class Platform:
         """Connect as far as is needed to send. Called once, by whoever needs it first; again after
         it failed. Raises ChannelError where the token is wrong."""
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         """Bring what comes in, until cancelled. When it returns or raises what is passing, the kit
         calls it again after a while."""
         raise NotImplementedError
@@ -246,15 +246,15 @@ class Platform:
         """Return how long a plain text is as the platform counts it."""
         return len(text)
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         """Send one message; returns its id."""
         raise NotImplementedError
 
-    async def edit(self, place: Place, message: str, post: Post) -> None:
+    async def edit(self, place: Location, message: str, post: Post) -> None:
         """Put another text in the place of a message of ours."""
         raise NotImplementedError
 
-    async def delete(self, place: Place, message: str) -> None:
+    async def delete(self, place: Location, message: str) -> None:
         """Take a message of ours back."""
         raise NotImplementedError
 
@@ -263,7 +263,7 @@ class Platform:
         """Return whether a file can be sent there."""
         return type(self).upload is not Platform.upload
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         """Send a file; returns its message's id."""
         raise NotImplementedError
 
@@ -271,10 +271,10 @@ class Platform:
         """Return the bytes of a file that came with a message."""
         raise NotImplementedError
 
-    async def show_typing(self, place: Place) -> None:
+    async def show_typing(self, place: Location) -> None:
         """Show for a while that the bot thinks."""
 
-    async def answer_press(self, pressed: Pressed) -> None:
+    async def answer_press(self, pressed: ButtonPress) -> None:
         """Let the platform know that a press was seen."""
 
     async def offer(self, commands: Mapping[str, Sequence[CommandEntry]]) -> None:
@@ -286,15 +286,15 @@ class Platform:
         any other is not read."""
         return True
 
-    async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:
+    async def call(self, handler: IncomingHandler, call: WebhookCall) -> WebhookAnswer:
         """Take what the platform sends to its webhook, `/webhooks/NAME` of the web channel's
         server; 401 where its signature is wrong. On any gateway of a cluster."""
         return WebhookAnswer(404)
 
-    def place_of(self, address: Address, message: str) -> Place:
+    def place_of(self, address: Address, message: str) -> Location:
         """Return the place that a reply goes to: that of an address, with the message it answers. A
         private chat that has a name of its own there follows its person's: "U1/D7"."""
         chat = address.chat
         if address.is_private and chat != address.user:
             chat = chat.removeprefix(f"{address.user}/")
-        return Place(chat, address.thread, message, is_group=not address.is_private)
+        return Location(chat, address.thread, message, is_group=not address.is_private)

@@ -25,11 +25,11 @@ from msgspec.structs import replace
 from channels.base import UnreadableError
 from channels.kit.platform import (
     Author,
-    Desk,
     File,
-    Heard,
+    IncomingHandler,
+    IncomingMessage,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
@@ -82,25 +82,25 @@ class Mail(Platform):
         domain = self._own.rpartition("@")[2]
         self._smtp = Host.of(settings.smtp, f"smtp.{domain}", 465)
         self._begin = datetime.now(UTC).replace(microsecond=0)
-        self._desk: Desk | None = None
+        self._handler: IncomingHandler | None = None
         self._files: dict[str, bytes] = {}
         self._heads: dict[str, tuple[str, tuple[str, ...]]] = {}  # subject and references, by id
         self._warned: set[str] = set()
 
-    async def listen(self, desk: Desk) -> None:
-        self._desk = desk
+    async def listen(self, handler: IncomingHandler) -> None:
+        self._handler = handler
         inbox = Inbox(self._settings, self._password)
         thread = ThreadPoolExecutor(1, thread_name_prefix="mail")
         run = partial(asyncio.get_running_loop().run_in_executor, thread)
         try:
             await run(inbox.open)
-            last, waiting = await self._resume(desk, inbox, run)
+            last, waiting = await self._resume(handler, inbox, run)
             while True:
-                desk.connected()
+                handler.connected()
                 for uid in waiting:
-                    await self._take(desk, inbox, run, uid)
+                    await self._take(handler, inbox, run, uid)
                     last = max(last, uid)
-                    await desk.bot.state.set(self.name, self._mark, f"{inbox.validity} {last}")
+                    await handler.bot.state.set(self.name, self._mark, f"{inbox.validity} {last}")
                     await run(inbox.mark_seen, uid)
                 waiting = await run(inbox.find_later, last)
                 if not waiting:
@@ -114,89 +114,93 @@ class Mail(Platform):
     def _mark(self) -> str:
         return f"last {self._own} {self._settings.folder}"
 
-    async def _resume(self, desk: Desk, inbox: Inbox, run: Any) -> tuple[int, list[int]]:
+    async def _resume(
+        self, handler: IncomingHandler, inbox: Inbox, run: Any
+    ) -> tuple[int, list[int]]:
         """Return the last message that was taken, and those that wait. What came before the bot was
         made is not answered; after the server has numbered all anew, it is what nobody has seen."""
-        kept = await desk.bot.state.get(self.name, self._mark)
+        kept = await handler.bot.state.get(self.name, self._mark)
         if not kept:
             recent = await run(inbox.find_since, self._begin)
             kept = f"{inbox.validity} {recent[0] - 1 if recent else inbox.next - 1}"
-            await desk.bot.state.set(self.name, self._mark, kept)
+            await handler.bot.state.set(self.name, self._mark, kept)
         validity, last = map(int, kept.split())
         if validity != inbox.validity:
             return inbox.next - 1, await run(inbox.find_unseen)
         return last, await run(inbox.find_later, last)
 
-    async def _take(self, desk: Desk, inbox: Inbox, run: Any, uid: int) -> None:
+    async def _take(self, handler: IncomingHandler, inbox: Inbox, run: Any, uid: int) -> None:
         """Hand a message on, if a person wrote it who may: the answer must not go to anybody whose
         name another has used, nor to a machine. That is seen by its head, before the rest is
         fetched. How often it was begun to read is on disk first: what ends the process is not read
         for ever."""
         fallback = f"<{uid}.{inbox.validity}@imap>"
         raw = await run(inbox.fetch_head, uid)
-        if not raw or not await self._begin_reading(desk, fallback):
+        if not raw or not await self._begin_reading(handler, fallback):
             return
-        letter = await self._open(desk, inbox, run, uid, raw)
-        await desk.bot.state.set(
+        letter = await self._open(handler, inbox, run, uid, raw)
+        await handler.bot.state.set(
             self.name, self._attempts, ""
         )  # what follows may fail and come again
-        if letter is not None and self._may_be_read(desk, letter):
-            await self._receive(desk, letter)
+        if letter is not None and self._may_be_read(handler, letter):
+            await self._receive(handler, letter)
 
     async def _open(
-        self, desk: Desk, inbox: Inbox, run: Any, uid: int, head: bytes
+        self, handler: IncomingHandler, inbox: Inbox, run: Any, uid: int, head: bytes
     ) -> Letter | None:
         """Return the letter; None: it is gone, or can't be read, or may not be."""
         about = (f"<{uid}.{inbox.validity}@imap>", self._own)
         try:
-            letter: Letter | None = await run(open_letter, desk.bot, head, *about)
+            letter: Letter | None = await run(open_letter, handler.bot, head, *about)
         except UnreadableError as error:
             log.warning("the head of a message %s, and the message is left out", error)
             return None
-        if letter is None or not self._may_be_read(desk, letter):
+        if letter is None or not self._may_be_read(handler, letter):
             return None
         raw, is_whole = await run(inbox.fetch, uid)
         if is_whole:
             try:
-                return await run(open_letter, desk.bot, raw, *about) if raw else None
+                return await run(open_letter, handler.bot, raw, *about) if raw else None
             except UnreadableError as error:
                 log.warning("a message %s; only its head is read", error)
         return replace(letter, whole=False) if raw else None
 
-    async def _begin_reading(self, desk: Desk, identity: str) -> bool:
+    async def _begin_reading(self, handler: IncomingHandler, identity: str) -> bool:
         """Return whether a message is read once more."""
-        kept, _space, count = (await desk.bot.state.get(self.name, self._attempts)).partition(" ")
+        kept, _space, count = (await handler.bot.state.get(self.name, self._attempts)).partition(
+            " "
+        )
         tries = int(count or 0) if kept == identity else 0
         if tries >= _MOST_ATTEMPTS:
             log.warning("message %s ended the bot %d times, and is left out", identity, tries)
-            desk.bot.trouble(self.name, MessageLeftOut(identity))
+            handler.bot.trouble(self.name, MessageLeftOut(identity))
             return False
-        await desk.bot.state.set(self.name, self._attempts, f"{identity} {tries + 1}")
+        await handler.bot.state.set(self.name, self._attempts, f"{identity} {tries + 1}")
         return True
 
     @property
     def _attempts(self) -> str:
         return f"attempts {self._own} {self._settings.folder}"
 
-    def _may_be_read(self, desk: Desk, letter: Letter) -> bool:
-        if reason := self._why_not(desk, letter):
+    def _may_be_read(self, handler: IncomingHandler, letter: Letter) -> bool:
+        if reason := self._why_not(handler, letter):
             log.info("a message of %s is left unanswered: %s", letter.sender or "nobody", reason)
         return not reason
 
-    async def _receive(self, desk: Desk, letter: Letter) -> None:
+    async def _receive(self, handler: IncomingHandler, letter: Letter) -> None:
         heard, self._files = _hear(letter)
         self._keep_head(letter.id, letter.subject, letter.references)
         name = f"thread {letter.sender} {letter.thread}"
-        await desk.bot.state.set(self.name, name, letter.id)
-        await desk.take([heard])
+        await handler.bot.state.set(self.name, name, letter.id)
+        await handler.take([heard])
         self._files = {}
 
-    def _why_not(self, desk: Desk, letter: Letter) -> str:
+    def _why_not(self, handler: IncomingHandler, letter: Letter) -> str:
         if not letter.sender:
             return "its From names nobody, or several"
         if letter.automatic:
             return letter.automatic
-        is_known = desk.bot.admits(Address(self.name, letter.sender, user=letter.sender))
+        is_known = handler.bot.admits(Address(self.name, letter.sender, user=letter.sender))
         if not is_known and not self._settings.answers_strangers:
             return "the bot does not know them"
         if not is_verified(letter.sender, letter.results, self._settings.verified_by):
@@ -220,19 +224,21 @@ class Mail(Platform):
     async def fetch(self, file: File) -> bytes:
         return self._files[file.id]
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         course = await self._find_course(place)
         return await self._send(make_mail(course, post))
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         course = await self._find_course(place)
         return await self._send(make_mail_with(course, media))
 
-    async def _find_course(self, place: Place) -> Course:
+    async def _find_course(self, place: Location) -> Course:
         """Find the course of a message: into its thread, below the last message there."""
         last = place.message
-        if not last and place.thread and self._desk:
-            last = await self._desk.bot.state.get(self.name, f"thread {place.chat} {place.thread}")
+        if not last and place.thread and self._handler:
+            last = await self._handler.bot.state.get(
+                self.name, f"thread {place.chat} {place.thread}"
+            )
         if not last:
             return Course(self._own, place.chat, place.thread or begin_thread())
         if last not in self._heads:
@@ -280,15 +286,15 @@ class Mail(Platform):
         return PlatformFailure("fatal")
 
 
-def _hear(letter: Letter) -> tuple[Heard, dict[str, bytes]]:
+def _hear(letter: Letter) -> tuple[IncomingMessage, dict[str, bytes]]:
     """Return the letter as the kit wants it, and the bytes of its files by their ids. One that was
     not read as a whole is said to be too large."""
     given = letter.files if letter.whole else ()
     files = [File(str(n), f.name, f.media_type, len(f.content)) for n, f in enumerate(given)]
     if not letter.whole:
         files = [File("", "the message", size=LARGEST_ATTACHMENT + 1)]
-    heard = Heard(
-        Place(letter.sender, letter.thread, letter.id),
+    heard = IncomingMessage(
+        Location(letter.sender, letter.thread, letter.id),
         Author(letter.sender, letter.author),
         letter.text,
         tuple(files),

@@ -25,11 +25,11 @@ from nio import (
 from channels.base import Bot, ChannelError
 from channels.kit.platform import (
     Author,
-    Desk,
     Event,
     File,
+    IncomingHandler,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
@@ -137,11 +137,11 @@ class Matrix(Platform):
             mine = checked(await self._client.whoami())
         self._client.restore_login(mine.user_id, mine.device_id or "", self._token)
 
-    async def listen(self, desk: Desk) -> None:
-        client, state = self._client, desk.bot.state
+    async def listen(self, handler: IncomingHandler) -> None:
+        client, state = self._client, handler.bot.state
         mark = f"since {client.user_id}"
         profile = await client.get_displayname(client.user_id)
-        commands = frozenset(one.name for one in desk.bot.list_commands())
+        commands = frozenset(one.name for one in handler.bot.list_commands())
         me = OwnUser(client.user_id, getattr(profile, "displayname", None) or "", commands)
         since = await state.get(self.name, mark) or self._begin
         joining: set[asyncio.Task[None]] = set()
@@ -149,20 +149,20 @@ class Matrix(Platform):
             while True:
                 wait = 0 if self._invited else _WAIT
                 news = checked(await client.sync(wait, _NEWS, since=since))
-                desk.connected()
+                handler.connected()
                 self._invited |= news.rooms.invite
                 while self._invited:
                     room, invited = self._invited.popitem()
-                    task = asyncio.create_task(self._join(desk.bot, room, invited.invite_state))
+                    task = asyncio.create_task(self._join(handler.bot, room, invited.invite_state))
                     joining.add(task)
                     task.add_done_callback(joining.discard)
                 events: list[Event] = []
                 for name, info in news.rooms.join.items():
                     room = client.rooms[name]
                     for event in await self._catch_up(name, info.timeline, since):
-                        if found := await self._understand(event.source, room, me, desk.bot):
+                        if found := await self._understand(event.source, room, me, handler.bot):
                             events.append(found)
-                await desk.take(events)
+                await handler.take(events)
                 since = news.next_batch
                 await state.set(self.name, mark, since)
         finally:
@@ -264,7 +264,7 @@ class Matrix(Platform):
             thread = thread_of(first)
         elif not is_private(room) and (replied := answered_by(event)):
             answered = await self._find(room.room_id, replied)
-        place = Place(room.room_id, thread, message, is_group=not is_private(room))
+        place = Location(room.room_id, thread, message, is_group=not is_private(room))
         return read(event, Author(user, room.user_name(user) or ""), place, me, answered)
 
     async def _find(self, room: str, event: str) -> Json | None:
@@ -309,7 +309,7 @@ class Matrix(Platform):
         self._direct[user] = str(checked(made).room_id)
         return self._direct[user]
 
-    async def _room_of(self, place: Place) -> str:
+    async def _room_of(self, place: Location) -> str:
         """Return the room that a message goes to. Raises NobodyThere."""
         if place.chat.startswith("@"):
             return await self._direct_room(place.chat)
@@ -347,19 +347,19 @@ class Matrix(Platform):
     def plain_length(self, text: str) -> int:
         return len(text.encode("utf-8", "replace"))
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         content = make_content(post.text, is_plain=post.is_plain)
         return await self._send(place, content, post)
 
-    async def edit(self, place: Place, message: str, post: Post) -> None:
+    async def edit(self, place: Location, message: str, post: Post) -> None:
         content = make_edit(message, make_content(post.text, is_plain=post.is_plain))
         await self._send(place, content, post)
 
-    async def delete(self, place: Place, message: str) -> None:
+    async def delete(self, place: Location, message: str) -> None:
         room = await self._room_of(place)
         checked(await self._client.room_redact(room, message))
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         await self._room_of(place)
         kept, _keys = await self._client.upload(
             io.BytesIO(media.content), media.media_type, media.name, filesize=len(media.content)
@@ -377,7 +377,9 @@ class Matrix(Platform):
             content["org.matrix.msc3245.voice"] = {}
         return await self._send(place, content)
 
-    async def _send(self, place: Place, content: dict[str, Any], post: Post | None = None) -> str:
+    async def _send(
+        self, place: Location, content: dict[str, Any], post: Post | None = None
+    ) -> str:
         """Send a message. One that is sent again, because nobody knows whether it arrived, has the
         same transaction's name: the server keeps one ("Transaction identifiers")."""
         room = await self._room_of(place)
@@ -405,13 +407,13 @@ class Matrix(Platform):
                     break  # enough to see that it is too large
         return bytes(content)
 
-    async def show_typing(self, place: Place) -> None:
+    async def show_typing(self, place: Location) -> None:
         room = await self._room_of(place)
         self._typing.add(room)
         checked(await self._client.room_typing(room, True, _TYPING))
 
 
-def _relation(place: Place) -> Mapping[str, object]:
+def _relation(place: Location) -> Mapping[str, object]:
     """Return what a message answers, or the thread it belongs to; apps that know no threads show it
     as a reply."""
     if place.thread:

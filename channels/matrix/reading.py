@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from channels.kit.platform import Author, Event, File, Heard, Place, Reacted
+from channels.kit.platform import Author, Event, File, IncomingMessage, Location, Reacted
 
 Json = Mapping[str, Any]
 
@@ -73,7 +73,7 @@ def answered_by(event: Json) -> str:
 
 
 def read(
-    event: Json, sender: Author, place: Place, me: OwnUser, answered: Json | None = None
+    event: Json, sender: Author, place: Location, me: OwnUser, answered: Json | None = None
 ) -> Event | None:
     """Read an event; None for one that says nothing to us. An edit comes as the message that it
     makes. `answered` is the message that it replies to."""
@@ -82,7 +82,9 @@ def read(
         emoji = text_of(part_of(content, "m.relates_to"), "key")
         return Reacted(place, sender, emoji) if emoji else None
     if event.get("type") == "m.sticker":
-        return Heard(place, sender, "", left_out=("stickers",), is_for_bot=not place.is_group)
+        return IncomingMessage(
+            place, sender, "", left_out=("stickers",), is_for_bot=not place.is_group
+        )
     kind = text_of(content, "msgtype")
     if kind == "m.notice":  # of another bot: one that answers it would be answered
         return None
@@ -101,7 +103,7 @@ def read(
     if answered is not None and not is_reply and place.is_group:
         said = text_of(part_of(answered, "content"), "body")
         quoted = (text_of(answered, "sender"), said) if said else None
-    return Heard(
+    return IncomingMessage(
         place,
         sender,
         words,

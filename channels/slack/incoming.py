@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from channels.kit.platform import Author, File, Heard, Place, Pressed, Reacted
+from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reacted
 
 Json = Mapping[str, Any]
 
@@ -100,13 +100,13 @@ def _is_ours(known: Surroundings) -> bool:
     return known.parent is not None and known.bot in people_in(known.parent)
 
 
-def hear(message: Json, known: Surroundings) -> Heard:
+def hear(message: Json, known: Surroundings) -> IncomingMessage:
     thread = thread_of(message) or (message["ts"] if known.opens else "")
     parent = None if _is_ours(known) else known.parent
     files = [file for file in message.get("files", ()) if file.get("mode") in _FETCHED]
     left_out = {"links to shared files"} if len(files) < len(message.get("files", ())) else set()
-    return Heard(
-        Place(message["channel"], thread, message["ts"], is_group(message["channel"])),
+    return IncomingMessage(
+        Location(message["channel"], thread, message["ts"], is_group(message["channel"])),
         known.sender(message["user"]),
         readable(message.get("text", ""), known),
         tuple(map(_file, files)),
@@ -141,26 +141,28 @@ def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
     return (name or parent.get("username") or "Somebody", words) if words else None
 
 
-def press(body: Json, sender: Author) -> Pressed:
+def press(body: Json, sender: Author) -> ButtonPress:
     action, message = body["actions"][0], body["message"]
     channel = body["channel"]["id"]
-    place = Place(channel, thread_of(message), message["ts"], is_group(channel))
+    place = Location(channel, thread_of(message), message["ts"], is_group(channel))
     label = action.get("text", {}).get("text", "")
-    return Pressed(place, sender, action["action_ts"], action.get("value", ""), unescape(label))
+    return ButtonPress(place, sender, action["action_ts"], action.get("value", ""), unescape(label))
 
 
 def react(event: Json, message: Json, sender: Author) -> Reacted | None:
     """None where the emoji stands for nothing."""
     emoji = _EMOJI.get(event["reaction"].partition("::")[0])  # behind it: the colour of a skin
     channel = event["item"]["channel"]
-    place = Place(channel, thread_of(message), message["ts"], is_group(channel))
+    place = Location(channel, thread_of(message), message["ts"], is_group(channel))
     return Reacted(place, sender, emoji) if emoji else None
 
 
-def command(body: Json, text: str, sender: Author) -> Heard:
+def command(body: Json, text: str, sender: Author) -> IncomingMessage:
     """Return a slash command, which Slack takes in no thread."""
     channel = body["channel_id"]
-    return Heard(Place(channel, "", body["trigger_id"], is_group(channel)), sender, text)
+    return IncomingMessage(
+        Location(channel, "", body["trigger_id"], is_group(channel)), sender, text
+    )
 
 
 def readable(text: str, known: Surroundings) -> str:

@@ -22,10 +22,10 @@ from channels.base import ChannelError, WebhookAnswer, WebhookCall
 from channels.kit.frames import ODD_SHAPE
 from channels.kit.platform import (
     Author,
-    Desk,
     File,
+    IncomingHandler,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
@@ -102,9 +102,9 @@ class Slack(Platform):
         )
         self._app = self._route()
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         is_called = "SLACK_APP_TOKEN" not in self._secrets
-        listening = self._wait_for_calls(desk) if is_called else self._listen_to_socket(desk)
+        listening = self._wait_for_calls(handler) if is_called else self._listen_to_socket(handler)
         tasks = [asyncio.create_task(listening), asyncio.create_task(self._removed.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -116,7 +116,7 @@ class Slack(Platform):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listen_to_socket(self, desk: Desk) -> None:
+    async def _listen_to_socket(self, handler: IncomingHandler) -> None:
         async def open_url() -> str:
             await self._client.auth_test()
             opened = await self._client.apps_connections_open(
@@ -126,22 +126,24 @@ class Slack(Platform):
 
         async def take(body: Json) -> Json | None:
             try:
-                request = AsyncBoltRequest(body=body, context={"desk": desk}, mode="socket_mode")
+                request = AsyncBoltRequest(
+                    body=body, context={"handler": handler}, mode="socket_mode"
+                )
                 answer = await self._dispatch(request)
             except ODD_SHAPE:
                 log.exception("what Slack sent can't be read and is left out")
                 return {}  # or it would come again
             return {} if answer.status == 200 else None
 
-        await Socket(self._session, open_url, take).run(desk.connected)
+        await Socket(self._session, open_url, take).run(handler.connected)
 
-    async def _wait_for_calls(self, desk: Desk) -> None:
+    async def _wait_for_calls(self, handler: IncomingHandler) -> None:
         while True:
             await self._client.auth_test()
-            desk.connected()
+            handler.connected()
             await asyncio.sleep(_CHECKED)
 
-    async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:
+    async def call(self, handler: IncomingHandler, call: WebhookCall) -> WebhookAnswer:
         secret = self._secrets.get("SLACK_SIGNING_SECRET", "")
         if not secret or call.is_too_large:
             return WebhookAnswer(413 if secret else 404)
@@ -149,7 +151,7 @@ class Slack(Platform):
             return WebhookAnswer(401)
         kind = call.headers.get("content-type", "")
         request = AsyncBoltRequest(
-            body=call.body.decode(), headers={"content-type": kind}, context={"desk": desk}
+            body=call.body.decode(), headers={"content-type": kind}, context={"handler": handler}
         )
         return await self._dispatch(request)
 
@@ -190,70 +192,71 @@ class Slack(Platform):
         return WebhookAnswer(answer.status, answer.body.encode(), kind)
 
     async def _on_message(self, event: Json, context: Json) -> None:
-        desk: Desk = context["desk"]
+        handler: IncomingHandler = context["handler"]
         message = incoming.said_in(event)
         if message is None:
             return
         line = self._lines.setdefault(message["channel"], asyncio.Lock())
         async with line:  # who is asked about meanwhile does not let a later message pass
-            beginning = await self._beginning(desk, message)
+            beginning = await self._beginning(handler, message)
             known = Surroundings(str(self._bot.bot_user_id), parent=beginning)
             if not incoming.is_for_bot(message, known):
                 return
             people = incoming.people_in(message) | incoming.people_in(beginning or {})
-            senders = {one: await self._person(desk, one) for one in people - {known.bot}}
+            senders = {one: await self._person(handler, one) for one in people - {known.bot}}
             opens = self._settings.threads == "everywhere" or (
                 self._settings.threads == "channels" and incoming.is_group(message["channel"])
             )
             known = Surroundings(known.bot, senders, beginning, opens)
-            await desk.take([incoming.hear(message, known)])
+            await handler.take([incoming.hear(message, known)])
 
     async def _on_reaction(self, event: Json, context: Json) -> None:
-        desk: Desk = context["desk"]
+        handler: IncomingHandler = context["handler"]
         item = event["item"]
         if item.get("type") != "message" or event.get("item_user") != self._bot.bot_user_id:
             return
         found = await self._look_up(
-            desk, lambda: self._client.reactions_get(channel=item["channel"], timestamp=item["ts"])
+            handler,
+            lambda: self._client.reactions_get(channel=item["channel"], timestamp=item["ts"]),
         )
         if found:
-            sender = await self._person(desk, event["user"])
+            sender = await self._person(handler, event["user"])
             if reacted := incoming.react(event, found["message"], sender):
-                await desk.take([reacted])
+                await handler.take([reacted])
 
     async def _on_press(self, body: Json, ack: AsyncAck, context: Json) -> None:
-        desk: Desk = context["desk"]
+        handler: IncomingHandler = context["handler"]
         if "message" in body:
-            sender = await self._person(desk, body["user"]["id"])
-            await desk.take([incoming.press(body, sender)])
+            sender = await self._person(handler, body["user"]["id"])
+            await handler.take([incoming.press(body, sender)])
         await ack()
 
     async def _on_command(self, body: Json, ack: AsyncAck, context: Json) -> None:
         """`/parley context` is the command /context, `/parley Hello!` a message."""
-        desk: Desk = context["desk"]
+        handler: IncomingHandler = context["handler"]
         words = incoming.readable(body.get("text", ""), Surroundings("")) or "help"
         name = words.split()[0].lower()
-        if name in {one.name for one in desk.bot.list_commands()}:
+        if name in {one.name for one in handler.bot.list_commands()}:
             words = f"/{words}"
-        sender = await self._person(desk, body["user_id"])
+        sender = await self._person(handler, body["user_id"])
         _remember(self._asides, body["trigger_id"], body.get("response_url", ""))
-        await desk.take([incoming.command(body, words, sender)])
+        await handler.take([incoming.command(body, words, sender)])
         await ack()
 
     async def _on_assistant(self, event: Json, context: Json) -> None:
         """Somebody has opened the Assistant view: offer what may be asked."""
-        desk: Desk = context["desk"]
+        handler: IncomingHandler = context["handler"]
         thread = event["assistant_thread"]
         user, chat = thread["user_id"], thread["channel_id"]
-        asked_in.set((await self._person(desk, user)).language)
+        asked_in.set((await self._person(handler, user)).language)
         address = Address(self.name, f"{user}/{chat}", thread["thread_ts"], user)
-        with speaking(desk.bot.language_of(address)):
+        with speaking(handler.bot.language_of(address)):
             prompts = [
                 {"title": _("What can you do?"), "message": "/help"},
                 {"title": _("What do you see of our conversation?"), "message": "/context"},
             ]
         await self._look_up(
-            desk,
+            handler,
             lambda: self._client.assistant_threads_setSuggestedPrompts(
                 channel_id=chat, thread_ts=thread["thread_ts"], prompts=prompts
             ),
@@ -264,34 +267,34 @@ class Slack(Platform):
         if event["type"] == "app_uninstalled" or event.get("tokens", {}).get("bot"):
             self._removed.set()
 
-    async def _beginning(self, desk: Desk, message: Mapping[str, Any]) -> Json | None:
+    async def _beginning(self, handler: IncomingHandler, message: Mapping[str, Any]) -> Json | None:
         """Return the first message of the thread in a channel that this one stands in."""
         channel, thread = message["channel"], incoming.thread_of(message)
         if not thread or not incoming.is_group(channel):
             return None
         if (channel, thread) not in self._beginnings:
             found = await self._look_up(
-                desk,
+                handler,
                 lambda: self._client.conversations_replies(channel=channel, ts=thread, limit=1),
             )
             messages = found["messages"] if found else []
             _remember(self._beginnings, (channel, thread), messages[0] if messages else None)
         return self._beginnings[channel, thread]
 
-    async def _person(self, desk: Desk, user: str) -> Author:
+    async def _person(self, handler: IncomingHandler, user: str) -> Author:
         if user not in self._people:
             found = await self._look_up(
-                desk, lambda: self._client.users_info(user=user, include_locale=True)
+                handler, lambda: self._client.users_info(user=user, include_locale=True)
             )
             _remember(self._people, user, incoming.person(user, found["user"] if found else {}))
         return self._people[user]
 
     async def _look_up(
-        self, desk: Desk, request: Callable[[], Awaitable[AsyncSlackResponse]]
+        self, handler: IncomingHandler, request: Callable[[], Awaitable[AsyncSlackResponse]]
     ) -> AsyncSlackResponse | None:
         """Return Slack's answer; None where it knows of nothing, or may not tell."""
         try:
-            return await desk.patiently(request)
+            return await handler.patiently(request)
         except SlackApiError as error:
             log.info("Slack does not answer a question: %s", failures.code_of(error.response))
             return None
@@ -301,7 +304,7 @@ class Slack(Platform):
     def length(self, text: str) -> int:
         return length(text)
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         made = content(post)
         try:
             posted = await self._client.chat_postMessage(
@@ -322,7 +325,7 @@ class Slack(Platform):
             return ""  # seen by whoever gave the command, where the bot is no member
         return str(posted["ts"])
 
-    def _find_aside(self, place: Place) -> str:
+    def _find_aside(self, place: Location) -> str:
         """Find where a command is answered in a channel that the bot is not in, so that nobody else
         sees it; "" where that is not known. Messages after the first one of an answer name no
         command, and come right behind it."""
@@ -330,13 +333,13 @@ class Slack(Platform):
             _remember(self._answering, place.chat, place.message)
         return self._asides.get(self._answering.get(place.chat, ""), "")
 
-    async def edit(self, place: Place, message: str, post: Post) -> None:
+    async def edit(self, place: Location, message: str, post: Post) -> None:
         await self._client.chat_update(channel=place.chat, ts=message, **content(post))
 
-    async def delete(self, place: Place, message: str) -> None:
+    async def delete(self, place: Location, message: str) -> None:
         await self._client.chat_delete(channel=place.chat, ts=message)
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         """Return the file's id: Slack shows it in a message whose id it does not tell. Below a file
         there are no buttons, so these come in a message before it, with the words."""
         caption, message = media.caption, ""
@@ -365,7 +368,7 @@ class Slack(Platform):
                 raise PermissionError(NOT_GIVEN)
             return await answer.read()
 
-    async def show_typing(self, place: Place) -> None:
+    async def show_typing(self, place: Location) -> None:
         if place.thread:
             await self._client.assistant_threads_setStatus(
                 channel_id=place.chat, thread_ts=place.thread, status=_(THINKS)

@@ -20,7 +20,16 @@ from telegram import (
     User,
 )
 
-from channels.kit.platform import Author, Desk, Event, File, Heard, Place, Pressed, Reacted
+from channels.kit.platform import (
+    Author,
+    ButtonPress,
+    Event,
+    File,
+    IncomingHandler,
+    IncomingMessage,
+    Location,
+    Reacted,
+)
 from channels.telegram.buttons import label_of
 from channels.telegram.updates import in_order
 
@@ -55,18 +64,18 @@ class Me(Struct, frozen=True):
 
 
 class Reader:
-    """Hands updates to the desk; `scope` says what is one conversation in a group, and `topics` in
-    which topic a message of the bot's stands, by chat and message: Telegram does not say it of one
-    that somebody reacts to."""
+    """Hands updates to the handler; `scope` says what is one conversation in a group, and `topics`
+    in which topic a message of the bot's stands, by chat and message: Telegram does not say it of
+    one that somebody reacts to."""
 
     def __init__(
         self,
-        desk: Desk,
+        handler: IncomingHandler,
         me: Me,
         scope: Callable[[], Scope],
         topics: Mapping[tuple[str, str], str],
     ) -> None:
-        self._desk, self._me, self._scope, self._topics = desk, me, scope, topics
+        self._handler, self._me, self._scope, self._topics = handler, me, scope, topics
 
     async def take(self, updates: Sequence[Update]) -> None:
         """Returns when all that they say is on disk. One that can't be understood is logged, and
@@ -79,7 +88,7 @@ class Reader:
                 log.exception("update %s could not be taken in", group[0].update_id)
             else:
                 events += [event] if event else []
-        await self._desk.take(events)
+        await self._handler.take(events)
 
     def _read(self, group: Sequence[Update]) -> Event | None:
         """Read one update, an album, or the parts of a long text."""
@@ -93,7 +102,7 @@ class Reader:
         return heard(said, self._me, self._scope()) if said else None
 
 
-def heard(messages: Sequence[Message], me: Me, scope: Scope) -> Heard | None:
+def heard(messages: Sequence[Message], me: Me, scope: Scope) -> IncomingMessage | None:
     """Return what these messages of one album, or the parts of one text, or this one, say together;
     None for another bot's, which is not answered: two would never end."""
     person = speaker(messages[0])
@@ -104,7 +113,7 @@ def heard(messages: Sequence[Message], me: Me, scope: Scope) -> Heard | None:
     kinds = (_kind_not_taken(message) for message in messages)
     is_album = messages[0].media_group_id is not None
     place = place_at(messages[0])
-    return Heard(
+    return IncomingMessage(
         place,
         sender_of(person),
         ("\n\n" if is_album else "\n").join(text for text in texts if text),
@@ -116,7 +125,7 @@ def heard(messages: Sequence[Message], me: Me, scope: Scope) -> Heard | None:
     )
 
 
-def _pressed(query: CallbackQuery, scope: Scope) -> Pressed | None:
+def _pressed(query: CallbackQuery, scope: Scope) -> ButtonPress | None:
     """Return a button that was pressed, if it is there: a client can send what it likes in its
     place."""
     message, person = query.message, query.from_user
@@ -127,7 +136,7 @@ def _pressed(query: CallbackQuery, scope: Scope) -> Pressed | None:
     # What is not there does nothing, but is answered: else the person's app waits.
     data = query.data if label else ""
     sender = sender_of(person)
-    return Pressed(place, sender, query.id, data, label, _scope_of(place, scope, person.id))
+    return ButtonPress(place, sender, query.id, data, label, _scope_of(place, scope, person.id))
 
 
 def _reacted(
@@ -140,7 +149,7 @@ def _reacted(
     if person is None or person.is_bot or not added:
         return None
     chat, message = str(update.chat.id), str(update.message_id)
-    place = Place(chat, topics.get((chat, message), ""), message, update.chat.id < 0)
+    place = Location(chat, topics.get((chat, message), ""), message, update.chat.id < 0)
     return Reacted(place, sender_of(person), added[0], _scope_of(place, scope, person.id))
 
 
@@ -156,16 +165,16 @@ def _is_for(messages: Sequence[Message], me: Me) -> bool:
     ) and not any(_is_for_another(message, me) for message in messages)
 
 
-def place_at(message: MaybeInaccessibleMessage) -> Place:
+def place_at(message: MaybeInaccessibleMessage) -> Location:
     """Return the place of a message. Outside of topics Telegram numbers threads of replies in the
     field of the topic."""
     is_in_topic = isinstance(message, Message) and message.is_topic_message
     topic = message.message_thread_id if isinstance(message, Message) and is_in_topic else 0
     chat = message.chat.id
-    return Place(str(chat), str(topic or ""), str(message.message_id), chat < 0)
+    return Location(str(chat), str(topic or ""), str(message.message_id), chat < 0)
 
 
-def _scope_of(place: Place, scope: Scope, person: int) -> str | None:
+def _scope_of(place: Location, scope: Scope, person: int) -> str | None:
     """Return the thread of the conversation, where the topic does not say it."""
     if not place.is_group or scope == "topic":
         return None

@@ -29,14 +29,14 @@ from telegramify_markdown import utf16_len
 from channels.base import ChannelError, CommandEntry, WebhookAnswer, WebhookCall
 from channels.kit.messenger import Messenger
 from channels.kit.platform import (
-    Desk,
+    ButtonPress,
     File,
+    IncomingHandler,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
-    Pressed,
     Traits,
 )
 from channels.language import ENGLISH
@@ -118,12 +118,12 @@ class Telegram(Platform):
             raise
         self._sdk = sdk
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         address = self._settings().webhook_url
         if not address:
-            await poll(self._sdk, self._reader(desk).take, self._rhythm, desk)
+            await poll(self._sdk, self._reader(handler).take, self._rhythm, handler)
             return
-        await desk.patiently(
+        await handler.patiently(
             lambda: self._sdk.set_webhook(address, allowed_updates=KINDS, secret_token=self._secret)
         )
         await asyncio.Event().wait()  # Telegram calls
@@ -131,21 +131,21 @@ class Telegram(Platform):
     def expects(self, headers: Mapping[str, str]) -> bool:
         return hmac.compare_digest(headers.get(SECRET, "").encode(), self._secret.encode())
 
-    async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:
+    async def call(self, handler: IncomingHandler, call: WebhookCall) -> WebhookAnswer:
         if call.is_too_large:
             log.error("an update of more than a megabyte from Telegram is left out")
             return WebhookAnswer()  # confirmed, or it would come again for ever
-        return await answer_call(self._sdk, call, self._counter, self._reader(desk).take)
+        return await answer_call(self._sdk, call, self._counter, self._reader(handler).take)
 
     @property
     def _secret(self) -> str:
         """Return the secret that proves that Telegram calls; the same in all processes of a bot."""
         return hmac.new(self._token.encode(), b"parley webhook", hashlib.sha256).hexdigest()
 
-    def _reader(self, desk: Desk) -> Reader:
-        names = frozenset(entry.name for entry in desk.bot.list_commands())
+    def _reader(self, handler: IncomingHandler) -> Reader:
+        names = frozenset(entry.name for entry in handler.bot.list_commands())
         me = Me(self._sdk.id, self._sdk.username, names)
-        return Reader(desk, me, lambda: self._settings().conversations, self._topics)
+        return Reader(handler, me, lambda: self._settings().conversations, self._topics)
 
     async def close(self) -> None:
         await self._counter.close()
@@ -178,8 +178,8 @@ class Telegram(Platform):
     def plain_length(self, text: str) -> int:
         return utf16_len(text)
 
-    async def post(self, place: Place, post: Post) -> str:
-        async def send(to: Place, text: Rendered) -> Message:
+    async def post(self, place: Location, post: Post) -> str:
+        async def send(to: Location, text: Rendered) -> Message:
             return await self._sdk.send_message(
                 text=text.text,
                 entities=text.entities,
@@ -197,7 +197,7 @@ class Telegram(Platform):
                 del self._topics[next(iter(self._topics))]
         return str(sent.message_id)
 
-    async def edit(self, place: Place, message: str, post: Post) -> None:
+    async def edit(self, place: Location, message: str, post: Post) -> None:
         async def change(text: Rendered) -> object:
             return await self._sdk.edit_message_text(
                 text.text,
@@ -214,13 +214,13 @@ class Telegram(Platform):
             if "not modified" not in error.message:
                 raise
 
-    async def delete(self, place: Place, message: str) -> None:
+    async def delete(self, place: Location, message: str) -> None:
         await self._sdk.delete_message(int(place.chat), int(message))
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         caption = next(split(media.caption, _LONGEST_CAPTION, utf16_len), None)
 
-        async def send(to: Place, content: bytes) -> Message:
+        async def send(to: Location, content: bytes) -> Message:
             where: dict[str, Any] = {
                 "chat_id": int(to.chat),
                 "message_thread_id": int(to.thread or 0) or None,
@@ -241,13 +241,13 @@ class Telegram(Platform):
     async def fetch(self, file: File) -> bytes:
         return bytes(await (await self._sdk.get_file(file.id)).download_as_bytearray())
 
-    async def show_typing(self, place: Place) -> None:
+    async def show_typing(self, place: Location) -> None:
         topic = int(place.thread or 0) or None
         await self._sdk.send_chat_action(
             int(place.chat), ChatAction.TYPING, message_thread_id=topic
         )
 
-    async def answer_press(self, pressed: Pressed) -> None:
+    async def answer_press(self, pressed: ButtonPress) -> None:
         await self._sdk.answer_callback_query(pressed.press)
 
     async def offer(self, commands: Mapping[str, Sequence[CommandEntry]]) -> None:
@@ -260,9 +260,9 @@ class Telegram(Platform):
             code = None if language == ENGLISH else language
             await self._sdk.set_my_commands(named, language_code=code)
 
-    def place_of(self, address: Address, message: str) -> Place:
+    def place_of(self, address: Address, message: str) -> Location:
         topic = address.thread if address.thread.isdecimal() else ""
-        return Place(address.chat, topic, message, is_group=address.chat.startswith("-"))
+        return Location(address.chat, topic, message, is_group=address.chat.startswith("-"))
 
 
 def telegram_channel(
@@ -284,7 +284,7 @@ async def _try_markup(post: Post, send: Callable[[Rendered], Awaitable[T]]) -> T
         return await send(Rendered(text.text))
 
 
-def _answered(place: Place) -> ReplyParameters | None:
+def _answered(place: Location) -> ReplyParameters | None:
     """In groups a message names the one that it answers."""
     if not (place.is_group and place.message):
         return None
@@ -295,7 +295,7 @@ def _is_gone(error: BadRequest) -> bool:
     return any(words in error.message.lower() for words in _GONE)
 
 
-async def _wherever(place: Place, send: Callable[[Place, S], Awaitable[T]], what: S) -> T:
+async def _wherever(place: Location, send: Callable[[Location, S], Awaitable[T]], what: S) -> T:
     """Send to a chat, or to the supergroup that it has become."""
     try:
         return await send(place, what)

@@ -14,7 +14,7 @@ from telegram import Message, Update
 from telegram.error import BadRequest, NetworkError, TelegramError
 from telegram.ext import ExtBot
 
-from channels.kit.platform import Desk
+from channels.kit.platform import IncomingHandler
 from channels.telegram.rhythm import Rhythm
 
 KINDS = [
@@ -65,7 +65,7 @@ def _continues(update: Update, before: Update) -> bool:
     return is_same and abs(message.date - first.date) <= _AT_ONCE
 
 
-async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, desk: Desk) -> None:
+async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, handler: IncomingHandler) -> None:
     """Ask for updates until cancelled. Raises TelegramError when there is no point in it."""
     taking = Taking(take)
 
@@ -77,17 +77,17 @@ async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, desk: Desk) -> Non
         except BadRequest as error:  # whoever answers so is not well
             raise NetworkError(str(error)) from error
 
-    await desk.patiently(bot.delete_webhook)
+    await handler.patiently(bot.delete_webhook)
     try:
         while True:
             seconds = 0 if taking.is_held_up else rhythm.poll
-            updates = taking.find_new(await desk.patiently(partial(ask, seconds)))
+            updates = taking.find_new(await handler.patiently(partial(ask, seconds)))
             for _ in range(_ROUNDS):
                 known = len(updates)
                 if not updates or not is_unfinished(updates[-1]):
                     break
                 await asyncio.sleep(rhythm.album)
-                updates = taking.find_new(await desk.patiently(partial(ask, 0)))
+                updates = taking.find_new(await handler.patiently(partial(ask, 0)))
                 if len(updates) == known:
                     break
             taking.begin(updates)

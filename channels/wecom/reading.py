@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from channels.kit.platform import Author, File, Heard, Place, Pressed
+from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location
 
 Json = dict[str, Any]
 
@@ -41,17 +41,17 @@ def event_in(frame: Json) -> str:
     return str(event.get("eventtype", "")) if isinstance(event, dict) else ""
 
 
-def place_of(body: Json) -> Place:
+def place_of(body: Json) -> Location:
     """A private chat has no name but its person's. The bot hears of a group what mentions it."""
     is_group = body.get("chattype") == "group"
     user = str(body["from"]["userid"])
     if not user:
         raise ValueError("nobody is named who wrote it")
     chat = str(body["chatid"]) if is_group else user
-    return Place(chat, message=str(body.get("msgid", "")), is_group=is_group)
+    return Location(chat, message=str(body.get("msgid", "")), is_group=is_group)
 
 
-def read_message(body: Json) -> Heard:
+def read_message(body: Json) -> IncomingMessage:
     place, parts = place_of(body), list(_parts(body))
     text = "\n".join(filter(None, (_text(part) for part in parts)))
     if place.is_group:
@@ -60,7 +60,7 @@ def read_message(body: Json) -> Heard:
     words = "\n".join(filter(None, (_text(part) for part in _parts(quote)))) if quote else ""
     left_out = ("videos",) if body["msgtype"] == "video" else ("messages of this kind",)
     is_known = body["msgtype"] in ("text", "mixed", "image", "file", "voice")
-    return Heard(
+    return IncomingMessage(
         place,
         Author(str(body["from"]["userid"])),
         text.strip(),
@@ -70,12 +70,12 @@ def read_message(body: Json) -> Heard:
     )
 
 
-def read_press(body: Json, press: str) -> Pressed:
+def read_press(body: Json, press: str) -> ButtonPress:
     """Return a button of a card: what it does is its key, and its label stands in the card's
     name."""
     event = body["event"]["template_card_event"]
     author = Author(str(body["from"]["userid"]))
-    return Pressed(place_of(body), author, press, str(event.get("event_key", "")))
+    return ButtonPress(place_of(body), author, press, str(event.get("event_key", "")))
 
 
 def decrypt(content: bytes, key: str) -> bytes:

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from channels.kit.platform import (
     Button,
-    Desk,
     Event,
     File,
-    Heard,
+    IncomingHandler,
+    IncomingMessage,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
@@ -96,26 +96,26 @@ class WeCom(Platform):
 
     # What comes in.
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         async with self._session.ws_connect(self._settings.url, max_msg_size=2**24) as socket:
             wire = WeComWire(socket)
             try:
                 async with asyncio.TaskGroup() as work:
-                    reading = work.create_task(self._read(wire, desk))
+                    reading = work.create_task(self._read(wire, handler))
                     body = {"bot_id": self._settings.bot_id, "secret": self._secret}
                     await wire.request("aibot_subscribe", body)
                     self._wire = wire
-                    desk.connected()
+                    handler.connected()
                     beating = work.create_task(wire.beat())
                     is_replaced = await reading
                     beating.cancel()
             finally:
                 self._wire = None
         if is_replaced:
-            desk.troubled(ConnectionError(ANOTHER))
+            handler.troubled(ConnectionError(ANOTHER))
             await asyncio.sleep(self._pause)
 
-    async def _read(self, wire: WeComWire, desk: Desk) -> bool:
+    async def _read(self, wire: WeComWire, handler: IncomingHandler) -> bool:
         """Returns when the connection ends: whether another one has taken its place. What it has
         brought is taken in for longer: it does not come again, and what is to be said of it may
         have to wait for the next connection."""
@@ -124,18 +124,18 @@ class WeCom(Platform):
             if kind == "disconnected_event":
                 return True
             if frame["cmd"] == "aibot_msg_callback" or kind == "template_card_event":
-                task = asyncio.create_task(self._take(frame, desk))
+                task = asyncio.create_task(self._take(frame, handler))
                 self._taking.add(task)
                 task.add_done_callback(self._taking.discard)
         return False
 
-    async def _take(self, frame: Json, desk: Desk) -> None:
+    async def _take(self, frame: Json, handler: IncomingHandler) -> None:
         """Take in one message or press. WeCom sends none a second time."""
         try:
             body, call = frame["body"], frame["headers"]["req_id"]
             chat = str(body.get("chatid") or body["from"]["userid"])
             async with self._lines.setdefault(chat, asyncio.Lock()):  # in their order
-                await desk.take([await self._understand(body, call)])
+                await handler.take([await self._understand(body, call)])
         except (KeyError, TypeError, ValueError, AttributeError):
             log.exception("a message of WeCom can't be read and is left out")
         except Exception:
@@ -148,7 +148,7 @@ class WeCom(Platform):
         _keep(self._calls, str(body["msgid"]), call)
         return await self._with_names(read_message(body))
 
-    async def _with_names(self, heard: Heard) -> Heard:
+    async def _with_names(self, heard: IncomingMessage) -> IncomingMessage:
         """Fill in the names of documents, which are found where they can be fetched."""
         files = [
             replace(file, name=await self._find_name(file)) if file.name == "document" else file
@@ -185,7 +185,7 @@ class WeCom(Platform):
     def plain_length(self, text: str) -> int:
         return size(converted(text)) + _FENCE
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         """Returns the name of a stream, which `edit` may still replace, or of no message."""
         text = as_it_stands(post.text) if post.is_plain else converted(post.text)
         sent, call = "", self._calls.get(place.message, "")
@@ -204,23 +204,23 @@ class WeCom(Platform):
             await self._push(place, "template_card", self._card(post.buttons))
         return sent
 
-    async def edit(self, place: Place, message: str, post: Post) -> None:
+    async def edit(self, place: Location, message: str, post: Post) -> None:
         text = as_it_stands(post.text) if post.is_plain else converted(post.text)
         await self._stream(self._calls.get(message, ""), message, text, is_done=not post.is_draft)
         if post.buttons:
             await self._push(place, "template_card", self._card(post.buttons))
 
-    async def delete(self, place: Place, message: str) -> None:
+    async def delete(self, place: Location, message: str) -> None:
         """Nothing can be taken back there; a draft that is void ends."""
         await self._stream(self._calls.get(message, ""), message, "…", is_done=True)
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         kind = "image" if media.kind == "picture" else "file"
         id = await self._connected().upload(kind, media.name, media.content)
         sent = await self._push(place, kind, {"media_id": id})
         if media.caption or media.buttons:
             post = Post(media.caption or _("Choose"), media.buttons)
-            await self.post(Place(place.chat, is_group=place.is_group), post)
+            await self.post(Location(place.chat, is_group=place.is_group), post)
         return sent
 
     def _card(self, buttons: tuple[Button, ...]) -> Json:
@@ -240,7 +240,7 @@ class WeCom(Platform):
         body = {"msgtype": "stream", "stream": stream}
         await self._connected().request("aibot_respond_msg", body, call)
 
-    async def _push(self, place: Place, kind: str, content: Json) -> str:
+    async def _push(self, place: Location, kind: str, content: Json) -> str:
         body = {"chatid": place.chat, "chat_type": 2 if place.is_group else 1}
         await self._connected().request("aibot_send_msg", {**body, "msgtype": kind, kind: content})
         return uuid4().hex

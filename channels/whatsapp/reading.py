@@ -17,7 +17,15 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from channels.kit.frames import ODD_SHAPE, list_objects
-from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
+from channels.kit.platform import (
+    Author,
+    ButtonPress,
+    Event,
+    File,
+    IncomingMessage,
+    Location,
+    Reacted,
+)
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -122,18 +130,18 @@ def _sender(message: Json, value: Json) -> Author:
 def _event(message: Json, sender: Author, number: str, at: datetime) -> Event | None:
     context = message.get("context", {})
     group = message.get("group_id", "")
-    place = Place(group or sender.id, message=message["id"], is_group=bool(group))
-    below = Place(place.chat, message=context.get("id", ""), is_group=place.is_group)
+    place = Location(group or sender.id, message=message["id"], is_group=bool(group))
+    below = Location(place.chat, message=context.get("id", ""), is_group=place.is_group)
     kind = message["type"]
     match kind:
         case "interactive":
             reply = message["interactive"].get(message["interactive"]["type"], {})
-            return Pressed(
+            return ButtonPress(
                 below, sender, message["id"], reply.get("id", ""), reply.get("title", "")
             )
         case "reaction":
             found = message["reaction"]
-            on = Place(place.chat, message=found["message_id"], is_group=place.is_group)
+            on = Location(place.chat, message=found["message_id"], is_group=place.is_group)
             return Reacted(on, sender, found["emoji"]) if found.get("emoji") else None
         case "edit":
             edited = {**message["edit"]["message"], "id": message["edit"]["original_message_id"]}
@@ -149,7 +157,7 @@ def _event(message: Json, sender: Author, number: str, at: datetime) -> Event | 
         said = re.sub(rf"^\s*@{number}\b[\s,:]*", "", text)
         is_for_bot = said != text or text.startswith("/") or context.get("from") == number
         text = said
-    return Heard(
+    return IncomingMessage(
         place,
         sender,
         text,

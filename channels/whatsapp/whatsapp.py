@@ -33,10 +33,10 @@ from pywa_async.types.templates import TemplateLanguage
 
 from channels.base import ChannelError, WebhookAnswer, WebhookCall
 from channels.kit.platform import (
-    Desk,
     File,
+    IncomingHandler,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
@@ -104,7 +104,7 @@ class WhatsApp(Platform):
     def __init__(self, settings: WhatsAppSettings, keys: MetaSecrets, check: float = 300.0) -> None:
         self._settings, self._keys, self._check = settings, keys, check
         self._number, self._ahead = "", 0.0
-        self._desk: Desk | None = None
+        self._handler: IncomingHandler | None = None
         self._has_desk = asyncio.Event()
         self._last: dict[str, float] = {}
         self._sent: OrderedDict[str, tuple[str, HeldMessage]] = OrderedDict()
@@ -130,8 +130,8 @@ class WhatsApp(Platform):
 
     async def _note_answer(self, response: httpx.Response) -> None:
         """Messages have Meta's time, so the window is measured by Meta's clock."""
-        if self._desk and response.is_success:
-            self._desk.connected()
+        if self._handler and response.is_success:
+            self._handler.connected()
         with suppress(ValueError):  # what a proxy answers may have no date
             now = parsedate_to_datetime(response.headers.get("date", ""))
             self._ahead = now.timestamp() - time.time()
@@ -142,12 +142,12 @@ class WhatsApp(Platform):
     async def close(self) -> None:
         await self._session.aclose()
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         """Meta calls; what is left is to see now and then whether the Graph API can be reached."""
-        self._serve(desk)
+        self._serve(handler)
         while True:
             await self._look()
-            desk.connected()
+            handler.connected()
             await asyncio.sleep(self._check)
 
     async def _look(self) -> None:
@@ -155,12 +155,12 @@ class WhatsApp(Platform):
         found = await self._client.api.get_business_phone_number(self._settings.phone_id, fields)
         self._number = "".join(filter(str.isdigit, found.get("display_phone_number", "")))
 
-    def _serve(self, desk: Desk) -> None:
-        self._desk = desk
+    def _serve(self, handler: IncomingHandler) -> None:
+        self._handler = handler
         self._has_desk.set()
 
-    async def call(self, desk: Desk, call: WebhookCall) -> WebhookAnswer:
-        self._serve(desk)
+    async def call(self, handler: IncomingHandler, call: WebhookCall) -> WebhookAnswer:
+        self._serve(handler)
         if call.method == "GET":
             return self._prove(call)
         if call.is_too_large:
@@ -180,7 +180,7 @@ class WhatsApp(Platform):
                 await self._open_window(one)
             if one.event:
                 events.append(one.event)
-        await desk.take(events)
+        await handler.take(events)
         return WebhookAnswer()
 
     def _prove(self, call: WebhookCall) -> WebhookAnswer:
@@ -199,12 +199,12 @@ class WhatsApp(Platform):
     def plain_length(self, text: str) -> int:
         return units(text)
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         text = post.text if post.is_plain else rendered(post.text)
         letter = HeldMessage(text, choices_of(post.buttons), answers=place.message)
         return await self._deliver(place.chat, replace(letter, is_group=place.is_group))
 
-    async def upload(self, place: Place, media: Media) -> str:
+    async def upload(self, place: Location, media: Media) -> str:
         """Text has one type of its own there, whatever is in it."""
         is_text = media.media_type.startswith("text/") or media.kind == "document"
         known = media.media_type.startswith(("image/", "audio/")) or media.media_type.endswith(
@@ -216,7 +216,7 @@ class WhatsApp(Platform):
         letter = HeldMessage(media.caption, choices, media.kind, str(stored.id), media.name)
         return await self._deliver(place.chat, replace(letter, is_group=place.is_group))
 
-    async def show_typing(self, place: Place) -> None:
+    async def show_typing(self, place: Location) -> None:
         if place.message and not place.is_group:
             await self._client.indicate_typing(place.message)
 
@@ -261,13 +261,13 @@ class WhatsApp(Platform):
 
     async def _state(self, name: str) -> str:
         await self._has_desk.wait()
-        assert self._desk
-        return await self._desk.bot.state.get(self.name, name)
+        assert self._handler
+        return await self._handler.bot.state.get(self.name, name)
 
     async def _keep(self, name: str, text: str) -> None:
         await self._has_desk.wait()
-        assert self._desk
-        await self._desk.bot.state.set(self.name, name, text)
+        assert self._handler
+        await self._handler.bot.state.set(self.name, name, text)
 
     async def _is_window_open(self, chat: str) -> bool:
         if self._now() - self._last.get(chat, 0) > _WINDOW:  # another gateway may have heard more

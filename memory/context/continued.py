@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memory.context.cut_cost import InputPrice
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
-from memory.messages import Beside
+from memory.messages import RequestExtras
 from memory.turns import Turn
 
 KEPT_FOR = timedelta(minutes=5)
@@ -43,7 +43,7 @@ class Beginning(Struct, frozen=True):
 
     messages: tuple[Mapping[str, Any], ...]
     tools: tuple[Mapping[str, Any], ...]
-    beside: Beside
+    beside: RequestExtras
     affinity: str
     tokens: int
 

@@ -18,8 +18,8 @@ from memory.messages import (
     NOTHING_BESIDE,
     SEARCHES,
     USE_TOOL,
-    Beside,
     Message,
+    RequestExtras,
     ToolCall,
     mark_text,
 )
@@ -202,7 +202,7 @@ class View(Struct, frozen=True, dict=True):
         return [entry.message for turn in self.turns for entry in turn.entries]
 
     @property
-    def beside(self) -> Beside:
+    def beside(self) -> RequestExtras:
         """Return the parts of the messages that their wire form has no place for."""
         messages = [entry.message for entry in self._sent]
         calling = [message for message in messages if message.tool_calls]
@@ -210,7 +210,7 @@ class View(Struct, frozen=True, dict=True):
         reasoning = {m.tool_calls[0].id: m.reasoning for m in calling if m.reasoning}
         errors = frozenset(m.call_id for m in messages if m.is_error)
         is_empty = not (thoughts or errors or reasoning)
-        return NOTHING_BESIDE if is_empty else Beside(thoughts, errors, reasoning)
+        return NOTHING_BESIDE if is_empty else RequestExtras(thoughts, errors, reasoning)
 
     def with_scale(self, scale: Scale) -> View:
         """Return the same, as large as the provider counts it."""

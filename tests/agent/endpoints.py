@@ -16,7 +16,7 @@ from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import Endpoint
 from agent.models.openai import OpenAIModel
 from agent.models.served import EndpointModel
-from memory.messages import Beside, Message
+from memory.messages import Message, RequestExtras
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.openai_server import Answer, OpenAIServer, Say
 
@@ -102,6 +102,6 @@ def after(
     calls = reply.tool_calls
     results = [Message("tool", "A moon.", call_id=call.id, tool=call.name) for call in calls]
     added = [Message("assistant", reply.text, calls), *results]
-    beside = Beside(dict(request.beside.thoughts) | {calls[0].id: kept}, errors)
+    beside = RequestExtras(dict(request.beside.thoughts) | {calls[0].id: kept}, errors)
     messages = [*request.messages, *(one.to_wire() for one in added)]
     return replace(request, messages=messages, beside=beside)

@@ -32,7 +32,7 @@ from agent.models.history import (
 )
 from agent.models.providers import NOBODY
 from agent.models.responses_rules import RULES as RESPONSES
-from memory.messages import Beside
+from memory.messages import RequestExtras
 from tests.agent.endpoints import TOOL
 from tests.fakes import openai_responses
 
@@ -167,7 +167,7 @@ KEPT = (
     | st.sampled_from(["", "[", "{}", '{"reasoning_content": "Hm."}'])
 )
 BESIDES = st.builds(
-    lambda thoughts, errors: Beside(thoughts, frozenset(errors)),
+    lambda thoughts, errors: RequestExtras(thoughts, frozenset(errors)),
     st.dictionaries(IDS | st.just("call"), KEPT, max_size=5),
     st.sets(IDS, max_size=2),
 )
@@ -344,7 +344,7 @@ def test_each_rule_says_who_demands_it() -> None:
 def test_thoughts_stand_at_the_beginning_of_what_was_said() -> None:
     """Two answers in a row are one message, but not where the second one has thoughts: they would
     stand behind the first one's text, where the API does not find them."""
-    kept = Beside({"c": json.dumps([SIGNED, "c"])})
+    kept = RequestExtras({"c": json.dumps([SIGNED, "c"])})
     messages = [said("user", "Look!"), said("assistant", "Wait."), asking(call("c")), result("c")]
     neutral = anthropic_request.to_neutral("claude", ModelRequest(messages, (TOOL,)))
     made = anthropic_request.to_body(neutral, kept)["messages"]
@@ -357,7 +357,7 @@ def test_a_thought_that_came_twice_is_sent_once() -> None:
     messages = [said("user", "Look!"), *(asking(call("c")), result("c"))]
     messages += [asking(call("d")), result("d")]
     neutral = responses_request.to_neutral(Endpoint("m"), NOBODY, ModelRequest(messages, (TOOL,)))
-    made = responses_request.to_body(neutral, Beside(thoughts))["input"]
+    made = responses_request.to_body(neutral, RequestExtras(thoughts))["input"]
     assert [one.get("type", "message") for one in made] == [
         *("message", "reasoning", "function_call", "function_call_output"),
         *("function_call", "function_call_output"),

@@ -18,7 +18,7 @@ from agent.models.learnt import MOST_PICTURES, Learnt, LearntModels, Lesson
 from agent.models.lessons import find_bad_picture, find_lesson, is_about_thoughts
 from agent.models.neutral import read_history, sign, signer_of
 from agent.models.openai_request import to_body
-from memory.messages import Beside
+from memory.messages import RequestExtras
 from tests.agent.endpoints import TOOL
 from tests.tables import each_row
 
@@ -248,7 +248,7 @@ def test_who_wants_thoughts_though_they_were_sent_wants_them_in_answers_too() ->
     assert find_lesson(ENDPOINT, sent, refused(said), Learnt()) == Lesson(
         "thoughts_everywhere", True
     )
-    body = to_body(sent | {"messages": SAID, "thoughts_everywhere": True}, Beside())
+    body = to_body(sent | {"messages": SAID, "thoughts_everywhere": True}, RequestExtras())
     assert all(m["reasoning_content"].strip() for m in body["messages"] if m["role"] == "assistant")
 
 
@@ -352,5 +352,5 @@ def test_thoughts_go_back_to_the_model_that_made_them_alone(
 ) -> None:
     signed = sign(thoughts, signer_of("p", maker))
     body = {"messages": [], "signer": signer_of("p", reader)}
-    _, beside = read_history(body, Beside({"c1": signed}))
+    _, beside = read_history(body, RequestExtras({"c1": signed}))
     assert beside.thoughts.get("c1", "") == (thoughts if maker == reader else "")

@@ -18,7 +18,7 @@ from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
 from agent.models.quirks import ProviderQuirks
 from agent.models.selection import Credentials, ModelChoice, Models, place_of
 from agent.settings import Brain, BrainConfig
-from memory.messages import Beside, Message, ToolCall
+from memory.messages import Message, RequestExtras, ToolCall
 from tests.agent.endpoints import (
     CHAT,
     CLAUDE,
@@ -163,7 +163,7 @@ async def test_a_request_that_is_known_to_be_too_large_is_not_sent() -> None:
 
 async def test_ids_thoughts_and_the_cache_are_as_they_are_set() -> None:
     quirks = (("call_ids", 9), ("thoughts", "reasoning_content"), ("cache_key", "body"))
-    kept = Beside({"call_1": '{"reasoning_content": "Hm."}'})
+    kept = RequestExtras({"call_1": '{"reasoning_content": "Hm."}'})
     request = ModelRequest(LOOKED, [TOOL], affinity="talk", beside=kept)
     async with conversation(CHAT, Say("Yes."), quirks=quirks) as (server, model):
         server.call_ids, server.thoughts = 9, "reasoning_content"
@@ -209,7 +209,7 @@ def test_calls_and_results_become_text_where_tools_are_refused() -> None:
     assert made[3:] == LOOKED[3:]
     provider = find_provider("", HERE, (("takes_tools", False),))
     neutral = to_neutral(Endpoint("m", HERE), provider, ModelRequest(LOOKED))
-    messages = to_body(neutral, Beside())["messages"]
+    messages = to_body(neutral, RequestExtras())["messages"]
     assert [one["role"] for one in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert not any("tool_calls" in one for one in messages)
 

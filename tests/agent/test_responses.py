@@ -16,7 +16,7 @@ from agent.models.openai import OpenAIModel
 from agent.models.providers import PROVIDERS
 from agent.models.responses_answer import ResponsesAnswer, read_layout
 from agent.models.responses_request import to_body
-from memory.messages import NOTHING_BESIDE, Beside, Message, ToolCall
+from memory.messages import NOTHING_BESIDE, Message, RequestExtras, ToolCall
 from tests.agent.endpoints import (
     BARE_TOOL,
     HELLO_WITH_TOOL,
@@ -242,7 +242,7 @@ def test_thoughts_of_any_shape_are_read_or_left_out(thoughts: str) -> None:
     said = Message("assistant", "Hm.", (ToolCall("c1", "look", "{}"),)).to_wire()
     result = Message("tool", "A moon.", call_id="c1", tool="look").to_wire()
     neutral = {"model": "m", "messages": [{"role": "user", "content": "Hi"}, said, result]}
-    body = to_body(neutral | {"tools": [TOOL]}, Beside({"c1": thoughts}))
+    body = to_body(neutral | {"tools": [TOOL]}, RequestExtras({"c1": thoughts}))
     assert refusal(body) == ""
     assert [item for item in body["input"] if item.get("type") == "function_call"]
 

@@ -19,7 +19,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
 from bot.settings.schema import SETTINGS
-from channels.kit import reception
+from channels.kit.receiver import LEFT_OUT
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.terminal import keys
 from channels.web.words import list_words
@@ -77,7 +77,7 @@ def _named() -> Iterator[str]:
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_commands.CHANGES.values():
         yield from (change.label, change.done, change.next)
-    yield from reception.LEFT_OUT
+    yield from LEFT_OUT
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

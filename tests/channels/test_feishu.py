@@ -17,7 +17,7 @@ from channels.feishu.cards import LARGEST, card, converted, size
 from channels.feishu.feishu import Feishu
 from channels.feishu.frames import WireFrame
 from channels.kit.messenger import Messenger
-from channels.kit.platform import Button, Media, Place, Post
+from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Address, Inbound, Outbound, Reply
 from tests.channels.clock import quick_sleep
 from tests.fakes.fake_bot import FakeBot
@@ -107,7 +107,7 @@ async def test_a_token_that_ended_is_renewed() -> None:
 async def test_the_same_message_is_shown_once_however_often_it_is_sent() -> None:
     async with at_feishu() as ours:
         ann = ours.feishu.person("Ann")
-        posts = [await ours.platform.post(Place(ann.chat), Post("Hi", once="o1")) for _ in "ab"]
+        posts = [await ours.platform.post(Location(ann.chat), Post("Hi", once="o1")) for _ in "ab"]
         assert posts[0] == posts[1]
         assert len(ours.feishu.sent) == 1
 
@@ -155,7 +155,7 @@ async def test_a_thread_is_a_conversation_of_its_own_and_answered_there() -> Non
 async def test_buttons_reactions_and_files_both_ways() -> None:
     async with at_feishu() as ours:
         ann = ours.feishu.person("Ann")
-        place = Place(ann.chat)
+        place = Location(ann.chat)
         sent = await ours.platform.post(place, Post("Sure?", (Button("Yes", "/context clear"),)))
         await ann.presses(ours.feishu.messages[sent], "Yes")
         await ann.reacts(sent, "ERROR")
@@ -208,7 +208,7 @@ async def test_what_was_taken_back_can_still_be_answered() -> None:
         asked = await ann.says("Hello")
         await ours.feishu.shown("You said: Hello")
         ann.deletes(asked)
-        await ours.platform.post(Place(ann.chat, message=asked), Post("Too late?"))
+        await ours.platform.post(Location(ann.chat, message=asked), Post("Too late?"))
         assert (await ours.feishu.shown("Too late?")).parent == ""
 
 

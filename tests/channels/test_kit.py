@@ -16,26 +16,26 @@ from msgspec.structs import replace
 from bot.messengers import Unavailable, find_type, make_messengers
 from bot.settings.schema import validate
 from channels.base import ChannelError
-from channels.kit import reception
+from channels.kit import receiver as receiver_module
 from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons, spell_out
-from channels.kit.delivery import Courier
+from channels.kit.delivery import MessageSender
 from channels.kit.health import HealthRecord
 from channels.kit.messenger import Messenger
 from channels.kit.outside_code import change_parts
 from channels.kit.pace import Busy, Pace
 from channels.kit.platform import (
     Author,
-    Desk,
     File,
-    Heard,
+    IncomingHandler,
+    IncomingMessage,
+    Location,
     Media,
-    Place,
     Platform,
     PlatformFailure,
     Post,
     Traits,
 )
-from channels.kit.reception import Reception, address_of, id_of
+from channels.kit.receiver import MessageReceiver, address_of, id_of
 from channels.message import Action, Address, Form, Outbound, Reply
 from channels.retry import TROUBLE
 from tests.channels.clock import quick_sleep
@@ -67,16 +67,16 @@ class Plain(Platform):
                 return PlatformFailure("passing")
         return PlatformFailure("fatal")
 
-    async def post(self, place: Place, post: Post) -> str:
+    async def post(self, place: Location, post: Post) -> str:
         self.posted.append((place.chat, post.text))
         return str(len(self.posted))
 
-    async def listen(self, desk: Desk) -> None:
-        desk.connected()
+    async def listen(self, handler: IncomingHandler) -> None:
+        handler.connected()
         await asyncio.Event().wait()
 
 
-GROUP, ANN = Place("7", is_group=True), Place("42")
+GROUP, ANN = Location("7", is_group=True), Location("42")
 
 
 def pace_of(
@@ -189,7 +189,7 @@ async def test_a_bot_that_the_platform_knows_no_more_is_told_what_to_do() -> Non
 ACTIONS = (Action("Clear", "/context clear", asks_first=True), Action("Map", "/context map"))
 
 
-def at(message: str) -> Place:
+def at(message: str) -> Location:
     return replace(ANN, message=message)
 
 
@@ -264,7 +264,7 @@ name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20
 def test_the_place_of_a_message_can_be_read_from_its_id(
     message: str, thread: str, press: str
 ) -> None:
-    place = Place("7", thread, message, is_group=True)
+    place = Location("7", thread, message, is_group=True)
     messenger = Messenger(Plain())
     found = messenger.place_of(Address("plain", "7", thread, "42"), id_of(place, press))
     assert found == place
@@ -272,7 +272,7 @@ def test_the_place_of_a_message_can_be_read_from_its_id(
 
 @given(user=name, chat=name, is_group=st.booleans())
 def test_only_a_persons_own_chat_is_private(user: str, chat: str, is_group: bool) -> None:
-    event = Heard(Place(chat, is_group=is_group), Author(user), "Hi")
+    event = IncomingMessage(Location(chat, is_group=is_group), Author(user), "Hi")
     address = address_of("plain", event)
     assert address.is_private is not is_group
     assert is_group or Plain().place_of(address, "").chat == chat
@@ -302,13 +302,13 @@ def test_nobody_is_shown_the_ticket_of_an_address() -> None:
 
 async def test_where_a_command_waits_for_text_a_number_is_text() -> None:
     platform, bot = Plain(), FakeBot(lambda text: [])
-    courier = Courier(platform, Pace(platform, HealthRecord("plain"), asyncio.sleep))
-    courier.choices = Choices("plain", bot)
-    await courier.deliver(ANN, Reply("Which?", actions=ACTIONS))
+    delivery = MessageSender(platform, Pace(platform, HealthRecord("plain"), asyncio.sleep))
+    delivery.choices = Choices("plain", bot)
+    await delivery.deliver(ANN, Reply("Which?", actions=ACTIONS))
     assert "1. Clear" in platform.posted[-1][1]
-    await courier.deliver(ANN, Reply("Write it.", actions=ACTIONS, form=Form("/keep")))
+    await delivery.deliver(ANN, Reply("Write it.", actions=ACTIONS, form=Form("/keep")))
     assert "Map: `/context map`" in platform.posted[-1][1]
-    assert await courier.choices.choose(at("m1"), "1") is None
+    assert await delivery.choices.choose(at("m1"), "1") is None
 
 
 async def test_what_is_sent_again_is_whole(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ async def test_what_is_sent_again_is_whole(tmp_path: Path) -> None:
             super().__init__(sound="opus")
             self.sent: list[Media] = []
 
-        async def upload(self, place: Place, media: Media) -> str:
+        async def upload(self, place: Location, media: Media) -> str:
             self.sent.append(media)
             return "m9"
 
@@ -339,10 +339,13 @@ async def test_what_is_sent_again_is_whole(tmp_path: Path) -> None:
 async def test_an_event_without_an_author_is_nobodys() -> None:
     bot = FakeBot(lambda text: [])
     messenger = Messenger(Plain())
-    courier = Courier(messenger.platform, pace_of())
-    reception = Reception(bot, courier, None, HealthRecord("plain"))
-    await reception.take(
-        [Heard(at("m1"), Author(""), "/config"), Heard(at("m2"), Author("7"), "Hi")]
+    delivery = MessageSender(messenger.platform, pace_of())
+    receiver = MessageReceiver(bot, delivery, None, HealthRecord("plain"))
+    await receiver.take(
+        [
+            IncomingMessage(at("m1"), Author(""), "/config"),
+            IncomingMessage(at("m2"), Author("7"), "Hi"),
+        ]
     )
     assert [inbound.text for inbound in bot.submitted] == ["Hi"]
 
@@ -354,13 +357,13 @@ async def test_a_file_that_is_never_there_holds_up_nothing(
         async def fetch(self, file: File) -> bytes:
             raise ConnectionError("its server is gone")
 
-    monkeypatch.setattr(reception, "_FETCHING", 0.05)
+    monkeypatch.setattr(receiver_module, "_FETCHING", 0.05)
     bot, platform = FakeBot(lambda text: []), Filed()
     pace = Pace(platform, HealthRecord("plain"), quick_sleep)
-    desk = Reception(bot, Courier(platform, pace), None, HealthRecord("plain"))
-    with_file = Heard(at("m1"), Author("42"), "Look", (File("f1", "a.png"),))
+    handler = MessageReceiver(bot, MessageSender(platform, pace), None, HealthRecord("plain"))
+    with_file = IncomingMessage(at("m1"), Author("42"), "Look", (File("f1", "a.png"),))
     async with asyncio.timeout(PATIENCE):
-        await desk.take([with_file, Heard(at("m2"), Author("42"), "Hello?")])
+        await handler.take([with_file, IncomingMessage(at("m2"), Author("42"), "Hello?")])
     assert [inbound.text for inbound in bot.submitted] == ["Look", "Hello?"]
     assert "I did not get a.png" in platform.posted[0][1]
 

@@ -60,15 +60,15 @@ async def test_a_message_that_ends_the_process_is_not_read_for_ever(
         return work(*given)
 
     monkeypatch.setattr("channels.mail.mail.open_letter", die)
-    desk = _bot_with_state({})
+    handler = _bot_with_state({})
     inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: b"From: a@b")
     for _start in range(5):
         made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
         with suppress(KeyboardInterrupt):
-            await made._take(desk, inbox, run, 7)
+            await made._take(handler, inbox, run, 7)
             break  # the next message is read
     assert len(begun) == 2
-    (told,) = desk.bot.told
+    (told,) = handler.bot.told
     assert isinstance(told, MessageLeftOut), "an owner hears of it"
 
 
@@ -130,7 +130,7 @@ def test_what_takes_more_than_it_may_is_known_from_what_fails(tmp_path: Path) ->
 
 
 async def test_of_a_mail_that_takes_too_much_the_head_is_answered() -> None:
-    heard, desk = [], _bot_with_state({})
+    heard, handler = [], _bot_with_state({})
     verified = b"Authentication-Results: mx.example.net; dkim=pass header.d=example.org\r\n"
     head = verified + b"From: ann@example.org\r\nMessage-ID: <1@x>\r\n\r\n"
 
@@ -143,13 +143,13 @@ async def test_of_a_mail_that_takes_too_much_the_head_is_answered() -> None:
     def refuse(*_: Any) -> bytes:
         raise UnreadableError("takes too much", takes_too_much=True)
 
-    desk.bot.read_apart, desk.take = refuse, take
+    handler.bot.read_apart, handler.take = refuse, take
     inbox: Any = SimpleNamespace(
         validity=1,
         fetch_head=lambda _uid: head,
         fetch=lambda _uid: (head + b"a" * 20_000, True),
     )
     made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
-    await made._take(desk, inbox, run, 7)
+    await made._take(handler, inbox, run, 7)
     (one,) = heard
     assert [file.name for file in one.files] == ["the message"]

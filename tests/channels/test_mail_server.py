@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from channels.base import ChannelError
-from channels.kit.platform import Place, Post
+from channels.kit.platform import Location, Post
 from channels.mail import MailSettings
 from channels.mail.inbox import Inbox
 from channels.mail.mail import Mail
-from tests.channels.fake_reception import FakeReception
+from tests.channels.fake_receiver import FakeReception
 from tests.servers.mail import PASSWORD, SERVER, Correspondent, PostOffice
 from tests.waiting import PATIENCE, until
 
@@ -29,7 +29,7 @@ class MailSetup:
 
     office: PostOffice
     settings: MailSettings
-    reception: FakeReception
+    receiver: FakeReception
     ann: Correspondent
     bob: Correspondent
 
@@ -54,8 +54,8 @@ def setup(mail: PostOffice) -> MailSetup:
 @asynccontextmanager
 async def reading(setup: MailSetup, platform: Mail) -> AsyncIterator[None]:
     await platform.open()
-    task = asyncio.create_task(platform.listen(setup.reception))
-    await until(lambda: setup.reception.state or task.done())
+    task = asyncio.create_task(platform.listen(setup.receiver))
+    await until(lambda: setup.receiver.state or task.done())
     try:
         yield
     finally:
@@ -72,8 +72,8 @@ async def test_only_verified_mail_of_people_who_are_known_is_read(setup: MailSet
         setup.ann.writes("a machine", Auto_Submitted="auto-replied")
         setup.bob.writes("Let me in")
         setup.ann.writes("Hello")
-        await until(setup.reception.texts)
-    assert setup.reception.texts() == ["Hello"]
+        await until(setup.receiver.texts)
+    assert setup.receiver.texts() == ["Hello"]
     assert setup.office.sent == []
 
 
@@ -82,8 +82,8 @@ async def test_a_verified_stranger_is_heard_where_that_is_set(setup: MailSetup) 
     async with reading(setup, setup.platform()):
         setup.bob.writes("forged", verdict="")
         setup.bob.writes("Let me in")
-        await until(setup.reception.texts)
-    assert setup.reception.texts() == ["Let me in"]
+        await until(setup.receiver.texts)
+    assert setup.receiver.texts() == ["Let me in"]
 
 
 async def test_what_was_there_before_is_not_answered_and_what_comes_meanwhile_is(
@@ -94,18 +94,18 @@ async def test_what_was_there_before_is_not_answered_and_what_comes_meanwhile_is
     await until(lambda: datetime.now(UTC) - old > timedelta(seconds=1.1))  # it counts in seconds
     async with reading(setup, setup.platform()):
         setup.ann.writes("one")
-        await until(setup.reception.texts)
+        await until(setup.receiver.texts)
     setup.ann.writes("two")
     async with reading(setup, setup.platform()):
-        await until(lambda: "two" in setup.reception.texts())
-    assert [*dict.fromkeys(setup.reception.texts())] == ["one", "two"]
+        await until(lambda: "two" in setup.receiver.texts())
+    assert [*dict.fromkeys(setup.receiver.texts())] == ["one", "two"]
 
 
 async def test_an_answer_after_a_restart_belongs_to_its_thread(setup: MailSetup) -> None:
     async with reading(setup, setup.platform()):
         first = setup.ann.writes("How long?", "Green tea")
-        await until(setup.reception.texts)
-    place = setup.reception.place()
+        await until(setup.receiver.texts)
+    place = setup.receiver.place()
     again = setup.platform()
     async with reading(setup, again):  # which has not read the message
         await again.post(place, Post("Two minutes"))
@@ -116,16 +116,16 @@ async def test_an_answer_after_a_restart_belongs_to_its_thread(setup: MailSetup)
 async def test_a_reminder_begins_a_thread_that_its_answer_goes_on_with(setup: MailSetup) -> None:
     platform = setup.platform()
     async with reading(setup, platform):
-        await platform.post(Place(setup.ann.address), Post("**Tea** is ready"))
+        await platform.post(Location(setup.ann.address), Post("**Tea** is ready"))
         (reminder,) = setup.ann.reads()
         assert reminder["Subject"] == "Tea is ready"
         setup.ann.writes("Thanks", answers=reminder)
-        await until(setup.reception.texts)
+        await until(setup.receiver.texts)
         thread = str(reminder["Message-ID"]).split(".")[1]
-        assert setup.reception.place().thread == thread
-        await platform.post(Place(setup.ann.address, thread), Post("Any time"))
+        assert setup.receiver.place().thread == thread
+        await platform.post(Location(setup.ann.address, thread), Post("Any time"))
     answer = setup.ann.reads()[-1]
-    assert answer["In-Reply-To"] == setup.reception.place().message
+    assert answer["In-Reply-To"] == setup.receiver.place().message
 
 
 async def test_what_the_server_told_between_two_answers_is_not_waited_for(
@@ -147,7 +147,7 @@ async def test_what_the_server_told_between_two_answers_is_not_waited_for(
 async def test_a_folder_that_is_not_there_is_said(setup: MailSetup) -> None:
     setup.settings = setup.settings.model_copy(update={"folder": "Nowhere"})
     with pytest.raises(ChannelError, match="no folder Nowhere"):
-        await setup.platform().listen(setup.reception)
+        await setup.platform().listen(setup.receiver)
 
 
 async def test_what_the_server_answers_is_understood(setup: MailSetup) -> None:
@@ -159,15 +159,15 @@ async def test_what_the_server_answers_is_understood(setup: MailSetup) -> None:
         setup.office.refusals.append(answer)
         platform = setup.platform()
         with pytest.raises(Exception, match=answer[4:]) as raised:
-            await platform.post(Place(setup.ann.address), Post("Hello"))
+            await platform.post(Location(setup.ann.address), Post("Hello"))
         assert platform.explain(raised.value).kind == kind, answer
 
 
 async def test_a_wrong_password_is_said(setup: MailSetup) -> None:
     platform = Mail(setup.settings, "wrong")
     with pytest.raises(Exception, match="535") as sending:
-        await platform.post(Place(setup.ann.address), Post("Hello"))
+        await platform.post(Location(setup.ann.address), Post("Hello"))
     with pytest.raises(Exception, match=r"(?i)auth") as fetching:
-        await platform.listen(setup.reception)
+        await platform.listen(setup.receiver)
     for raised in (sending, fetching):
         assert platform.explain(raised.value).kind == "revoked"

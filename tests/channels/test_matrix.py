@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.kit.html import render_html
-from channels.kit.platform import Author, Heard, Place, Reacted
+from channels.kit.platform import Author, IncomingMessage, Location, Reacted
 from channels.matrix.reading import OwnUser, read
 from channels.matrix.rendering import LONGEST, make_content, make_edit
 
 ME = OwnUser("@parley:parley.test", "Parley", frozenset({"help", "context"}))
 ANN = Author("@ann:parley.test", "Ann")
-ROOM = Place("!room:parley.test", message="$1", is_group=True)
+ROOM = Location("!room:parley.test", message="$1", is_group=True)
 ALLOWED = {
     *("del", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "p", "a", "ul", "ol", "sup", "sub"),
     *("li", "b", "i", "u", "strong", "em", "s", "code", "hr", "br", "div", "table", "thead"),
@@ -98,9 +98,9 @@ def message(body: object, **more: Any) -> dict[str, Any]:
     return {"type": "m.room.message", "content": content, "origin_server_ts": 1_700_000_000_000}
 
 
-def heard(event: dict[str, Any], place: Place = ROOM, answered: Any = None) -> Heard:
+def heard(event: dict[str, Any], place: Location = ROOM, answered: Any = None) -> IncomingMessage:
     found = read(event, ANN, place, ME, answered)
-    assert isinstance(found, Heard)
+    assert isinstance(found, IncomingMessage)
     return found
 
 
@@ -193,8 +193,8 @@ def test_whatever_a_server_sends_is_read_or_left(
 ) -> None:
     event = {"type": kind, "content": {**content, **({"msgtype": msgtype} if msgtype else {})}}
     found = read({**event, "origin_server_ts": stamp}, ANN, ROOM, ME, content)
-    assert found is None or isinstance(found, Heard | Reacted)
-    if isinstance(found, Heard):
+    assert found is None or isinstance(found, IncomingMessage | Reacted)
+    if isinstance(found, IncomingMessage):
         assert isinstance(found.text, str)
         assert all(isinstance(file.size, int) and file.size >= 0 for file in found.files)
 
@@ -204,5 +204,5 @@ def test_a_quotation_is_left_out_only_in_front_of_a_reply() -> None:
     for body, text in {"> a\n> b\n\nc\n> d\ne": "c\n> d\ne", "c\n> d\ne": "c\n> d\ne"}.items():
         content = {"msgtype": "m.text", "body": body, "m.relates_to": relation}
         heard = read({"content": content}, ANN, ROOM, ME)
-        assert isinstance(heard, Heard)
+        assert isinstance(heard, IncomingMessage)
         assert heard.text == text

@@ -11,10 +11,10 @@ from typing import TypeVar
 import pytest
 
 from channels.base import ChannelError
-from channels.kit.platform import Heard, Place, Post
+from channels.kit.platform import IncomingMessage, Location, Post
 from channels.matrix.answers import MatrixError, NobodyThere
 from channels.matrix.matrix import ENCRYPTED, ENCRYPTED_PRIVATE, Matrix
-from tests.channels.fake_reception import FakeReception
+from tests.channels.fake_receiver import FakeReception
 from tests.servers.synapse import Account, MatrixPerson, SynapseServer
 from tests.waiting import until
 
@@ -40,25 +40,25 @@ class MatrixSetup:
     server: SynapseServer
     account: Account
     platform: Matrix
-    reception: FakeReception
+    receiver: FakeReception
     ann: MatrixPerson
     bob: MatrixPerson
 
-    async def private(self) -> Place:
+    async def private(self) -> Location:
         """Ann's chat with the bot, in which she has said something."""
         room = self.ann.chat_with(self.account.user)
         self.ann.says(room, "Hello!")
-        await until(lambda: "Hello!" in self.reception.texts())
-        return self.reception.place()
+        await until(lambda: "Hello!" in self.receiver.texts())
+        return self.receiver.place()
 
     def joined(self, room: str, person: MatrixPerson) -> bool:
         return person.members(room).get(self.account.user) == "join"
 
 
 @asynccontextmanager
-async def listening(platform: Matrix, reception: FakeReception) -> AsyncIterator[None]:
+async def listening(platform: Matrix, receiver: FakeReception) -> AsyncIterator[None]:
     await platform.open()
-    task = asyncio.create_task(platform.listen(reception))
+    task = asyncio.create_task(platform.listen(receiver))
     try:
         yield
     finally:
@@ -72,10 +72,10 @@ async def listening(platform: Matrix, reception: FakeReception) -> AsyncIterator
 async def setup(synapse: SynapseServer) -> AsyncIterator[MatrixSetup]:
     account = synapse.register("parley")
     ann, bob = MatrixPerson(synapse, "ann"), MatrixPerson(synapse, "bob")
-    reception = FakeReception({ann.user})
+    receiver = FakeReception({ann.user})
     platform = Matrix(synapse.url, account.token)
-    async with listening(platform, reception):
-        yield MatrixSetup(synapse, account, platform, reception, ann, bob)
+    async with listening(platform, receiver):
+        yield MatrixSetup(synapse, account, platform, receiver, ann, bob)
 
 
 async def test_what_was_said_before_the_bot_was_invited_is_not(setup: MatrixSetup) -> None:
@@ -84,8 +84,8 @@ async def test_what_was_said_before_the_bot_was_invited_is_not(setup: MatrixSetu
     setup.ann.call("POST", f"rooms/{room}/invite", {"user_id": setup.account.user})
     await until(lambda: setup.joined(room, setup.ann))
     setup.ann.says(room, "To you")
-    await until(setup.reception.texts)
-    assert setup.reception.texts() == ["To you"]
+    await until(setup.receiver.texts)
+    assert setup.receiver.texts() == ["To you"]
 
 
 async def test_a_stranger_has_a_direct_chat_and_can_bring_the_bot_into_no_room(
@@ -107,11 +107,11 @@ async def test_an_encrypted_chat_hears_once_why_it_is_not_read_and_has_one_that_
     (other,) = setup.ann.invitations()
     setup.ann.joins(other)
     setup.ann.says(other, "Here I am")
-    await until(setup.reception.texts)
-    assert setup.reception.place() == Place(other, message=setup.reception.place().message)
+    await until(setup.receiver.texts)
+    assert setup.receiver.place() == Location(other, message=setup.receiver.place().message)
     said = [e["content"]["body"] for e in setup.ann.reads(room) if e["type"] == "m.room.message"]
     assert said == [ENCRYPTED_PRIVATE]
-    failed = await failure(setup, Place(room))
+    failed = await failure(setup, Location(room))
     assert failed == "gone"  # no answer goes there in the clear
 
 
@@ -140,11 +140,11 @@ async def test_an_answer_to_what_is_no_message_is_heard(setup: MatrixSetup) -> N
     for answered in ("..", "$a/b?c#d"):
         reply = {"m.relates_to": {"m.in_reply_to": {"event_id": answered}}}
         setup.ann.says(room, "Parley: hello?", **reply)
-    await until(lambda: len(setup.reception.heard) == 2)
-    assert setup.reception.texts() == ["hello?", "hello?"]
+    await until(lambda: len(setup.receiver.heard) == 2)
+    assert setup.receiver.texts() == ["hello?", "hello?"]
 
 
-async def failure(setup: MatrixSetup, place: Place) -> str:
+async def failure(setup: MatrixSetup, place: Location) -> str:
     """Return the kind of failure for which nothing can be posted there; "" if it is posted."""
     try:
         await setup.platform.post(place, Post("private words"))
@@ -160,10 +160,10 @@ async def test_who_is_invited_later_reads_nothing_that_was_meant_for_one(
     assert await failure(setup, place) == ""
     setup.ann.call("POST", f"rooms/{place.chat}/invite", {"user_id": setup.bob.user})
     setup.ann.says(place.chat, "Parley: now we are three")
-    await until(lambda: len(setup.reception.heard) == 2)
-    assert setup.reception.place().is_group
+    await until(lambda: len(setup.receiver.heard) == 2)
+    assert setup.receiver.place().is_group
     assert await failure(setup, place) == "gone"
-    assert await failure(setup, setup.reception.place()) == ""
+    assert await failure(setup, setup.receiver.place()) == ""
 
 
 async def test_a_room_into_which_anybody_may_come_is_not_private(setup: MatrixSetup) -> None:
@@ -177,8 +177,8 @@ async def test_a_room_into_which_anybody_may_come_is_not_private(setup: MatrixSe
         state = {"type": kind, "state_key": "", "content": content}
         room = setup.ann.chat_with(setup.account.user, initial_state=[state])
         setup.ann.says(room, "Hello!")
-        await until(lambda: len(setup.reception.heard) == count)  # noqa: B023
-        assert setup.reception.place().is_group, kind
+        await until(lambda: len(setup.receiver.heard) == count)  # noqa: B023
+        assert setup.receiver.place().is_group, kind
 
 
 async def test_an_edit_by_somebody_else_is_none(setup: MatrixSetup) -> None:
@@ -188,27 +188,27 @@ async def test_an_edit_by_somebody_else_is_none(setup: MatrixSetup) -> None:
     first = setup.ann.says(room, "Parley: one")
     setup.bob.edits(room, first, "Parley: forged")
     setup.ann.edits(room, first, "Parley: two")
-    await until(lambda: len(setup.reception.heard) == 2)
-    assert setup.reception.texts() == ["one", "two"]
-    assert {one.sender.id for one in setup.reception.heard} == {setup.ann.user}
-    assert {one.place.message for one in setup.reception.heard} == {first}
+    await until(lambda: len(setup.receiver.heard) == 2)
+    assert setup.receiver.texts() == ["one", "two"]
+    assert {one.sender.id for one in setup.receiver.heard} == {setup.ann.user}
+    assert {one.place.message for one in setup.receiver.heard} == {first}
 
 
 async def test_all_that_was_said_while_the_bot_was_away_comes_in_order(
     synapse: SynapseServer,
 ) -> None:
     account, ann = synapse.register("parley"), MatrixPerson(synapse, "ann")
-    reception = FakeReception({ann.user})
-    async with listening(Matrix(synapse.url, account.token), reception):
+    receiver = FakeReception({ann.user})
+    async with listening(Matrix(synapse.url, account.token), receiver):
         room = ann.chat_with(account.user)
         ann.says(room, "0")
-        await until(reception.texts)
-        await until(lambda: any(name.startswith("since") for name in reception.state))
+        await until(receiver.texts)
+        await until(lambda: any(name.startswith("since") for name in receiver.state))
     for number in range(1, 56):  # more than come at once
         ann.says(room, str(number))
-    async with listening(Matrix(synapse.url, account.token), reception):
-        await until(lambda: len(set(reception.texts())) == 56)
-    said = [*dict.fromkeys(reception.texts())]  # the first may come twice: with the same id
+    async with listening(Matrix(synapse.url, account.token), receiver):
+        await until(lambda: len(set(receiver.texts())) == 56)
+    said = [*dict.fromkeys(receiver.texts())]  # the first may come twice: with the same id
     assert said == [str(number) for number in range(56)]
 
 
@@ -225,7 +225,7 @@ async def test_what_nobody_knows_whether_it_arrived_is_there_once(setup: MatrixS
 async def test_a_person_without_a_room_is_written_to_in_one_of_their_own(
     setup: MatrixSetup,
 ) -> None:
-    place = Place(setup.bob.user)
+    place = Location(setup.bob.user)
     first = await setup.platform.post(place, Post("A reminder"))
     second = await setup.platform.post(place, Post("Another"))
     (room,) = setup.bob.invitations()
@@ -239,16 +239,16 @@ async def test_a_thread_holds_its_answer_and_a_group_sees_what_is_answered(
     first = await setup.private()
     thread = {"m.relates_to": {"rel_type": "m.thread", "event_id": first.message}}
     question = setup.ann.says(first.chat, "In a thread", **thread)
-    await until(lambda: len(setup.reception.heard) == 2)
-    assert setup.reception.place() == Place(first.chat, first.message, question)
-    await setup.platform.post(setup.reception.place(), Post("I see"))
+    await until(lambda: len(setup.receiver.heard) == 2)
+    assert setup.receiver.place() == Location(first.chat, first.message, question)
+    await setup.platform.post(setup.receiver.place(), Post("I see"))
     assert setup.ann.reads(first.chat)[-1]["content"]["m.relates_to"] == {
         "rel_type": "m.thread",
         "event_id": first.message,
         "is_falling_back": True,
         "m.in_reply_to": {"event_id": question},
     }
-    group = Place(first.chat, message=question, is_group=True)
+    group = Location(first.chat, message=question, is_group=True)
     await setup.platform.post(group, Post("I see"))
     relation = setup.ann.reads(first.chat)[-1]["content"]["m.relates_to"]
     assert relation == {"m.in_reply_to": {"event_id": question}}
@@ -262,9 +262,9 @@ async def test_a_file_that_is_larger_than_it_says_is_not_read_to_its_end(
     content = bytes(1_000_000)
     more = {"info": {"size": 3, "mimetype": "image/png"}}
     setup.ann.sends_file(place.chat, "m.image", content, "image/png", "large.png", **more)
-    await until(lambda: len(setup.reception.heard) == 2)
-    found = setup.reception.heard[-1]
-    assert isinstance(found, Heard)
+    await until(lambda: len(setup.receiver.heard) == 2)
+    found = setup.receiver.heard[-1]
+    assert isinstance(found, IncomingMessage)
     fetched = await setup.platform.fetch(found.files[0])
     assert 100_000 < len(fetched) < 1_000_000
 

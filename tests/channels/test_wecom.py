@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from channels.base import Activity, ChannelError, Delta
 from channels.kit.messenger import Messenger
-from channels.kit.platform import Button, Media, Place, Post
+from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Action, Address, Outbound, Reply
 from channels.wecom import WeComSettings
 from channels.wecom.reading import as_it_stands, converted
@@ -73,7 +73,7 @@ async def test_a_draft_streams_until_it_is_finished() -> None:
         ann = ours.wecom.person("ann")
         asked = await ann.says("Hello")
         await ours.wecom.shown("You said: Hello")
-        place = Place("ann", message=asked)
+        place = Location("ann", message=asked)
         draft = await ours.platform.post(place, Post("Half …", is_draft=True))
         await ours.platform.edit(place, draft, Post("Half and half …", is_draft=True))
         await ours.platform.edit(place, draft, Post("All of it"))
@@ -89,7 +89,7 @@ async def test_an_answer_that_comes_too_late_is_a_message_by_itself() -> None:
         asked = await ann.says("Hello")
         await ours.wecom.shown("You said: Hello")
         ours.wecom._calls.clear()
-        await ours.platform.post(Place("ann", message=asked), Post("Late"))
+        await ours.platform.post(Location("ann", message=asked), Post("Late"))
         assert (await ours.wecom.shown("Late")).kind == "markdown"
 
 
@@ -115,7 +115,7 @@ async def test_a_group_hears_the_bot_that_it_calls() -> None:
 async def test_buttons_and_files_both_ways() -> None:
     async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
-        place = Place("ann")
+        place = Location("ann")
         buttons = (Button("Clear", "?/context clear"), Button("Details", "/context detail"))
         await ours.platform.post(place, Post("What now?", buttons))
         card = ours.wecom.messages[-1]

@@ -12,7 +12,7 @@ import pytest
 
 from channels.base import Activity, ChannelError, Delta, WebhookCall
 from channels.kit.messenger import Messenger
-from channels.kit.platform import Button, Media, Place, Post
+from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Action, Address, Outbound, Reply
 from channels.whatsapp import WhatsAppSettings
 from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
@@ -197,7 +197,7 @@ async def test_a_template_that_there_is_not_loses_nothing() -> None:
 async def test_a_group_has_a_window_too_and_no_buttons_in_it() -> None:
     async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann", group=GROUP)
-        place = Place(GROUP, is_group=True)
+        place = Location(GROUP, is_group=True)
         await ours.platform.post(place, Post("Sure?", (Button("Yes", "/yes"),)))
         assert not ours.meta.messages
         await ann.says("Good morning")
@@ -259,7 +259,7 @@ async def test_a_picture_that_is_to_be_shown_after_the_window_waits_as_well() ->
     async with at_whatsapp() as ours:
         ann = ours.meta.person("Ann")
         await ours.platform.upload(
-            Place(ann.id), Media("picture", "a.png", b"png", "Look", "image/png")
+            Location(ann.id), Media("picture", "a.png", b"png", "Look", "image/png")
         )
         await ann.says("Hello")
         assert (await ours.meta.shown("Look")).file == b"png"
@@ -274,7 +274,7 @@ async def test_every_choice_can_be_pressed_however_many_there_are() -> None:
             ours.meta.messages.clear()
             labels = [f"The choice with the number {n}" if n % 2 else f"{n}" for n in range(count)]
             buttons = tuple(Button(label, f"/do {n}") for n, label in enumerate(labels))
-            await ours.platform.post(Place(ann.id), Post("Which one?", buttons))
+            await ours.platform.post(Location(ann.id), Post("Which one?", buttons))
             offered = [label for one in ours.meta.messages for label in one.buttons]
             assert offered == labels, count
             last = ours.meta.messages[-1]
@@ -287,7 +287,7 @@ async def test_a_long_text_with_choices_goes_as_one_message() -> None:
         ann = ours.meta.person("Ann")
         await ann.says("Hello")
         await ours.meta.shown("You said: Hello")
-        await ours.platform.post(Place(ann.id), Post("x" * 4000, (Button("Yes", "/yes"),)))
+        await ours.platform.post(Location(ann.id), Post("x" * 4000, (Button("Yes", "/yes"),)))
         assert ours.meta.messages[-1].buttons == {"Yes": "/yes"}
 
 
@@ -317,9 +317,11 @@ async def test_files_come_and_go() -> None:
         assert (pdf.name, pdf.media_type, pdf.data) == ("a.pdf", "application/pdf", b"%PDF")
         assert (voice.name, voice.media_type) == ("voice.ogg", "audio/ogg")
         await ours.platform.upload(
-            Place(ann.id), Media("document", "a.csv", b"1,2", "", "text/csv")
+            Location(ann.id), Media("document", "a.csv", b"1,2", "", "text/csv")
         )
-        await ours.platform.upload(Place(ann.id), Media("voice", "a.ogg", b"OggS", "", "audio/ogg"))
+        await ours.platform.upload(
+            Location(ann.id), Media("voice", "a.ogg", b"OggS", "", "audio/ogg")
+        )
         assert [(one.kind, one.file) for one in ours.meta.messages if one.file] == [
             ("document", b"1,2"),
             ("audio", b"OggS"),

@@ -19,7 +19,9 @@ from plugins.moving.kinds import OPENERS
 from tests.tables import each_row
 
 CHANNELS = Path(__file__).parents[2] / "channels"
-_READ = re.compile(r"\b(Heard|Pressed|Reacted|Event|Inbound|Letter|\w*(Arrival|Frame))\b")
+_READ = re.compile(
+    r"\b(IncomingMessage|ButtonPress|Reacted|Event|Inbound|Letter|\w*(Arrival|Frame))\b"
+)
 """Types that a reader of something of a stranger returns."""
 _OURS = ("kit", "web", "terminal")
 """The kit reads nothing, the terminal is local, and of the page test_bounds.py finds the shapes."""

@@ -23,21 +23,21 @@ async def test_one_that_the_bot_was_killed_over_is_heard_and_answered_once(tmp_p
         json.dumps({"model": "gpt-4o-mini", "voice": {"model": "whisper-1"}})
     )
     async with OpenAIServer([Say("Green.")]) as server:
-        desk = server.voice
-        desk.gate = asyncio.Event()  # it never answers
+        handler = server.voice
+        handler.gate = asyncio.Event()  # it never answers
         async with talking(tmp_path, server) as bot:
             await bot.tell("", id="v", attachments=[{"path": str(note)}])
-            await asyncio.wait_for(desk.reached.acquire(), PATIENCE)
+            await asyncio.wait_for(handler.reached.acquire(), PATIENCE)
             await bot.kill()
-        desk.gate = None
-        desk.transcripts.append("Which tea?")
+        handler.gate = None
+        handler.transcripts.append("Which tea?")
         async with talking(tmp_path, server) as bot:
             assert (await bot.reply_to("v"))["text"] == "Green."
             await bot.kill()
-        assert len(desk.uploads) == 2, "it is paid for once more at most"
+        assert len(handler.uploads) == 2, "it is paid for once more at most"
         async with talking(tmp_path, server) as bot:
             assert await bot.ended() == 0
-        assert len(desk.uploads) == 2
+        assert len(handler.uploads) == 2
         assert len(server.requests) == 1
         question = str(server.requests[0].body["messages"][-1]["content"])
         assert question.startswith("[heard] Which tea?")

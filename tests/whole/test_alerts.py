@@ -178,24 +178,24 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
     tmp_path: Path, way: str
 ) -> None:
     (tmp_path / "config.json").write_text('{"model": "none", "owners": ["broken/boss"]}')
-    desk, broken = TestChannel("pipe"), Broken("broken")
+    handler, broken = TestChannel("pipe"), Broken("broken")
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    app = await assemble(layers, tmp_path / "data", [desk, broken])
+    app = await assemble(layers, tmp_path / "data", [handler, broken])
     task = asyncio.create_task(app.run())
     try:
-        await desk.says("/version")
+        await handler.says("/version")
         if way == "listen":
             broken.leave()
         else:
             await broken.writes("/version", user=OWNER, chat=OWNER)
-        text = (await desk.reply_to("")).reply.text
+        text = (await handler.reply_to("")).reply.text
         assert text.startswith("To you as an owner: The channel broken does not work (")
-        assert (await desk.says("/version")).text.startswith("Parley"), "the others go on"
+        assert (await handler.says("/version")).text.startswith("Parley"), "the others go on"
         await app.delivery.queues.idle()
-        assert len(alerts(desk)) == 1
+        assert len(alerts(handler)) == 1
     finally:
         broken.leave()
-        desk.leave()
+        handler.leave()
         with pytest.raises(ChannelError, match="the platform is gone"):
             await asyncio.wait_for(task, PATIENCE)
 
@@ -204,20 +204,20 @@ async def test_the_owner_hears_too_when_one_that_was_out_of_reach_is_down_for_go
     tmp_path: Path,
 ) -> None:
     (tmp_path / "config.json").write_text('{"model": "none"}')
-    desk, broken = TestChannel("pipe"), Broken("broken")
+    handler, broken = TestChannel("pipe"), Broken("broken")
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    app = await assemble(layers, tmp_path / "data", [desk, broken])
+    app = await assemble(layers, tmp_path / "data", [handler, broken])
     task = asyncio.create_task(app.run("pipe"))
     try:
-        await desk.says("/version")
+        await handler.says("/version")
         (await broken.api()).trouble("broken", ConnectionError("no way there"))
-        assert "can't be reached (no way there)" in (await desk.reply_to("")).reply.text
-        desk.sent.clear()
+        assert "can't be reached (no way there)" in (await handler.reply_to("")).reply.text
+        handler.sent.clear()
         broken.leave()
-        assert "does not work (the platform is gone)" in (await desk.reply_to("")).reply.text
+        assert "does not work (the platform is gone)" in (await handler.reply_to("")).reply.text
     finally:
         broken.leave()
-        desk.leave()
+        handler.leave()
         await asyncio.wait_for(task, PATIENCE)  # whose end is that of the other channel
 
 
@@ -246,17 +246,17 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     book = SettingsStore(layers)
     phone = telegram_channel("1:token", lambda: book.effective().telegram, Rhythm(sleep=sleep))
-    desk = TestChannel("pipe")
-    app = await assemble(layers, tmp_path / "data", [desk, phone])
+    handler = TestChannel("pipe")
+    app = await assemble(layers, tmp_path / "data", [handler, phone])
     task = asyncio.create_task(app.run("pipe"))
     try:
         await asyncio.wait_for(has_tried.wait(), PATIENCE)
-        await desk.says("/version")
+        await handler.says("/version")
         is_known.set()
-        text = (await desk.reply_to("")).reply.text
+        text = (await handler.reply_to("")).reply.text
         assert text.startswith("To you as an owner: The channel telegram can't be reached (")
         await asyncio.wait_for(goes_on.wait(), PATIENCE)
-        assert len(alerts(desk)) == 1
+        assert len(alerts(handler)) == 1
     finally:
-        desk.leave()
+        handler.leave()
         await asyncio.wait_for(task, PATIENCE)

@@ -11,7 +11,7 @@ import pytest
 
 from channels.discord import interactions
 from channels.discord.platform import WRONG_TOKEN
-from channels.kit.reception import Reception
+from channels.kit.receiver import MessageReceiver
 from tests.fakes.discord_gateway import MESSAGE_CONTENT
 from tests.fakes.discord_server import APPLICATION, GENERAL, KITCHEN, OWN_ROLE, DiscordServer
 from tests.fakes.openai_server import Answer, Received, Say
@@ -230,13 +230,13 @@ async def test_the_first_message_of_a_chat_is_answered_by_the_next_process(
 ) -> None:
     heard = asyncio.Event()
 
-    async def take_never(_: Reception, __: object) -> None:
+    async def take_never(_: MessageReceiver, __: object) -> None:
         heard.set()
         await asyncio.Event().wait()
 
     async with DiscordServer() as server:
         with monkeypatch.context() as patch:
-            patch.setattr(Reception, "take", take_never)
+            patch.setattr(MessageReceiver, "take", take_never)
             async with at_discord(tmp_path, discord=server) as bot:
                 bot.ann.says("Hello")
                 await asyncio.wait_for(heard.wait(), PATIENCE)

@@ -10,7 +10,7 @@ from typing import Any
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
-from channels.kit.platform import Place, Post
+from channels.kit.platform import Location, Post
 from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.docs.pages import example
@@ -34,7 +34,7 @@ class LettersStage(Stage):
         stage = self
 
         class Watched(self.names["Letters"]):  # type: ignore[misc, name-defined]  # from the page
-            async def post(self, place: Place, post: Post) -> str:
+            async def post(self, place: Location, post: Post) -> str:
                 message: str = await super().post(place, post)
                 stage.posted.append(Seen(message, post.text))
                 return message

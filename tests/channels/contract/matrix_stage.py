@@ -14,7 +14,7 @@ from msgspec import structs
 
 from channels.base import Channel
 from channels.kit.messenger import Messenger
-from channels.kit.platform import Desk
+from channels.kit.platform import IncomingHandler
 from channels.matrix.matrix import Matrix
 from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
@@ -36,13 +36,13 @@ class Repeating(Matrix):
         )
         self._stage = stage
 
-    async def listen(self, desk: Desk) -> None:
+    async def listen(self, handler: IncomingHandler) -> None:
         self._stage.first = self._stage.first or self._begin
         if self._stage.is_repeating:
             self._stage.is_repeating = False
             user = self._stage.account.user
-            await desk.bot.state.set("matrix", f"since {user}", self._stage.first)
-        await super().listen(desk)
+            await handler.bot.state.set("matrix", f"since {user}", self._stage.first)
+        await super().listen(handler)
 
 
 class MatrixStage(Stage):

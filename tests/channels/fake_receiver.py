@@ -1,4 +1,4 @@
-"""A stand-alone `Desk`: what a platform hands over is kept, and nothing is answered."""
+"""A stand-alone `IncomingHandler`: what a platform hands over is kept, and nothing is answered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from channels.base import Bot, CommandEntry
-from channels.kit.platform import Event, Heard, Place
+from channels.kit.platform import Event, IncomingMessage, Location
 from channels.message import Address
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class FakeReception:
         return await request()
 
     def texts(self) -> list[str]:
-        return [one.text for one in self.heard if isinstance(one, Heard)]
+        return [one.text for one in self.heard if isinstance(one, IncomingMessage)]
 
-    def place(self) -> Place:
+    def place(self) -> Location:
         return self.heard[-1].place

@@ -1,4 +1,4 @@
-"""The reception of what comes in: each event becomes a message for the bot, or is answered here."""
+"""The receiver of what comes in: each event becomes a message for the bot, or is answered here."""
 
 from __future__ import annotations
 
@@ -14,11 +14,19 @@ from msgspec.structs import replace
 
 from channels.base import Bot
 from channels.kit.choices import Choices, Press, confirm
-from channels.kit.delivery import Courier
+from channels.kit.delivery import MessageSender
 from channels.kit.drafts import Drafts
 from channels.kit.health import HealthRecord
 from channels.kit.pace import bounded
-from channels.kit.platform import Author, Event, File, Heard, Place, Pressed, Reacted
+from channels.kit.platform import (
+    Author,
+    ButtonPress,
+    Event,
+    File,
+    IncomingMessage,
+    Location,
+    Reacted,
+)
 from channels.language import _, asked_in, speaking
 from channels.message import (
     LARGEST_ATTACHMENT,
@@ -53,7 +61,8 @@ LEFT_OUT = (
     "links to shared files",
     "messages of this kind",
 )
-"""The kinds of content of a message that no model here is given, as `Heard.left_out` names them."""
+"""The kinds of content of a message that no model here is given, as `IncomingMessage.left_out`
+names them."""
 NOT_TAKEN = (
     "Something went wrong inside the bot, so this message was not taken; the log has the details "
     "(data/logs). Send it again, or put it in other words."
@@ -62,16 +71,16 @@ TOO_LARGE = "I did not get {name}: files of more than {most} MB can't be taken h
 NOT_FETCHED = "I did not get {name}; please send it again."
 
 
-class Reception:
-    """The `Desk` of a platform: chats side by side, the events of one chat in order."""
+class MessageReceiver:
+    """The `IncomingHandler` of a platform: chats side by side, the events of one chat in order."""
 
     def __init__(
-        self, bot: Bot, courier: Courier, drafts: Drafts | None, health: HealthRecord
+        self, bot: Bot, delivery: MessageSender, drafts: Drafts | None, health: HealthRecord
     ) -> None:
-        self._bot, self._platform, self._courier = bot, courier.platform, courier
+        self._bot, self._platform, self._delivery = bot, delivery.platform, delivery
         self._drafts, self._health = drafts, health
-        courier.choices = courier.choices or Choices(self._platform.name, bot.state)
-        self._choices = courier.choices
+        delivery.choices = delivery.choices or Choices(self._platform.name, bot.state)
+        self._choices = delivery.choices
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -96,7 +105,7 @@ class Reception:
                 self._health.is_troubled(error)
                 waits = failure.kind == "wait"
                 wait = bounded(failure.seconds) if waits else self._health.wait
-                await self._courier.pace.sleep(wait)
+                await self._delivery.pace.sleep(wait)
             else:
                 self._health.is_good()
                 return done
@@ -122,9 +131,9 @@ class Reception:
         asked_in.set(event.sender.language)
         try:
             match event:
-                case Heard():
+                case IncomingMessage():
                     await self._hear(event)
-                case Pressed():
+                case ButtonPress():
                     await self._press(event)
                 case Reacted():
                     await self._react(event)
@@ -136,11 +145,13 @@ class Reception:
     async def _apologize(self, event: Event) -> None:
         """Say that a message was not taken, to who may talk to the bot."""
         address = address_of(self._platform.name, event)
-        if self._bot.admits(address) and (not isinstance(event, Heard) or event.is_for_bot):
+        if self._bot.admits(address) and (
+            not isinstance(event, IncomingMessage) or event.is_for_bot
+        ):
             with speaking(self._bot.language_of(address)):
-                await self._courier.deliver(event.place, Reply(_(NOT_TAKEN)))
+                await self._delivery.deliver(event.place, Reply(_(NOT_TAKEN)))
 
-    async def _hear(self, heard: Heard) -> None:
+    async def _hear(self, heard: IncomingMessage) -> None:
         if heard.place.is_group and not heard.is_for_bot:
             return
         if not (heard.text or heard.files or heard.left_out):
@@ -164,13 +175,13 @@ class Reception:
             inbound = replace(inbound, attachments=attachments)
         await self._submit(inbound, place)
 
-    async def _chosen(self, heard: Heard) -> tuple[str, str] | None:
+    async def _chosen(self, heard: IncomingMessage) -> tuple[str, str] | None:
         """Return the label and data that a number stands for, where choices have numbers."""
         if self._platform.traits.longest_button or heard.files:
             return None
         return await self._choices.choose(heard.place, heard.text)
 
-    async def _fetch_all(self, heard: Heard) -> tuple[Attachment, ...]:
+    async def _fetch_all(self, heard: IncomingMessage) -> tuple[Attachment, ...]:
         """Return the files; what is left out is said."""
         attachments, sentences = [], [_sorry(heard.left_out)] if heard.left_out else []
         for file in heard.files[: MOST_ATTACHMENTS + 1]:  # one too many is refused in the bot
@@ -184,19 +195,19 @@ class Reception:
                 sentences.append(_(NOT_FETCHED, name=file.name))
         if sentences:
             with suppress(Exception):  # what can be taken is not lost over it
-                await self._courier.deliver(heard.place, Reply(" ".join(sentences)))
+                await self._delivery.deliver(heard.place, Reply(" ".join(sentences)))
         return tuple(attachments)
 
-    async def _fetch(self, place: Place, file: File) -> Attachment:
+    async def _fetch(self, place: Location, file: File) -> Attachment:
         """Return a file that is out of reach for good must hold up neither its chat nor the
         channel."""
         async with asyncio.timeout(_FETCHING):
-            content = await self._courier.pace.send(
+            content = await self._delivery.pace.send(
                 place, lambda: self._platform.fetch(file), is_message=False
             )
         return Attachment(file.name, file.media_type, content)
 
-    async def _submit(self, inbound: Inbound, place: Place) -> None:
+    async def _submit(self, inbound: Inbound, place: Location) -> None:
         is_new = self._drafts is not None and self._drafts.expect(
             self._bot, inbound.address, inbound.id, place
         )
@@ -204,7 +215,7 @@ class Reception:
         if is_new and self._drafts and not (accepted and accepted.is_new):
             await self._drafts.settle(inbound.address, inbound.id)  # refused, or answered before
 
-    async def _press(self, pressed: Pressed) -> None:
+    async def _press(self, pressed: ButtonPress) -> None:
         """Carry a button out, if this person may talk to the bot."""
         address = address_of(self._platform.name, pressed)
         try:
@@ -213,22 +224,22 @@ class Reception:
                 with speaking(self._bot.language_of(address)):
                     await self._carry_out((pressed.label, pressed.data), pressed.place, inbound)
                 if Press.of(pressed.data).is_answer:  # a question that was answered goes
-                    await self._courier.take_back(pressed.place, pressed.place.message)
+                    await self._delivery.take_back(pressed.place, pressed.place.message)
         finally:
             with suppress(Exception):  # it may be too late
                 await self._platform.answer_press(pressed)
 
-    async def _carry_out(self, chosen: tuple[str, str], place: Place, inbound: Inbound) -> None:
+    async def _carry_out(self, chosen: tuple[str, str], place: Location, inbound: Inbound) -> None:
         label, data = chosen
         press = Press.of(data)
         if press.is_question:
             question = _("{label}: are you sure? ({command})", label=label, command=press.command)
             actions = confirm(label, press.command)
-            await self._courier.deliver(place, Reply(question, actions=actions))
+            await self._delivery.deliver(place, Reply(question, actions=actions))
         elif press.command:
             await self._submit(replace(inbound, text=press.command), place)
         elif not self._platform.traits.longest_button:
-            await self._courier.deliver(place, Reply(_("All right, nothing was done.")))
+            await self._delivery.deliver(place, Reply(_("All right, nothing was done.")))
 
     async def _react(self, reacted: Reacted) -> None:
         """An emoji is a quick answer, where it stands for a command."""
@@ -259,7 +270,7 @@ def name_of(sender: Author) -> str:
     return " ".join((sender.name or sender.id).split())[:_LONGEST_NAME]
 
 
-def id_of(place: Place, press: str = "") -> str:
+def id_of(place: Location, press: str = "") -> str:
     """Return the id of a message, or of a button pressed below it. The thread is read from it where
     its conversation has another."""
     thread = f"@{_quoted(place.thread)}" if place.thread else ""
@@ -270,7 +281,7 @@ def _quoted(part: str) -> str:
     return quote(part, safe="$:.,=+<>!*()[]|~ /")
 
 
-def _with_quotation(heard: Heard) -> str:
+def _with_quotation(heard: IncomingMessage) -> str:
     if heard.quoted is None or heard.text.startswith("/"):
         return heard.text
     author, words = heard.quoted
