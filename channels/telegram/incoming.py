@@ -69,8 +69,8 @@ class Reader:
         self._desk, self._me, self._scope, self._topics = desk, me, scope, topics
 
     async def take(self, updates: Sequence[Update]) -> None:
-        """Returns when all that they say is on disk. One that can't be understood is logged, and
-        does not hold up the others."""
+        """Take the updates in; return when everything in them is on disk. One that can't be
+        understood is logged, and does not hold up the others."""
         events = []
         for group in in_order(updates):
             try:
