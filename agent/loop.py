@@ -124,7 +124,7 @@ class Agent(Struct, frozen=True):
     wishes: SamplingParams | None = None
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
-        """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
+        """Work on the turn until its reply stands; return the reply. Raises ModelError."""
         await self.model.ready()
         await self._measure(turn)
         await turn.begin()
@@ -317,7 +317,7 @@ class Agent(Struct, frozen=True):
         await turn.note(notes)
 
     async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> tuple[str, ...]:
-        """Run a call and record its result; returns what listeners say to the model about it."""
+        """Run a call and record its result; return what listeners say to the model about it."""
         output.tool_started(call)
         before = await turn.tell("tool_start", call=call)
         helpers = SubAgents(partial(self._send_out, output), turn, call)
@@ -421,7 +421,8 @@ class _Offstage:
 
 
 def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:
-    """Calls whose ids no other call of this turn has; some models use the same ones again."""
+    """Return the calls with ids that no other call of this turn has; some models use the same ids
+    again."""
     taken = {call.id for entry in turn.entries for call in entry.message.tool_calls}
     own: list[ToolCall] = []
     for call in calls:
@@ -454,11 +455,11 @@ class SubAgents:
         return "; ".join(self._lines)
 
     def mark(self) -> None:
-        """The result holds what comes from outside."""
+        """Note that the result holds text from outside."""
         self.is_untrusted = True
 
     async def work(self, task: str) -> str:
-        """Have a sub-agent work on the task, within the same limits; returns its result. Raises
+        """Have a sub-agent work on the task, within the same limits; return its result. Raises
         ToolError. It is cancelled with its caller."""
         own = await SubagentTurn.open_for_call(self._turn, task, self._call)
         try:

@@ -129,8 +129,8 @@ def names_in(messages: Wire) -> list[str]:
 
 
 def put_in(messages: Wire, parts: Sequence[dict[str, Any]], sees: bool) -> Wire:
-    """The messages with what is sent for their pictures; those that a client sent may hold some
-    besides."""
+    """Return the messages with the parts that are sent for their pictures; messages that a client
+    sent may hold some besides."""
     if parts:
         return insert_pictures(messages, parts)
     return messages if sees else [dict(message) for message in blind(messages)]

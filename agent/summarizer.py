@@ -221,7 +221,8 @@ class _Work(Struct):
         return so_far
 
     async def _with_less(self, so_far: str, piece: Sequence[Part], error: ContextOverflow) -> str:
-        """The model says that a piece is too long: the oldest of it is left out, then more."""
+        """Summarise a piece that is too long for the model: leave out the oldest of it, then
+        more."""
         out = 1
         while out < len(piece):
             try:

@@ -49,7 +49,7 @@ class Calls:
             self.counts[frame.f_code] += 1
 
     def ours(self) -> tuple[int, int, int]:
-        """Calls of named functions, calls of all, and files."""
+        """Return the numbers of calls of named functions, of all calls, and of files."""
         mine = {code: count for code, count in self.counts.items() if _room(code.co_filename)}
         named = sum(count for code, count in mine.items() if not code.co_name.startswith("<"))
         return named, sum(mine.values()), len({code.co_filename for code in mine})
@@ -101,7 +101,7 @@ class TestChannel:
 
 
 def _answer(request: Received) -> Say:
-    """A tool is called where the last question asks for it."""
+    """Answer with a call of a tool where the last question asks for it, and else with a text."""
     said = request.body["messages"][-1]
     if said["role"] == "user" and str(said["content"]).endswith("Calculate."):
         return Say(calls=(Call("calculate", '{"expression": "17 * 4"}', "call_1"),))
@@ -110,7 +110,7 @@ def _answer(request: Received) -> Say:
 
 @asynccontextmanager
 async def run_bot(folder: Path) -> AsyncIterator[tuple[TestChannel, Callable[[], Awaitable[None]]]]:
-    """A bot, and what waits until nothing is left to do in it."""
+    """Run a bot; yield its channel, and a function that waits until nothing is left to do in it."""
     config = folder / "config.json"
     config.write_text('{"model": "gpt-4o-mini"}')
     async with OpenAIServer(_answer) as endpoint:

@@ -45,7 +45,7 @@ REST = 0.02
 
 @contextmanager
 def serving(folder: Path, model: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A bot that serves; its address, and its process."""
+    """Run a bot that serves; yield its address and its process."""
     folder.mkdir(exist_ok=True)
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", "web": {"port": 0}}))
@@ -192,7 +192,7 @@ def line(what: str, samples: Sequence[float], least: float, target: str = "") ->
 async def measure(
     url: str, process: subprocess.Popen[bytes], least: float, wanted: argparse.Namespace
 ) -> dict[str, float]:
-    """Prints the table; returns what is compared with earlier runs."""
+    """Print the table; return the figures that are compared with earlier runs."""
     print(f"{'':42}{'median':>11}{'19 of 20':>13}{'at most':>9}{'x floor':>9}")
     print(f"{'the floor':42}{least:8.1f} ms")
     async with client(url) as bot:

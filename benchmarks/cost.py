@@ -85,8 +85,8 @@ class Provider:
         return self.written_price == 1.0
 
     def ask(self, prompt: str) -> Spent:
-        """Return a request of a turn, in order: only the one before is still cached. Returns what
-        the provider reports of it."""
+        """Bill a request of a turn, in order: only the one before is still cached. Return what the
+        provider reports of it."""
         cached = self._cached_of(prompt)
         self.breaks += bool(self._last) and not prompt.startswith(self._last)
         self._bill(len(prompt) // 4, cached, self.written_price)
@@ -94,8 +94,8 @@ class Provider:
         return Spent("answer", "benchmark", len(prompt) // 4, cached, 0, None)
 
     def aside(self, prompt: str) -> None:
-        """A request beside the turns, such as a summary. What it has in common with the last of
-        these is still cached; nothing of it is kept for the next."""
+        """Bill a request beside the turns, such as a summary. The beginning that it has in common
+        with the last of these is still cached; nothing of it is kept for the next."""
         self._bill(len(prompt) // 4, self._cached_of(prompt), 1.0)
 
     def _cached_of(self, prompt: str) -> int:

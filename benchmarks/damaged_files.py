@@ -145,7 +145,7 @@ def echo(request: Received) -> Say:
 
 
 async def lived_in(folder: Path) -> None:
-    """A folder in which a bot has lived until it was killed: with summaries, offloaded turns, a
+    """Run a bot in the folder until it is killed, and leave there summaries, offloaded turns, a
     file of the model's own, a setting, and a write-ahead log that holds the end."""
     async with OpenAIServer(echo) as endpoint:
         async with talking(folder, endpoint, SETTINGS) as bot:

@@ -90,7 +90,7 @@ def _turns(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
 
 
 def join(data: Sequence[Dialogue], size: Callable[[Line], int], most: int) -> Dialogue:
-    """The first of what was said in all of them, up to `most` by `size`, as one conversation."""
+    """Return the first turns of all of them, up to `most` by `size`, as one conversation."""
     turns, total = [], 0
     for turn in (turn for dialogue in data for turn in dialogue.turns):
         total += sum(map(size, turn))

@@ -105,7 +105,8 @@ def _allow(descriptors: int) -> None:
 
 @contextmanager
 def _served(folder: Path, model: str, token: str) -> Iterator[tuple[Pipe, int]]:
-    """A bot on both channels, with few descriptors; its stderr goes to a file."""
+    """Run a bot on both channels, with few descriptors and with its stderr in a file; yield its
+    pipe and its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = folder / "config.json"

@@ -208,8 +208,8 @@ async def results(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def imports(is_short: bool) -> AsyncIterator[Row]:
-    """Exports of other programs, and documents: of ten times the file 15 times the CPU. The short
-    run has the exports alone, small."""
+    """Measure exports of other programs, and documents: ten times the file may take 15 times the
+    CPU. The short run has the exports alone, small."""
     sizes = (10_000, 100_000) if is_short else hostile_files.SIZES
     documents = () if is_short else hostile_files.documents(sizes)
     for cost in itertools.chain(hostile_files.imports(sizes, 25 if is_short else 3), documents):
@@ -242,7 +242,7 @@ async def answers(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def connections(is_short: bool) -> AsyncIterator[Row]:
-    """Connections that are opened and never say what they want."""
+    """Measure connections that are opened and never make a request."""
     run = half_open.half_open
     outcome = await asyncio.to_thread(run, 1_100, 4.0 if is_short else 20.0)
     slowest = max(outcome.page or float("inf"), outcome.pipe or float("inf"))

@@ -124,7 +124,7 @@ class Platform(Protocol):
         """Until all these replies are there, with or without a mark."""
 
     def collect(self, bot: BotProcess) -> None:
-        """The process is dead; keep what it said."""
+        """Keep the output of a process that has ended."""
 
     @property
     def replies(self) -> list[Reply]: ...
@@ -297,7 +297,7 @@ def _reply(chat: int, text: str, is_marked: bool) -> Reply:
 
 
 def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
-    """Return a turn that was put aside counts as answered."""
+    """Return whether all of these are shown; a turn that was put aside counts as answered."""
     shown = {reply.text for reply in replies}
     aside = sum(PUT_ASIDE in reply.text for reply in replies)
     return len(wanted - shown) <= aside
@@ -353,7 +353,7 @@ class Run:
             await self.model.reached.acquire()
 
     async def end_well(self) -> None:
-        """The last process answers all, and is asked to stop."""
+        """Have the last process answer everything, and ask it to stop."""
         self._say_more()
         async with talking(self.folder, self.model, arguments=self.platform.arguments) as bot:
             await self.platform.hand_over(bot)

@@ -23,8 +23,8 @@ from benchmarks.overhead import MODEL, Pipe, Setup, memory_of, piped, running
 
 
 def burst(bot: Pipe, messages: int, chats: int) -> str:
-    """All at once; returns what came of it. Raises AssertionError for a reply that is missing or
-    out of order."""
+    """Send all messages at once; return a line on how long they took. Raises AssertionError for a
+    reply that is missing or out of order."""
     start = time.perf_counter()
     writing = threading.Thread(target=_write, args=(bot, messages, chats))
     writing.start()

@@ -124,7 +124,8 @@ def memory_of(process: subprocess.Popen[bytes]) -> Memory:
 
 @contextmanager
 def running(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that ends with the block: by its input's end, or else by a signal."""
+    """Run a process until the block ends, and yield it; the end of its input stops it, or else a
+    signal."""
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, **how) as process:
         try:
             yield process
@@ -185,7 +186,7 @@ def cycle(bot: Pipe, chat: str) -> list[Sample]:
 
 
 def young_and_old(bot: Pipe, cycles: int) -> tuple[list[Sample], list[Sample]]:
-    """Samples of new chats and of the long one by turns, so that noise hits both alike."""
+    """Take samples of new chats and of the long one by turns, so that noise affects both alike."""
     young, old = [], []
     for number in range(cycles):
         young += cycle(bot, f"young {number}")

@@ -212,7 +212,8 @@ def system_first(asked: Asked) -> Iterator[str]:
 
 
 def pictures(asked: Asked) -> Iterator[str]:
-    """The complaint ends with the picture's hash, so that each is a lesson of its own."""
+    """Yield complaints; one about a picture ends with the picture's hash, so that each is a lesson
+    of its own."""
     for number, message in enumerate(asked.messages):
         for part in _parts(message):
             if part.get("type") not in ("text", "image_url"):

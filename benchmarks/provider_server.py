@@ -94,7 +94,8 @@ class ProviderServer:
         await self._runner.cleanup()
 
     def forget(self) -> None:
-        """A bot on a fresh folder knows nothing, and may learn all again."""
+        """Forget all lessons and refusals: a bot on a fresh folder knows nothing, and may learn all
+        again."""
         self._taught: dict[tuple[Place, str | frozenset[bytes]], float] = {}
         self._excused: set[tuple[Place, str]] = set()
         self._least: dict[Place, int] = {}
@@ -103,14 +104,14 @@ class ProviderServer:
         self._before, self._begun = {*self._refused}, 0.0
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Note that a turn begins."""
         self.is_troubled = self.wants_gate = self.holds = False
         self.held = asyncio.Event()
         self._before, self._begun = {*self._refused}, time.monotonic()
 
     def kill(self) -> None:
-        """The bot is killed in this turn: what it learnt in it, or just before it, may not be on
-        disk yet."""
+        """Note that the bot is killed in this turn: lessons that it learnt in it, or just before
+        it, may not be on disk yet."""
         since = self._begun - _ON_ITS_WAY
         self._taught = {lesson: at for lesson, at in self._taught.items() if at < since}
         self._refused = {*self._before}

@@ -191,7 +191,8 @@ class Talks:
         return f"{QUESTION} {self._questions}.{more}"
 
     async def _asks(self, text: str, files: tuple[Attachment, ...] = ()) -> None:
-        """A question must be answered, unless the script had trouble; then the next one must."""
+        """Ask a question, which must be answered unless the script had trouble; then the next one
+        must be."""
         self._begin()
         before = len(self._bot.sent)
         reply = await self._bot.says(text, self._chat, files=files)
@@ -258,7 +259,7 @@ class Talks:
     # --- what is done to a turn ---
 
     async def _waits(self) -> tuple[str, bool]:
-        """Ask, and have a tool, or the request itself, wait; returns the message's id, and whether
+        """Ask, and have a tool, or the request itself, wait; return the message's id, and whether
         something waits now."""
         self._begin()
         GATE.close()

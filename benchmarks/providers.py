@@ -46,7 +46,7 @@ def hurry() -> None:
 async def measure(
     names: list[str], turns: int, seed: int
 ) -> tuple[ProviderServer, Counter[str], Counter[str]]:
-    """Talk with each provider in turn; returns the server, crashes, and what was done."""
+    """Talk with each provider in turn; return the server, crashes, and what was done."""
     crashes = Crashes()
     logging.getLogger().addHandler(crashes)
     done: Counter[str] = Counter()
@@ -61,7 +61,7 @@ async def measure(
 
 
 def print_table(server: ProviderServer) -> None:
-    """Providers and rules, with what was refused."""
+    """Print the providers and rules, with the numbers of refused requests."""
     print("| provider | rule | refused | lessons |\n|---|---|---|---|")
     for name, profile in PROFILES.items():
         if name in server.tallies:

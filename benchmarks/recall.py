@@ -65,7 +65,7 @@ _database: ContextVar[Callable[[Path], DatabaseEngine]] = ContextVar("database",
 
 @asynccontextmanager
 async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversations]:
-    """A memory layer with a real database and the real meter."""
+    """Open a memory layer with a real database and the real meter, and yield its conversations."""
     with TemporaryDirectory() as folder:
         store = await Store.open(_database.get()(Path(folder) / "parley.db"))
         conversations = Conversations(
@@ -228,7 +228,7 @@ async def measure_long(name: str, dialogue: Dialogue) -> str:
 
 
 def _index_anew(database: Database) -> float:
-    """Index the only conversation; returns the milliseconds of CPU that it took."""
+    """Index the only conversation; return the milliseconds of CPU that it took."""
     index.forget(database, 1)
     start = time.process_time()
     while index.catch_up(database, 1):

@@ -171,7 +171,7 @@ def _line(line: Text, row: int) -> Iterator[str]:
 
 
 def _pieces(line: Text) -> Iterator[tuple[str, Style]]:
-    """Runs of one style; blanks at the end are left out."""
+    """Yield the runs of one style."""
     styles = [Style() for _ in line.plain]
     for span in line.spans:
         style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
@@ -185,7 +185,7 @@ def _pieces(line: Text) -> Iterator[tuple[str, Style]]:
 
 
 def _ink(style: Style) -> tuple[str, str]:
-    """The colours of letters and of what is behind them ("": nothing)."""
+    """Return the colours of letters and of their background ("": none)."""
     number = style.color.number if style.color else None
     ink = _INK if number is None or number >= len(_COLOURS) else [*_COLOURS.values()][number]
     if style.dim:

@@ -286,7 +286,7 @@ class Logins:
         return False
 
     async def begin(self, user: str, proof: str, browser: str) -> str:
-        """Sign in whoever has shown who they are; returns the secret, "" where nobody can."""
+        """Sign in whoever has shown who they are; return the secret, "" where nobody can."""
         return ""
 
     async def is_invited(self, code: str) -> bool:
@@ -295,7 +295,7 @@ class Logins:
 
     async def join(self, code: str, password: str, browser: str) -> str | None:
         """Sign in whoever was sent this code, which works once, and keep their password ("": none);
-        returns the secret, or None."""
+        return the secret, or None."""
         return None
 
     async def is_password(self, name: str, password: str) -> bool:
@@ -321,7 +321,7 @@ class ChannelState(Protocol):
         ...
 
     async def set(self, channel: str, name: str, text: str) -> None:
-        """Keep a text; "": none. Returns once it is on disk."""
+        """Keep a text; "": none. Return once it is on disk."""
         ...
 
 
@@ -339,10 +339,10 @@ class Bot(Protocol):
         ...
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
-        """Take a message in: returns once it is on disk. Commands in it are carried out at once,
+        """Take a message in; return once it is on disk. Commands in it are carried out at once,
         everything else joins its conversation's line; both are answered through `Channel.send`.
-        Text with broken or control characters is cleaned. None: it was not taken in (a stranger,
-        a full line, a full disk); why is answered through `Channel.send` too."""
+        Text with broken or control characters is cleaned. None: it was not taken in (a stranger, a
+        full line, a full disk); why is answered through `Channel.send` too."""
         ...
 
     def must_wait(self, inbound: Inbound) -> bool:
@@ -410,8 +410,8 @@ class Bot(Protocol):
         ...
 
     def trouble(self, channel: str, error: BaseException) -> None:
-        """A channel could not reach its platform for a while, for this reason, and goes on trying,
-        or has left a message out (MessageLeftOut): an owner who is elsewhere hears of it."""
+        """Tell an owner who is elsewhere that a channel could not reach its platform for a while,
+        for this reason, and goes on trying, or that it has left a message out (MessageLeftOut)."""
         ...
 
     async def key_holder(self, key: str) -> KeyHolder | None:
@@ -437,7 +437,7 @@ class Bot(Protocol):
 
     async def instruct(self, address: Address, text: str) -> str:
         """Let this be the system prompt of a conversation that is a client's own, whatever its
-        people may set by command; returns what is wrong with it, or ""."""
+        people may set by command; return what is wrong with it, or ""."""
         ...
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:

@@ -105,7 +105,7 @@ class Throttle:
     def check(
         self, guesser: str, secret: str, is_right: bool, *, may_repeat: bool = False
     ) -> float:
-        """Take notice of what a guesser offered; returns the seconds for which they are locked out,
+        """Take notice of what a guesser offered; return the seconds for which they are locked out,
         0.0 where they are not. `may_repeat`: the same wrong one counts once."""
         origin, digest = origin_of(guesser), self._digest(secret)
         if is_right and (origin, digest) in self._known:

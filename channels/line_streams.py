@@ -172,7 +172,7 @@ class LineWriter:
         threading.Thread(target=self._write_all, name="pipe-out", daemon=True).start()
 
     async def write(self, line: bytes) -> None:
-        """Returns when the stream has it; raises OSError."""
+        """Write a line; return when the stream has it. Raises OSError."""
         if self._has_room(line):
             if error := self._write(line):
                 raise error

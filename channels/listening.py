@@ -162,7 +162,7 @@ class Register:
         return True
 
     def mark(self, connection: Connection) -> None:
-        """It is being answered, or waits again."""
+        """Note that a connection is being answered, or that it waits again."""
         if self.of(connection.fileno()) is not connection:
             return
         if connection.is_busy:
@@ -171,7 +171,7 @@ class Register:
             self._waiting.setdefault(connection.origin, OrderedDict())[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """It is closed, or as good as closed."""
+        """Remove a connection that is closed, or as good as closed."""
         self._leaving.pop(connection, None)
         if self.of(connection.fileno()) is not connection:
             return

@@ -160,7 +160,8 @@ class _HeldMessages:
         return line in self._lines and not line[1]
 
     async def put(self, inbound: Inbound) -> asyncio.Task[None]:
-        """Hold one more; returns, when there is room for it, what hands over those of its chat."""
+        """Hold one more when there is room for it; return the task that hands over those of its
+        chat."""
         size = _size(inbound)
         while self._count >= HELD or (self._count and self._bytes + size > HELD_BYTES):
             self._taken.clear()

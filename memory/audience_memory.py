@@ -45,7 +45,7 @@ class Indexer:
         self._tasks = BackgroundTasks()
 
     def turn_ended(self, conversation: int) -> None:
-        """A turn ended in the conversation of this row."""
+        """Note that a turn ended in the conversation of this row."""
         self._waiting.append(conversation)
         if len(self._waiting) >= TURNS and not self._tasks:
             waiting, self._waiting = set(self._waiting), []

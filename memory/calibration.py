@@ -64,7 +64,7 @@ class KnownModels(Struct):
         return self.ratios.get(model, 1.0)
 
     def forget_windows(self) -> None:
-        """A person has said which window or which model it is."""
+        """Forget all windows: a person has said which window or which model it is."""
         self.windows.clear()
 
 
@@ -130,7 +130,7 @@ class Calibration:
         return known.tokens if known else limits.window
 
     def ratio(self, model: str) -> float:
-        """Reported tokens for each that the meter counts."""
+        """Return the number of reported tokens for each that the meter counts."""
         return self.models.ratio(model) * self._refused.get(model, 1.0)
 
     def scale(self, view: View, model: str) -> Scale:
@@ -233,9 +233,9 @@ class Calibration:
             await self._store.write(lambda db: learnt.save_ratio(db, model, new), is_synced=False)
 
     def believe_refusal(self, view: View, limits: Limits, window: int) -> None:
-        """The request made from `view` was longer than the model's window, and the error named that
-        (0: it did not): `limits` as they are set. The meter is scaled up to what that means, within
-        reason: an error that is far off means something else."""
+        """Note that the request made from `view` was longer than the model's window, and that the
+        error named that (0: it did not); `limits` as they are set. The meter is scaled up to what
+        that means, within reason: an error that is far off means something else."""
         model = limits.model
         if window and not self._is_credible(view, model, window):
             return

@@ -161,7 +161,8 @@ class Compactor:
             return Compacted(event, summary)
 
     async def approve(self) -> Compacted | None:
-        """The person says yes to the cut that waits. None: none does."""
+        """Carry out the cut that waits, since the person says yes to it. Return None where none
+        waits."""
         if (proposal := self.approval.current) is None:
             return None
         done = await self.carry_out_proposal(proposal, "you said yes")

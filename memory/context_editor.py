@@ -111,7 +111,7 @@ class ContextEditor:
         await self._compactor.approval.drop()
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
-        """Take an event back (0: the newest, `newest_undoable`); returns it, or None when there is
+        """Take an event back (0: the newest, `newest_undoable`); return it, or None when there is
         none of this id that could be."""
         async with self._change():
             events = await self._state.history()
@@ -199,8 +199,8 @@ class ContextEditor:
         return list(wanted)
 
     async def _front_without(self, left: Collection[int]) -> tuple[int, int]:
-        """The summary in front once all but the turns `left` are back in context (0: the same; -1:
-        none), and the event that it was made for."""
+        """Return the summary in front once all but the turns `left` are back in context (0: the
+        same; -1: none), and the event that it was made for."""
         writer, first = self._compactor.summaries, self._state.boundaries.preface
         summary = await writer.read(first) if first else None
         while summary is not None and not {*summary.turns} & {*left}:

@@ -169,7 +169,7 @@ class ContextState:
         )
 
     async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
-        """Turns of the transcript, in context or not."""
+        """Return turns of the transcript, in context or not."""
         return transcript.as_turns(
             await self._services.store.read(
                 lambda db: transcript.entries_of_turns(db, self.row, numbers)
@@ -285,7 +285,7 @@ class ContextState:
     async def record(
         self, event: ViewEvent, job: Job | None = None
     ) -> tuple[ViewEvent, Job | None]:
-        """Store an event, with the job for what it removes, and move the boundaries by it; returns
+        """Store an event, with the job for what it removes, and move the boundaries by it; return
         both with their ids."""
         stored, kept = await self.store(event, job)
         await self._move_by(stored)
@@ -295,7 +295,7 @@ class ContextState:
         self, made: Summary, event_of: Callable[[Summary], ViewEvent]
     ) -> tuple[ViewEvent, Summary]:
         """Store a summary with the event by which it is in force, both or neither, and move the
-        boundaries by it; returns both with their ids."""
+        boundaries by it; return both with their ids."""
 
         def insert(db: Any) -> tuple[ViewEvent, Summary]:
             summary = summaries.insert_summary(db, self.row, made)
@@ -386,8 +386,8 @@ class ContextState:
     # --- the preface ---------------------------------------------------------------------------
 
     async def read_preface_again(self) -> None:
-        """The summary that stands in the preface, or where turns stood, or how it is sent, has
-        changed."""
+        """Read the summaries in the preface and in the place of turns again, since one of them, or
+        the way in which it is sent, has changed."""
         self._preface = await self.read_preface(self.boundaries.preface, self.boundaries.reference)
         self._summaries = await self.read_summaries(self._summaries)
 

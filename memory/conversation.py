@@ -291,9 +291,10 @@ class Conversation:
         return await read(lambda db: transcript.turns_away_anywhere(db, row, own))
 
     async def _follow(self, before: TakenAway) -> None:
-        """A person removed turns, or brought back what was removed `before`: the files that the
-        model's tools may read hold just what is within its reach. A file that can't be written is
-        an error in the log; what was removed is out of it all the same."""
+        """Update the files that the model's tools may read, after a person removed turns, or
+        brought back some that were removed `before`: they hold just the turns within its reach. A
+        file that can't be written is an error in the log; the removed turns are out of the context
+        all the same."""
         away = await self._turns_away(self.context.replayed.taken_away)
         was = await self._turns_away(before)
         await self._update_files(away, was - away)
@@ -301,7 +302,8 @@ class Conversation:
             await self._shared.on_taken(self.key, away ^ was)
 
     async def follow_branch(self, turns: Collection[int]) -> None:
-        """Turns that are shared were removed in another branch, or brought back there."""
+        """Update the files after turns that are shared were removed in another branch, or brought
+        back there."""
         away = await self._turns_away(self.context.replayed.taken_away)
         await self._update_files(away, frozenset(turns) - away)
 
@@ -343,7 +345,7 @@ class Conversation:
         return own is None or await offload.forget_offloaded(own, self.key.id, turns, references)
 
     async def _put_back(self, turns: frozenset[int]) -> None:
-        """Turns that were brought back stand in the files again, as far as they stood there."""
+        """Put turns that were brought back into the files again, as far as they stood there."""
         offloader, row = self._services.offloader_for(self.key), self.context.row
         if offloader is None or not turns:
             return
@@ -394,9 +396,9 @@ class Conversation:
         self, turns: Collection[int] | None = None, sharing: Sequence[Conversation] = ()
     ) -> StoredCounts:
         """Delete these turns (None: all of this conversation that it shares with none) from all
-        that this layer keeps; returns what was there. Summaries that were made from them go too,
-        and what they held of other turns is summarised anew. `sharing` are the branches that have
-        some of these turns too. No turn may be running in any of them."""
+        that this layer keeps; return what was there. Summaries that were made from them go too, and
+        what they held of other turns is summarised anew. `sharing` are the branches that have some
+        of these turns too. No turn may be running in any of them."""
         data, audience = self._services.data, self.key.audience
         async with AsyncExitStack() as stack:
             for one in (self, *sharing):
@@ -452,7 +454,8 @@ class Conversation:
         *,
         is_told: bool = False,
     ) -> bool:
-        """False: a plugin's offloader may still have some of it."""
+        """Delete turns from the files and the store; return False where a plugin's offloader may
+        still have some of them."""
         row = self.context.row
         async with self._writing_files:
             is_whole = turns is None and not gone.has_children

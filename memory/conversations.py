@@ -82,7 +82,8 @@ class Conversations:
         most_open: int = MOST_OPEN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`loaded` is where others find those that are in memory."""
+        """Make the conversations of `services`; others find those that are in memory in
+        `loaded`."""
         self.services, self._clock = services, clock
         self._mirror, self._indexer = Mirror(), Indexer(services.store)
         self._loaded = loaded or LoadedConversations(Branches(services.store))
@@ -168,14 +169,15 @@ class Conversations:
             self._evicted.popitem(last=False)
 
     async def _look_through(self, name: str) -> None:
-        """An owner let in a summary of the conversation of this name: it may be its preface."""
+        """Read the preface of the conversation of this name again: an owner let in a summary that
+        may be it."""
         if (conversation := self._alive.get(name)) is not None:
             async with conversation.context.changing:
                 await conversation.context.read_preface_again()
 
     async def _spread(self, key: ConversationKey, turns: Collection[int]) -> None:
-        """Turns were removed in a branch, or brought back: its model may also read the files of the
-        others that share them."""
+        """Update the files of the others that share turns which were removed in a branch, or
+        brought back: its model may also read those files."""
         for other, some in (await self.branches.find_sharing(key, turns)).items():
             await (await self.get(other, is_restart=False)).follow_branch(some)
 
@@ -226,7 +228,8 @@ class Conversations:
         self.troubles.append(sentence)
 
     async def excuse(self, is_meant: Scope = everything) -> None:
-        """The bot stops in good order: the jobs and tool calls that it cuts short did not fail."""
+        """Note that the bot stops in good order: the jobs and tool calls that it cuts short did not
+        fail."""
         names = [name for name in self._alive if is_meant(name) and self.is_ours(name)]
         await self.services.store.write(lambda db: summaries.excuse(db, names))
         await self.services.store.write(lambda db: transcript.excuse_calls(db, names))
@@ -301,7 +304,7 @@ class Conversations:
 
     async def prune_memories(self, before: float) -> int:
         """Delete the versions of `MEMORY.md` that were in force before a time (seconds since 1970)
-        and not since; returns how many."""
+        and not since; return how many."""
         return await self.services.store.write(lambda db: memory_versions.prune(db, before))
 
     async def settle(self) -> None:

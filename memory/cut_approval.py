@@ -144,7 +144,7 @@ class CutApproval:
         return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
 
     async def edit(self, proposal: Proposal, made: Summary) -> Summary:
-        """Let a summary that a person wrote be the one that a cut brings; returns it as it is on
+        """Let a summary that a person wrote be the one that a cut brings; return it as it is on
         disk, with the proposal."""
         row = self._state.row
 
@@ -167,7 +167,7 @@ class CutApproval:
         return summary
 
     async def decline(self) -> None:
-        """The person said no: cuts are held off, as by an undo."""
+        """Note that the person said no: cuts are held off, as by an undo."""
         state, proposal = self._state, self._pending
         await self.drop()  # first: a crash in between has the person asked again, and cuts nothing
         tokens = state.view().tokens

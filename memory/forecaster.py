@@ -138,7 +138,7 @@ class Forecaster:
         return Plan(change, why, kind="unfold")
 
     async def bring_back(self, back: Plan, before: View) -> View:
-        """The view with what comes back; what is in context is the same afterwards."""
+        """Return the view as it is after `back`; the context is the same afterwards."""
         state = self._state
         events = await state.history()
         try:
@@ -160,8 +160,8 @@ class Forecaster:
         return (cut, summary) if summary and summary != replayed.boundaries.preface else None
 
     async def find_late_stand_ins(self) -> list[StandIn]:
-        """The stand-ins whose summary came later than their turns were removed, and is not in place
-        yet."""
+        """Return the stand-ins whose summary came later than their turns were removed, and is not
+        in place yet."""
         late = []
         for one in self._state.boundaries.stand_ins:
             summary = 0 if one.summary else await self._summaries.summary_of(one.event)

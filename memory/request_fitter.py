@@ -147,8 +147,8 @@ class RequestFitter:
             return False
 
     async def bring_back(self) -> None:
-        """The first model is asked again: what left in earlier turns for one that stood in comes
-        back before this turn's first request."""
+        """Bring back the messages of earlier turns that left for a model which stood in, before
+        this turn's first request: the first model is asked again."""
         state = self._state
         if not state.has_stand_in_steps or self._looked_in == state.current:
             return

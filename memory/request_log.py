@@ -155,7 +155,7 @@ def _share(text: str) -> str:
 def settle(
     pending: Sequence[SentRequest], outcome: Outcome, spent: Spent | None = None
 ) -> list[SentRequest]:
-    """These requests, the last of them with what came of it now."""
+    """Return these requests, the last of them with its outcome."""
     if not pending:
         return []
     *others, last = pending

@@ -52,7 +52,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
 
 
 def hear(task: asyncio.Task[Any]) -> None:
-    """A task is over: if it failed, asyncio need not say so."""
+    """Read the error of a task that is over, if it failed, so that asyncio need not report it."""
     if not task.cancelled():
         task.exception()
 

@@ -168,7 +168,7 @@ class TurnLog:
         self.state.idle.clear()
 
     def end(self, number: int) -> None:
-        """The turn is over: it may leave from now on."""
+        """Note that the turn is over: it may leave from now on."""
         if self.state.current == number:
             self.state.current = 0
             self.state.idle.set()
@@ -385,8 +385,8 @@ class OpenTurn:
         return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
 
     async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:
-        """A tool is about to run: it may be what ends the process, or it `is_once` and must not run
-        twice."""
+        """Note that a tool is about to run: it may be what ends the process, or it `is_once` and
+        must not run twice."""
         await self.log.begin_call(self.number, call.id, is_once=is_once)
         if is_once:
             self.begun[call.id] = True
@@ -434,13 +434,13 @@ class OpenTurn:
         return self.log.requests.keep > 0
 
     def note_sent(self, view: View, prefix: PromptPrefix, sent: SentBytes) -> None:
-        """The request made from `view` goes out now. It is on disk with what comes of it, in the
-        same commit."""
+        """Note that the request made from `view` goes out now. It is on disk with its outcome, in
+        the same commit."""
         self._sent.append(self.log.requests.describe(view, self._event, prefix, sent))
 
     def _note_seen(self, view: View) -> View:
-        """This is asked next: what is written from now on is tainted by what stands in it, also
-        when that leaves before the answer is there."""
+        """Note that the view is sent next, and return it: messages that are written from now on are
+        tainted by its content, also when that leaves before the answer is there."""
         self._has_seen_outside |= view.has_outside
         return view
 
@@ -451,8 +451,8 @@ class OpenTurn:
         return replace(message, is_tainted=True) if is_tainted else message
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """Return the provider said that the request made from `view` was too long, or may have
-        meant that: take the next step of the emergency ladder. False: there is none left."""
+        """Take the next step of the emergency ladder, since the provider said that the request made
+        from `view` was too long, or may have meant that; return False where there is none left."""
         if not overflow.is_sure and not await self._believes(view):
             return False
         self._overflows += 1
@@ -462,7 +462,8 @@ class OpenTurn:
         return await self.log.fitter.make_room(view, prefix, refusal)
 
     async def bring_back(self) -> None:
-        """The first model is asked again: what left for another one's smaller window comes back."""
+        """Bring back the messages that left for another model's smaller window: the first model is
+        asked again."""
         await self.log.fitter.bring_back()
 
     async def _believes(self, view: View) -> bool:

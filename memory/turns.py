@@ -151,7 +151,8 @@ class Turn(Struct, frozen=True, dict=True):
         return any(entry.message.has_outside for entry in self.entries)
 
     def plus(self, *entries: Entry) -> Turn:
-        """It with entries added: all at once, since each time the whole of it is put in order."""
+        """Return the turn with entries added: all at once, since each time the whole of it is put
+        in order."""
         return Turn(self.number, (*self.entries, *entries))
 
 
@@ -169,7 +170,7 @@ def in_order_of_calls(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def format_turns(numbers: Sequence[int]) -> str:
-    """Turns as people name them: "t1 to t10", "t2, t5 to t7"."""
+    """Return turns as people name them: "t1 to t10", "t2, t5 to t7"."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:

@@ -61,7 +61,7 @@ class Answer:
         self._usage: Usage | None = None
 
     def add(self, chunk: object) -> str:
-        """Take a chunk in; returns the text that it brought."""
+        """Take a chunk in; return the text that it brought."""
         fields = chunk if isinstance(chunk, dict) and "choices" in chunk else unwrap(chunk)
         if not self._model and (model := fields.get("model")):
             self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""

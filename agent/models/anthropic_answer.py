@@ -50,7 +50,7 @@ class AnthropicAnswer(Answer):
         self._counted: dict[str, int] = {}
 
     def add(self, chunk: object) -> str:
-        """Take an event in; returns the text that it brought."""
+        """Take an event in; return the text that it brought."""
         event = as_mapping(chunk)
         self.thought = ""
         match event.get("type"):
@@ -118,7 +118,8 @@ class AnthropicAnswer(Answer):
         return join_halves(kept)
 
     def _count(self, fields: Mapping[str, Any]) -> None:
-        """Counts are of all so far; what is left out stays as it was."""
+        """Update the usage by counts, which are of all so far; a count that is left out stays as it
+        was."""
         self._counted |= {name: count(fields, name) for name in _COUNTS if fields.get(name)}
         if not self._counted:
             return

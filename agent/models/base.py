@@ -82,8 +82,8 @@ class ModelRequest(Struct, frozen=True):
     on_thought: Callable[[str], None] = _unthought
 
     def within(self, temperature: float | None, max_tokens: int) -> ModelRequest:
-        """The same with what is set for all requests (None, 0: nothing is), where it says nothing
-        else; the shorter length holds."""
+        """Return this request with the values that are set for all requests (None, 0: none is),
+        where it has none of its own; the shorter length holds."""
         lengths = [length for length in (self.max_tokens, max_tokens) if length]
         own = temperature if self.temperature is None else self.temperature
         most = min(lengths, default=0)

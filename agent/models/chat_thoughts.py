@@ -32,9 +32,9 @@ _MOST_DETAILS = 2_000
 
 
 def add_details(details: list[Json], more: object) -> int:
-    """Add a chunk's details to those that came before; returns by how many characters they grew.
-    What belongs together comes in pieces; what has an id of its own does not, whatever its index
-    (Roo-Code#10694)."""
+    """Add a chunk's details to those that came before; return the number of characters by which
+    they grew. What belongs together comes in pieces; what has an id of its own does not, whatever
+    its index (Roo-Code#10694)."""
     size = 0
     for piece in more if isinstance(more, list) else ():
         if not isinstance(piece, dict) or len(details) >= _MOST_DETAILS:

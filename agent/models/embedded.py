@@ -79,7 +79,7 @@ class EmbeddedServer:
         self.on_called: OnCalled = uncalled
 
     async def start(self, on_progress: OnProgress = lambda _: None) -> OpenAIModel:
-        """Start the process unless it runs; returns who is asked there, when it listens. Raises
+        """Start the process unless it runs; return the model there, when it listens. Raises
         ModelUnreachable."""
         async with self._starting:
             if self._running is not None and self._running.process.returncode is not None:
@@ -153,7 +153,7 @@ class EmbeddedModel(Model):
             ) from None
 
     async def close(self) -> None:
-        """The process goes on for the others that share it."""
+        """Leave the process running for the others that share it."""
 
 
 async def _launch(file: Path) -> _LlamaProcess:

@@ -32,7 +32,7 @@ class EventReader:
         self._has_begun = False
 
     def read(self, line: bytes) -> bytes | None:
-        """Take a line in; returns the data that it completes."""
+        """Take a line in; return the data that it completes."""
         if not self._has_begun:
             line = line.removeprefix(MARK)
             self._has_begun = bool(line.strip())

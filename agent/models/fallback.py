@@ -74,7 +74,7 @@ class Rests:
         return max(0.0, rest.until - self._clock())
 
     def fail(self, model: Model, error: ModelError) -> None:
-        """A model has failed."""
+        """Note that a model has failed."""
         place = (model.name, model.provider)
         before = self._known.get(place)
         failures = before.failures + 1 if before else 1
@@ -82,7 +82,7 @@ class Rests:
             self._known[place] = Rest(str(error), self._clock() + seconds, failures)
 
     def recover(self, model: Model) -> None:
-        """A model has answered."""
+        """Note that a model has answered."""
         self._known.pop((model.name, model.provider), None)
 
 

@@ -53,7 +53,7 @@ class Learnt:
         self._untold: list[str] = []
 
     def learn(self, lesson: Lesson) -> bool:
-        """Keep a lesson; returns whether it says anything new."""
+        """Keep a lesson; return whether it says anything new."""
         known = self.facts.get(lesson.fact)
         value = lesson.value
         if isinstance(value, list):
@@ -75,7 +75,7 @@ class Learnt:
             await self._kept()
 
     def forget(self) -> bool:
-        """Forget all of it; returns whether there was anything."""
+        """Forget all of it; return whether there was anything."""
         was_known = bool(self.facts)
         self.facts.clear()
         self._untold.clear()

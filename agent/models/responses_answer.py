@@ -48,7 +48,7 @@ class ResponsesAnswer(Answer):
         self._items: dict[int, _PartialItem] = {}
 
     def add(self, chunk: object) -> str:
-        """Take an event in; returns the text that it brought."""
+        """Take an event in; return the text that it brought."""
         event = as_mapping(chunk)
         self.thought = ""
         kind = event.get("type")
@@ -100,7 +100,8 @@ class ResponsesAnswer(Answer):
         return item
 
     def _end(self, event: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
-        """An item is whole: what of it did not stream is taken from it."""
+        """Take in a whole item, with the parts of it that did not stream; return the text that it
+        brought."""
         item = self._begin(event, fields)
         if item.kind == THOUGHT:
             sealed = get_string(fields, "encrypted_content")

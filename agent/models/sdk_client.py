@@ -190,8 +190,8 @@ class SdkClient:
     async def _posted(
         self, place: str, seconds: float, headers: Mapping[str, str], whole: Mapping[str, Any]
     ) -> AsyncIterator[httpx2.Response]:
-        """The response to a request that takes long and is answered at once. Raises ModelError,
-        also for what goes wrong while it is read."""
+        """Yield the response to a request that takes long and is answered at once. Raises
+        ModelError, also for errors while it is read."""
         patience = PATIENCE * seconds
         options = self._kinds.request_options(timeout=patience, headers=headers)
         try:
@@ -327,7 +327,8 @@ class SdkClient:
         yield from map(self._check, chunks)
 
     def _unread(self, kind: str, words: str) -> ModelError:
-        """The error for what is no answer: a web page, or what a server says in plain words."""
+        """Return the error for a response that is no answer: a web page, or a server's message in
+        plain words."""
         said = words.strip()
         if said.startswith("<") or not is_words(said.encode(errors="replace")):
             return failures.not_the_protocol(self._endpoint, "html" if said[:1] == "<" else kind)

@@ -195,7 +195,7 @@ class EndpointModel(Model):
         return body
 
     def _learn(self, body: Json, request: ModelRequest, error: ModelError, trial: Trial) -> bool:
-        """Take a lesson from a refusal; returns whether the request is worth another try."""
+        """Take a lesson from a refusal; return whether the request is worth another try."""
         given = [*(request.parameters or {})]
         lesson = lessons.find_lesson(self._endpoint, body, error, self.learnt, given)
         if lesson is not None and trial.is_new(lesson):
@@ -233,7 +233,7 @@ class EndpointModel(Model):
         return others <= self._accepted
 
     def _leave_out_thoughts(self, body: Json, request: ModelRequest, trial: Trial) -> bool:
-        """Have nobody think in this request; returns whether thoughts were in it."""
+        """Have nobody think in this request; return whether thoughts were in it."""
         is_sent = (THOUGHTS in body or "protocol" in body) and bool(request.beside.thoughts)
         if not is_sent or "without_thoughts" in body:
             return False
@@ -388,8 +388,8 @@ class Trial:
 
     def leave_out_oldest(self, messages: Sequence[Mapping[str, Any]], excess: int) -> bool:
         """Have words stand for the oldest pictures of a request that is too large by so many bytes,
-        or, where that is not known (0), for twice as many at each try. The newest goes last.
-        Returns whether there are any."""
+        or, where that is not known (0), for twice as many at each try. The newest goes last. Return
+        whether there are any."""
         urls = [*dict.fromkeys(picture_urls(messages))]
         count = self._fewer
         if excess > 0:

@@ -69,7 +69,8 @@ class Progress:
         self._seen, self._since = size(), time.monotonic()
 
     def check(self) -> None:
-        """Called whenever something came. Raises NoProgress."""
+        """Check that the answer has grown; to be called whenever something came. Raises
+        NoProgress."""
         size, now = self._size(), time.monotonic()
         if size != self._seen:
             self._seen, self._since = size, now

@@ -72,7 +72,7 @@ def refusal(workspace: Path, megabytes: int, more: int) -> str:
 
 
 def demand(workspace: Path, megabytes: int, more: int) -> None:
-    """Raises ToolError where tools may not write `more` bytes."""
+    """Check that tools may write `more` bytes. Raises ToolError."""
     if why := refusal(workspace, megabytes, more):
         raise ToolError(f"Nothing was written, because {why}. Delete something first.")
 

@@ -38,7 +38,8 @@ class Search:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Raises ToolError where the pattern is none, or takes too much."""
+        """Start a process for the search. Raises ToolError for a pattern that is none, or takes too
+        much."""
         try:
             self._around.enter_context(take_place())
             self._begin()

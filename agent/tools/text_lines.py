@@ -32,7 +32,7 @@ _INNER = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 @contextmanager
 def open_narrow(file: BinaryIO, most: int) -> Iterator[BinaryIO]:
-    """The file; where it is in UTF-16 a copy in UTF-8 of its first `most` bytes."""
+    """Yield the file; where it is in UTF-16, yield a copy in UTF-8 of its first `most` bytes."""
     file.seek(0)
     start = file.read(_START)
     file.seek(0)

@@ -51,7 +51,7 @@ class Toolbox:
         is_lean: bool = False,
         remote: RemoteTools | None = None,
     ) -> None:
-        """Raises ValueError where two tools have one name."""
+        """Check that no two tools have one name. Raises ValueError."""
         ordered = sorted(tools, key=lambda tool: tool.name)
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:

@@ -113,7 +113,7 @@ def plain_errors(path: str) -> Iterator[None]:
 
 @contextmanager
 def open_folder(root: Path, target: Path, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of the folder `target`, reached from `root` without following a link.
+    """Yield a descriptor of the folder `target`, reached from `root` without following a link.
 
     `make` makes the folders that are missing. Raises OSError.
     """
@@ -135,7 +135,7 @@ def open_folder(root: Path, target: Path, *, make: bool = False) -> Iterator[int
 
 @contextmanager
 def open_file(root: Path, target: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading. Raises OSError, also for devices and pipes."""
+    """Open a regular file for reading, and yield it. Raises OSError, also for devices and pipes."""
     if target == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with (
@@ -154,7 +154,7 @@ def _opener(folder: int) -> Callable[[str, int], int]:
 
 
 def save_file(root: Path, target: Path, content: bytes) -> bool:
-    """Put `content` in the place of `target` in one step; returns whether a file was replaced.
+    """Put `content` in the place of `target` in one step; return whether a file was replaced.
 
     Readers see the old content or the new, never a part. Raises OSError, and StoreError where
     another process has taken over.

@@ -33,7 +33,7 @@ class DiscordSettings(BaseModel):
 
 
 def make(settings: DiscordSettings, secrets: Mapping[str, str]) -> Channel:
-    """The SDK is imported here, not where this package is."""
+    """Make the channel; import the SDK here, not where this package is imported."""
     from channels.discord.platform import Discord  # noqa: PLC0415 - it takes half a second
     from channels.kit.messenger import Messenger  # noqa: PLC0415 - as above
 

@@ -63,8 +63,8 @@ class ReadMarks:
             await self._keep()
 
     async def note(self, heard: IncomingMessage, number: int) -> None:
-        """A message is on disk. What a server's people say to each other is noted only where the
-        bot was spoken to before, and kept with the next that is for it."""
+        """Note that a message is on disk. Messages that a server's people write to each other are
+        noted only where the bot was spoken to before, and kept with the next that is for it."""
         known = self._kept.get(number)
         if known is None and not heard.is_for_bot:
             return
@@ -80,7 +80,7 @@ class ReadMarks:
             self._kept.popitem(last=False)
 
     async def drop(self, number: int) -> None:
-        """A chat is there no more."""
+        """Forget a chat that is there no more."""
         if self._kept.pop(number, None):
             await self._keep()
 

@@ -114,7 +114,7 @@ class DiscordClient(discord.Client):
 
 
 def _parse_bounded(parse: Callable[[Any], None], data: Any) -> None:
-    """Raises ValueError where it would take long."""
+    """Parse the data. Raises ValueError where that would take long."""
     check_parts(data, _MOST_PARTS)
     parse(data)
 

@@ -63,7 +63,8 @@ def heard(
 
 
 def commanded(interaction: discord.Interaction, scope: Scope) -> IncomingMessage:
-    """A slash command is the line that a person could have typed. Its id is the interaction's."""
+    """Return a slash command as the line that a person could have typed. Its id is the
+    interaction's."""
     data: Mapping[str, Any] = interaction.data or {}
     options = [str(one.get("value", "")) for one in data.get("options", ())]
     place = place_at(interaction.channel, interaction.user.id, interaction.id)

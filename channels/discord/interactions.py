@@ -33,7 +33,7 @@ class Interaction:
                 await self._given.response.defer(thinking=is_command)
 
     async def answer(self, content: str, view: discord.ui.View | None) -> str:
-        """Answer a command; returns the message's id."""
+        """Answer a command; return the message's id."""
         async with self._line, asyncio.timeout(_PATIENCE):
             if self._given.response.is_done():
                 message = await self._given.edit_original_response(content=content, view=view)

@@ -40,7 +40,7 @@ class WireFrame(Struct):
 
     @classmethod
     def load(cls, content: bytes) -> WireFrame:
-        """Raises ValueError for what is no frame."""
+        """Return the frame in these bytes. Raises ValueError for content that is no frame."""
         frame = cls()
         for number, value in _fields(content):
             if isinstance(value, int):

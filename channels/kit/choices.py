@@ -139,7 +139,7 @@ class Choices:
         return chosen
 
     async def ask(self, place: Location, message: str, actions: Sequence[Action]) -> None:
-        """A message of ours asks for permission, so that a reaction may answer it."""
+        """Note that a message of ours asks for permission, so that a reaction may answer it."""
         commands = [action.command for action in actions if not action.asks_first]
         yes = next((one for one in commands if one.startswith(_APPROVE)), "")
         no = next((one for one in commands if one.startswith(_DENY)), "")

@@ -69,9 +69,9 @@ class MessageSender:
         is_plain: bool = False,
         once: str = "",
     ) -> None:
-        """Send a reply, in the place of its draft (a message's id) if there is one. Returns when
-        the platform has all of it, or says that nobody there can be reached any more. `once` is a
-        name of the reply, the same when it is sent again."""
+        """Send a reply, in the place of its draft (a message's id) if there is one. Return when the
+        platform has all of it, or says that nobody there can be reached any more. `once` is a name
+        of the reply, the same when it is sent again."""
         traits = self.platform.traits
         # Where a command waits for text, a number is text.
         is_numbered = not traits.longest_button and reply.form is None
@@ -155,8 +155,8 @@ class MessageSender:
         return False
 
     async def _send_media(self, place: Location, kind: str, path: Path) -> None:
-        """A picture goes as a file where the platform refuses it as one; who takes no voice message
-        has the text."""
+        """Send a picture or a voice message. A picture goes as a file where the platform refuses it
+        as one; who takes no voice message has the text."""
         try:
             media = await asyncio.to_thread(
                 Media.read, "picture" if kind == "picture" else "voice", path
@@ -176,5 +176,5 @@ class MessageSender:
 
 
 def _further(place: Location) -> Location:
-    """The first message has named what it answers."""
+    """Return the place without the message that is answered: the first message has named that."""
     return replace(place, message="")

@@ -30,15 +30,15 @@ class Drafts:
         self._all: dict[tuple[str, str], _Onlooker] = {}
 
     def expect(self, bot: Bot, address: Address, message: str, place: Location) -> bool:
-        """Return an answer to this message, an inbound's id, is awaited from now on; False if it
-        was already."""
+        """Note that an answer to this message, an inbound's id, is awaited from now on; return
+        False if it was already."""
         name = (address.chat, address.thread)
         if name not in self._all:
             self._all[name] = _Onlooker(bot, address, self._delivery)
         return self._all[name].expect(message, place)
 
     async def settle(self, address: Address, message: str) -> str:
-        """The answer is there: returns the message that shows its draft, "" for none."""
+        """Note that the answer is there; return the message that shows its draft, "" for none."""
         name = (address.chat, address.thread)
         onlooker = self._all.get(name)
         if onlooker is None:
@@ -123,8 +123,8 @@ class _ShownDraft:
                 self._step = ""
 
     async def end(self) -> str:
-        """Show nothing more; returns the message that was shown, "" for none. A request under way
-        is waited for, so that no message is left behind."""
+        """Show nothing more; return the message that was shown, "" for none. A request under way is
+        waited for, so that no message is left behind."""
         async with self._requesting:
             for task in self._tasks:
                 task.cancel()

@@ -35,7 +35,7 @@ class HealthRecord:
         return replace(self._state, forged=self.forged)
 
     def is_good(self) -> None:
-        """The platform was reached."""
+        """Note that the platform was reached."""
         if self._state.state != "up":
             self._change(ChannelHealth("up", self._now()))
 
@@ -52,7 +52,7 @@ class HealthRecord:
         self.on_change()
 
     def is_troubled(self, error: BaseException) -> None:
-        """An attempt to listen has failed, and another follows."""
+        """Note that an attempt to listen has failed, and that another follows."""
         was_up = self._state.state == "up" and self._now() - self._state.since > _LASTING
         self.failures = 1 if was_up else self.failures + 1
         log.info("%s: attempt %d failed, another follows: %s", self._name, self.failures, error)
@@ -70,7 +70,7 @@ class HealthRecord:
         return min(LONGEST_WAIT, growing + random.random())
 
     def is_over(self, error: BaseException) -> None:
-        """The channel can't go on."""
+        """Note that the channel can't go on."""
         self._change(ChannelHealth("down", self._now(), reason_of(error)))
 
     def tell(self, error: BaseException) -> None:

@@ -28,7 +28,7 @@ def _show_image(
     options: OptionsDict,
     env: MutableMapping[str, Any],
 ) -> str:
-    """A picture is a link: to load one tells its server who reads."""
+    """Render a picture as a link: to load a picture tells its server who reads."""
     address = str(tokens[index].attrs.get("src", ""))
     name = self.renderInlineAsText(tokens[index].children, options, env) or address
     return f'<a href="{escape(address)}">{escape(name)}</a>'

@@ -85,7 +85,7 @@ class Messenger:
         task.add_done_callback(self._keeping.discard)
 
     async def _listen_once(self, receiver: MessageReceiver) -> None:
-        """Returns when that failed in passing."""
+        """Listen; return when listening has failed for a passing reason."""
         try:
             await self._open()
             offering = asyncio.create_task(self._offer(receiver.bot), name=f"{self.name} commands")

@@ -61,8 +61,8 @@ class Pace:
     async def try_once(
         self, place: Location, request: Callable[[], Awaitable[T]], *, is_message: bool = True
     ) -> T:
-        """The same for what is void a moment later: one attempt, and none that would wait. Raises
-        Busy, too."""
+        """Do the same for a request that is void a moment later: attempt it once, and not at all if
+        it would have to wait. Raises Busy, too."""
         await self._admit(place, is_once=True, is_message=is_message)
         try:
             return await request()

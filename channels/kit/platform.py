@@ -189,9 +189,10 @@ class IncomingHandler(Protocol):
     """The handler of what comes in from a platform."""
 
     async def take(self, events: Sequence[Event]) -> None:
-        """Returns when all of it is on disk: confirm it to the platform then. Chats are taken side
-        by side, the events of one chat in order. What can't be understood is logged, and the others
-        are taken. Raises only what means that it is not on disk: the platform brings it again."""
+        """Take the events in; return when all of them are on disk: confirm them to the platform
+        then. Chats are taken side by side, the events of one chat in order. An event that can't be
+        understood is logged, and the others are taken. Raises only errors by which an event is not
+        on disk: the platform brings it again."""
         ...
 
     def connected(self) -> None:
@@ -247,7 +248,7 @@ class Platform:
         return len(text)
 
     async def post(self, place: Location, post: Post) -> str:
-        """Send one message; returns its id."""
+        """Send one message; return its id."""
         raise NotImplementedError
 
     async def edit(self, place: Location, message: str, post: Post) -> None:
@@ -264,7 +265,7 @@ class Platform:
         return type(self).upload is not Platform.upload
 
     async def upload(self, place: Location, media: Media) -> str:
-        """Send a file; returns its message's id."""
+        """Send a file; return its message's id."""
         raise NotImplementedError
 
     async def fetch(self, file: File) -> bytes:

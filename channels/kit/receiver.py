@@ -111,8 +111,8 @@ class MessageReceiver:
                 return done
 
     async def take(self, events: Sequence[Event]) -> None:
-        """Returns when all of it is on disk. One that can't be taken is logged, and does not hold
-        up the others."""
+        """Take the events in; return when all of them are on disk. One that can't be taken is
+        logged, and does not hold up the others."""
         chats: dict[str, list[Event]] = {}
         for event in events:
             chats.setdefault(event.place.chat, []).append(event)
@@ -242,7 +242,7 @@ class MessageReceiver:
             await self._delivery.deliver(place, Reply(_("All right, nothing was done.")))
 
     async def _react(self, reacted: Reacted) -> None:
-        """An emoji is a quick answer, where it stands for a command."""
+        """Take an emoji as a quick answer, where it stands for a command."""
         address = address_of(self._platform.name, reacted)
         if not self._bot.admits(address):
             return

@@ -155,7 +155,8 @@ def _find_codec(name: str) -> str:
 
 
 def decode_words(text: str) -> str:
-    """A text with what is written in it as in a subject (=?utf-8?q?=E2=82=AC?=)."""
+    """Return a text with its words decoded that are encoded as in a subject
+    (=?utf-8?q?=E2=82=AC?=)."""
     try:
         parts = decode_header(text)
     except HeaderParseError:

@@ -188,8 +188,8 @@ def _text(message: BoundedMessage, *, is_reply: bool) -> str:
 
 
 def _bodies(message: BoundedMessage) -> list[BoundedMessage]:
-    """The parts with what was written: one, or where pictures stand between the words, all that are
-    of its kind and beside it."""
+    """Return the parts with the text of the message: one, or where pictures stand between the
+    words, all that are of its kind and beside it."""
     body = message.get_body(("plain", "html"))
     if not isinstance(body, BoundedMessage) or body.is_attachment():
         return []

@@ -61,7 +61,7 @@ def cut_quotation(text: str) -> str:
 
 
 def cut_signature(text: str) -> str:
-    """A text without what stands below two hyphens and a space (RFC 3676, section 4.3)."""
+    """Return a text without the lines below two hyphens and a space (RFC 3676, section 4.3)."""
     return re.split(r"^-- $", text, maxsplit=1, flags=re.MULTILINE)[0]
 
 
@@ -88,7 +88,7 @@ def _without_attribution(lines: list[str]) -> list[str]:
 
 
 def _stripped(lines: list[str]) -> list[str]:
-    """The lines without empty ones at both ends."""
+    """Return the lines without empty ones at both ends."""
     whole = [number for number, line in enumerate(lines) if line.strip()]
     return lines[whole[0] : whole[-1] + 1] if whole else []
 

@@ -263,7 +263,8 @@ class Slack(Platform):
         )
 
     async def _on_removal(self, event: Json) -> None:
-        """The app was removed, or its token revoked; tokens of people are none of the bot's."""
+        """Note that the app was removed, or its token revoked; tokens of people are none of the
+        bot's."""
         if event["type"] == "app_uninstalled" or event.get("tokens", {}).get("bot"):
             self._removed.set()
 
@@ -376,7 +377,7 @@ class Slack(Platform):
 
 
 async def _on_anything_else() -> None:
-    """It is acknowledged, so that it does not come again."""
+    """Do nothing: the event is acknowledged, so that it does not come again."""
 
 
 def _remember(known: dict[Any, Any], name: Any, value: Any) -> None:

@@ -203,7 +203,7 @@ def _link(node: SyntaxTreeNode, style: Style) -> Iterator[Json]:
 
 
 def _label(label: str, url: str, style: Style) -> Iterator[Json]:
-    """A picture is a link to it: whoever wrote one could otherwise tell that it was read."""
+    """Yield a picture as a link to it: whoever wrote one could otherwise tell that it was read."""
     yield _text(label, style, url) if _LINKED.match(url) else _text(f"{label} ({url})", style)
 
 

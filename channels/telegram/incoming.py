@@ -78,8 +78,8 @@ class Reader:
         self._handler, self._me, self._scope, self._topics = handler, me, scope, topics
 
     async def take(self, updates: Sequence[Update]) -> None:
-        """Returns when all that they say is on disk. One that can't be understood is logged, and
-        does not hold up the others."""
+        """Take the updates in; return when everything in them is on disk. One that can't be
+        understood is logged, and does not hold up the others."""
         events = []
         for group in in_order(updates):
             try:

@@ -27,7 +27,7 @@ class CarefulRequest(HTTPXRequest):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """Raises NetworkError."""
+        """Return the answer in a payload, its updates made readable. Raises NetworkError."""
         try:
             answer = HTTPXRequest.parse_json_payload(payload)
         except TelegramError as error:

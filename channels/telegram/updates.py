@@ -153,7 +153,7 @@ class Taking:
             task.result()
 
     def settle(self) -> set[asyncio.Task[None]]:
-        """Know what is taken by now; returns who did that."""
+        """Drop the tasks that are done by now, and return them."""
         done = {task for task in self._held.values() if task.done()}
         is_left = {number: task for number, task in self._held.items() if task not in done}
         self._held = is_left
@@ -187,7 +187,8 @@ class Counter:
         self._work: asyncio.Task[None] | None = None
 
     async def put(self, item: Update, take: Take) -> None:
-        """Raises what taking it raised; Telegram will deliver it again."""
+        """Queue an update, and wait until it is taken. Raises the error of taking it; Telegram will
+        deliver it again."""
         self._taking = self._taking or Taking(take)
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, taken))

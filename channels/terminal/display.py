@@ -76,7 +76,7 @@ def command_reply(source: str, width: int) -> str:
 
 
 def context_reply(source: str, figure: figures.Figure, width: int) -> str:
-    """The same for what is said of a context, which is drawn below its first line."""
+    """Do the same for a reply about a context, which is drawn below its first line."""
     head, rest = figures.around_bar(source)
     indent = (0, 0, 0, 2)
     drawing = figures.Map(figure) if figure.blocks else figures.PartBar(figure)

@@ -26,8 +26,8 @@ class ScreenListener(Protocol):
         ...
 
     def on_change_last(self) -> bool:
-        """The person wants to change their last question; False where there is none, and what was
-        typed before is meant."""
+        """Let the person change their last question; return False where there is none, and the text
+        that was typed before is meant."""
         ...
 
     def on_interrupt(self) -> bool:
@@ -67,7 +67,7 @@ class DumbScreen:
         self._is_left = True
 
     def echo(self, text: str) -> None:
-        """The terminal shows what is typed."""
+        """Do nothing: the terminal shows typed text by itself."""
 
     def write(self, text: str) -> None:
         self._output.write_raw(text.replace("\n", "\r\n"))

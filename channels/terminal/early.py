@@ -52,8 +52,9 @@ class EarlyInput:
         self._thread.start()
 
     def close(self) -> None:
-        """The line is gone when this returns. What is typed from now on waits in the terminal, each
-        key as it is, for who reads it next. An editor that has the screen is waited for."""
+        """Remove the line before this returns. Keys that are pressed from now on wait in the
+        terminal, each as it is, for whoever reads it next. An editor that has the screen is waited
+        for."""
         if self._thread.is_alive():
             with suppress(RuntimeError):  # the person leaves just now, and the loop is closed
                 self._loop.call_soon_threadsafe(self._is_over.set)
@@ -66,7 +67,7 @@ class EarlyInput:
                 signal.signal(number, signal.SIG_DFL)
 
     def restore(self) -> None:
-        """The terminal is as it was when this returns."""
+        """Restore the terminal to its earlier state before this returns."""
         self.close()
         self._raw.close()
         atexit.unregister(self.restore)

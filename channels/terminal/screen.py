@@ -84,7 +84,7 @@ class Drawn(Struct, frozen=True):
     rows: tuple[int, ...]
 
     def count_wrapped_rows(self, width: int) -> int:
-        """The rows it takes more in a window `width` columns wide."""
+        """Return how many rows more the drawing takes in a window `width` columns wide."""
         return sum(max(0, columns - 1) // width for columns in self.rows)
 
 
@@ -153,7 +153,7 @@ class Screen:
         return self._app.output.get_size().rows
 
     async def run(self) -> None:
-        """Returns when the person leaves."""
+        """Run the screen until the person leaves."""
         await self._app.run_async(set_exception_handler=False)
 
     def leave(self) -> None:
@@ -182,8 +182,8 @@ class Screen:
         self._app.invalidate()
 
     def fill_last_question(self, form: Form | None) -> None:
-        """The same for the last question, unless something was typed since it was asked for;
-        without a form, what was typed before comes."""
+        """Do the same for the last question, unless something was typed since it was asked for;
+        without a form, bring the text that was typed before."""
         if self._form or self._picker or self._input.text:
             return
         if form is None:
@@ -253,7 +253,7 @@ class Screen:
             self._unsent = self._input.text
 
     def _end_form(self) -> None:
-        """The line is as it was before the form, or the list."""
+        """Put the line back as it was before the form, or the list."""
         self._form = self._picker = None
         self._is_last_question = False
         self._input.reset(Document(self._unsent))
@@ -271,7 +271,8 @@ class Screen:
             self._drawn = Drawn(self.width, (*above, cursor.x + 1))
 
     def _climb(self) -> None:
-        """A window that became narrower wraps what is drawn: go up to where it begins now."""
+        """Go up to the beginning of the drawing, which a window that became narrower wraps, and
+        erase it."""
         if self._drawn and self.width < self._drawn.width and not _CUTS_OFF:
             self._app.output.cursor_up(self._drawn.count_wrapped_rows(self.width))
             self._app.output.erase_down()
@@ -400,7 +401,7 @@ class Screen:
         return keys
 
     def _writing_keys(self) -> KeyBindings:
-        """New lines, pictures, and an editor of one's own."""
+        """Return the keys for new lines, pictures, and an editor of one's own."""
         keys = KeyBindings()
 
         @keys.add("escape", "enter", filter=~is_searching)

@@ -303,7 +303,7 @@ class Terminal:
                 self._end_tool(exchange, name, "failed" if is_error else "ok")
 
     def _begin(self, reply_to: str) -> None:
-        """A turn starts: the last one has said all, even if its reply is still on its way."""
+        """Begin a turn: the last one has said all, even if its reply is still on its way."""
         if self._current:
             self._scroll.answer(self._current.answer.take_all())
         self._current = self._open(reply_to)

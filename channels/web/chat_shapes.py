@@ -71,7 +71,7 @@ class ImageUrl(Lenient):
 
 
 def _as_image(value: Any) -> Any:
-    """Some clients send the address alone."""
+    """Return an image as an object; some clients send the address alone."""
     return {"url": value} if isinstance(value, str) else value
 
 
@@ -97,7 +97,7 @@ class Part(Lenient):
         return {"type": "image_url", "image_url": self.image_url.model_dump(exclude_none=True)}
 
     def refuse_other_kinds(self) -> None:
-        """Raises Problem for what is neither text nor a picture."""
+        """Check that this part is a text or a picture. Raises Problem."""
         is_picture = self.type == "image_url" and self.image_url is not None
         if self.type not in _TEXT_PARTS and not is_picture:
             raise Problem(400, NO_PART.format(kind=self.type[:40] or "part"), param="messages")
@@ -260,7 +260,7 @@ _SENT_ON = (
 
 
 def refuse_what_is_not_done(wanted: ChatRequest) -> None:
-    """Raises Problem."""
+    """Check that a request asks for nothing that is not done. Raises Problem."""
     if wanted.n not in (None, 1):
         raise Problem(400, CHOICES, "unsupported_value", "n")
     if wanted.logprobs:

@@ -269,7 +269,7 @@ async def while_connected(request: Request, happening: Happening) -> Happening:
 
 
 async def _wait_until_left(request: Request) -> None:
-    """Returns when the client has left."""
+    """Wait until the client has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -197,7 +197,7 @@ class Feed:
         return message in self._awaited
 
     def give_up(self, message: str) -> None:
-        """The message is not going to be answered."""
+        """Note that the message is not going to be answered."""
         self._awaited.pop(message, None)
 
     def answer_to(self, message: str) -> FeedEvent | None:
@@ -205,7 +205,8 @@ class Feed:
         return self.kept.answer_to(message)
 
     def deliver(self, outbound: Outbound) -> None:
-        """A reply is on disk. One that ends a turn is told after all that streamed of it."""
+        """Deliver a reply that is on disk. One that ends a turn is told after all that streamed of
+        it."""
         message = outbound.reply_to
         if message in self._running and outbound.turn:
             self._held[message] = outbound
@@ -359,8 +360,8 @@ class Feeds:
                 self._let_go(address)
 
     def _grow(self, address: Address, size: int) -> None:
-        """The feed of this address keeps so many bytes more; where all keep too many, the others
-        forget theirs: those first that nobody needs, or has asked for lately."""
+        """Count so many bytes more for the feed of this address; where all keep too many, have the
+        others forget theirs: those first that nobody needs, or has asked for lately."""
         self._bytes += size
         if size < 0 or self._bytes <= self._bounds.all:
             return

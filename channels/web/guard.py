@@ -103,7 +103,7 @@ class Refused(Struct, frozen=True):
     seconds: int = 0
 
     def failure(self, said: str) -> Mapping[str, Any]:
-        """It as OpenAI's protocol has it, with the sentence in somebody's language."""
+        """Return the failure in OpenAI's protocol, with the sentence in somebody's language."""
         code = "invalid_api_key" if self.status == 401 else None
         return failure(said, kind_of(self.status), code)
 

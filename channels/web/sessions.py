@@ -322,7 +322,7 @@ async def _raw(events: AsyncIterator[FeedEvent]) -> AsyncIterator[bytes]:
 
 
 async def submit_awaiting(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
-    """Put a message on disk; returns its answer, to be waited for. Raises Problem."""
+    """Put a message on disk; return its answer, to be waited for. Raises Problem."""
     async with feed.lock_of(inbound.id):
         return await _submit_alone(bot, feed, inbound)
 

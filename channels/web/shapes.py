@@ -365,7 +365,7 @@ def transcript_item(place: Address, said: Said) -> dict[str, Any]:
 
 
 def _own_words(said: Said) -> str:
-    """A message without what the bot says of it."""
+    """Return the text of a message without the bot's notice."""
     return said.text.removesuffix(f"({said.notice})").rstrip() if said.notice else said.text
 
 

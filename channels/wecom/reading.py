@@ -42,7 +42,8 @@ def event_in(frame: Json) -> str:
 
 
 def place_of(body: Json) -> Location:
-    """A private chat has no name but its person's. The bot hears of a group what mentions it."""
+    """Return the place of a message. A private chat has no name but its person's. The bot hears
+    only of messages in a group that mention it."""
     is_group = body.get("chattype") == "group"
     user = str(body["from"]["userid"])
     if not user:
@@ -98,7 +99,7 @@ def _parts(body: Json) -> Iterator[Json]:
 
 
 def _text(part: Json) -> str:
-    """A voice message comes as the words in it."""
+    """Return the text of a part; a voice message comes as the words in it."""
     kind = part.get("msgtype")
     return str(part[kind].get("content", "")) if kind in ("text", "voice") else ""
 

@@ -116,9 +116,9 @@ class WeCom(Platform):
             await asyncio.sleep(self._pause)
 
     async def _read(self, wire: WeComWire, handler: IncomingHandler) -> bool:
-        """Returns when the connection ends: whether another one has taken its place. What it has
-        brought is taken in for longer: it does not come again, and what is to be said of it may
-        have to wait for the next connection."""
+        """Read until the connection ends; return whether another one has taken its place. The
+        messages that it has brought are taken in for longer: they do not come again, and replies to
+        them may have to wait for the next connection."""
         async for frame in wire.frames():
             kind = event_in(frame)
             if kind == "disconnected_event":
@@ -186,7 +186,8 @@ class WeCom(Platform):
         return size(converted(text)) + _FENCE
 
     async def post(self, place: Location, post: Post) -> str:
-        """Returns the name of a stream, which `edit` may still replace, or of no message."""
+        """Send a post; return the name of a stream, which `edit` may still replace, or of no
+        message."""
         text = as_it_stands(post.text) if post.is_plain else converted(post.text)
         sent, call = "", self._calls.get(place.message, "")
         if call:

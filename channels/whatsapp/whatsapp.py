@@ -310,7 +310,8 @@ class WhatsApp(Platform):
                 await self._keep(name, dump(waiting))
 
     async def _regret(self, failed: Undelivered) -> None:
-        """A message was taken, and not delivered after all."""
+        """Log that a message was taken, and not delivered after all; hold it where the chat has to
+        write first."""
         chat, letter = self._sent.pop(failed.message, ("", None))
         log.warning("a message was not delivered (%d): %s", failed.code, failed.reason)
         if letter and failed.code == ReEngagementMessage.__error_codes__[0]:

@@ -285,8 +285,8 @@ class Boundaries(Struct, frozen=True, dict=True):
         return max(self.roll, self.rolled.first)
 
     def apply(self, change: Change) -> Boundaries:
-        """These boundaries after one more change. A cut never moves back; one at the same place
-        lets turns leave that were kept."""
+        """Return these boundaries after one more change. A cut never moves back; one at the same
+        place lets turns leave that were kept."""
         cuts = 0 < change.cut >= self.cut
         cut, keep = (change.cut, change.keep) if cuts else (self.cut, self.keep)
         folded, rolled, roll = self._slim_after(change)
@@ -323,8 +323,8 @@ class Boundaries(Struct, frozen=True, dict=True):
     def _stand_ins_after(
         self, change: Change, cut: int, keep: frozenset[int]
     ) -> tuple[StandIn, ...]:
-        """A new one takes the place of those whose turns it covers, too; a cut takes along those
-        that stand before it."""
+        """Return the stand-ins after a change. A new one takes the place of those whose turns it
+        covers, too; a cut takes along those that stand before it."""
         found, new = self.all_stand_ins, change.stand_in
         if new is not None and new.turns:
             rest = (s for s in found if set(new.turns).isdisjoint(s.turns))

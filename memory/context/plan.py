@@ -129,7 +129,7 @@ def spare(view: View, change: Change) -> Change:
 
 
 def turns_of_leaving_stand_ins(view: View, change: Change) -> tuple[int, ...]:
-    """The turns of those stand-ins that leave by a change."""
+    """Return the turns of those stand-ins that leave by a change."""
     if not view.stand_ins:
         return ()
     stay = {stand_in.seq for stand_in in view.apply(change).stand_ins}

@@ -124,7 +124,7 @@ class _Facts(Struct):
                 self._note(_Fact("name", name, frozenset({name.casefold()})), weight)
 
     def _take(self, finder: _Finder, text: str, weight: int) -> str:
-        """Note what is found; returns the text without it."""
+        """Note what is found; return the text without it."""
         rest, at = [], 0
         for start, end, forms in finder.find(text):
             self._note(_Fact(finder.kind, text[start:end].strip(), forms), weight)

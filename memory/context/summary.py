@@ -185,7 +185,7 @@ def behind(task: str) -> str:
 
 
 def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any] | None:
-    """The schema of what is asked, where there is one."""
+    """Return the schema of the answer that is asked for, where there is one."""
     if style != "structured":
         return None
     fields = summary_fields.schema(limits.context.summary_schema)

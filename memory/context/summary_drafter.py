@@ -108,8 +108,8 @@ class SummaryDrafter:
         return await self._with_receipt(draft, source)
 
     async def _with_section(self, draft: SummaryDraft, source: SummarySource) -> SummaryDraft:
-        """The draft without what is new of it, where that does not tell of what is new: the daily
-        memory gets excerpts instead."""
+        """Return the draft, without its section where that does not tell of the new turns: the
+        daily memory gets excerpts instead."""
         new = source.without_told
         receipt = await asyncio.to_thread(new.receipt, draft.section)
         of_tokens = sum(turn.tokens for turn in new.turns)

@@ -298,7 +298,7 @@ class SummaryWriter:
         self, job: Job, summary: Summary | None, turns: Sequence[Turn]
     ) -> frozenset[int]:
         """Bring a summary to the daily memory and into the context, and be done with its job.
-        Returns the turns of which the daily memory tells by now, where that matters."""
+        Return the turns of which the daily memory tells by now, where that matters."""
         async with self._services.telling[self._key.audience]:  # or branches would tell it twice
             if summary is not None and summary.section and not await self._is_told(summary.turns):
                 section = self._section(job, summary, turns)
@@ -448,7 +448,7 @@ class SummaryWriter:
         return replace(summary, section=origin.section if origin else "")
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
-        """These turns, without those that a person removed."""
+        """Return these turns, without those that a person removed."""
         entries = await self._services.store.read(
             lambda db: transcript.entries_of_turns(db, self._row, numbers)
         )

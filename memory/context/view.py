@@ -455,7 +455,7 @@ def clip_message(message: Message, clip: Clip) -> Message:
 
 
 def _clip_call(call: ToolCall, clip: Clip) -> ToolCall:
-    """A call with what is left of its arguments; endpoints want them to be an object."""
+    """Return a call with its arguments clipped; endpoints want them to be an object."""
     if len(call.arguments) <= clip.chars:
         return call
     left = {"shortened": _clip_text(call.arguments, clip)}

@@ -226,7 +226,7 @@ class LongTermMemory:
             return refused
 
     async def undo(self) -> tuple[Version, Version | None] | None:
-        """Take back the newest version that is in force; returns it and the one that is in force
+        """Take back the newest version that is in force; return it and the one that is in force
         now. None where there is nothing to take back."""
         async with self.state.changing:
             current = (await self.read_held()).version
@@ -287,8 +287,8 @@ class LongTermMemory:
         await self._services.store.write(keep)
 
     async def pass_over(self) -> None:
-        """A transcript is about to be deleted that knows what a person removed: the sections that
-        tell of it are not distilled later, either."""
+        """Mark the sections that tell of what a person removed, so that they are not distilled
+        later, either: a transcript is about to be deleted that knows of it."""
 
         def pass_over(db: Any) -> None:
             away = memory_versions.jobs_taken_away(db, self.audience)

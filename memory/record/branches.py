@@ -164,10 +164,9 @@ def any_of(conditions: Sequence[Any]) -> Any:
 def insert(
     database: Database, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]
 ) -> ConversationKey:
-    """Branch off the conversation of this key after a turn; returns the branch's key. What was set
-    for the conversation goes along: its scopes in the settings are its id, after each of
-    `scopes`. So does its title, with a number, where none is given. Raises ValueError with a
-    sentence."""
+    """Branch off the conversation of this key after a turn; return the branch's key. What was set
+    for the conversation goes along: its scopes in the settings are its id, after each of `scopes`.
+    So does its title, with a number, where none is given. Raises ValueError with a sentence."""
     columns = tables.Conversation
     (before,) = columns.select().where(columns.key == key.id).dicts().execute(database)
     row, called = before["id"], before["title"]
@@ -329,7 +328,8 @@ def _read_beginning(database: Database, conversation: int, turn: int) -> str:
 
 
 def cut_off(database: Database, conversation: int) -> None:
-    """A conversation of which nothing is kept shares nothing any more, and no chat leads to it."""
+    """Delete the branch of a conversation of which nothing is kept: it shares nothing any more, and
+    no chat leads to it."""
     branch, current, steering = tables.Branch, tables.CurrentBranch, tables.Steering
     branch.delete().where(branch.conversation == conversation).execute(database)
     steering.delete().where(steering.branch == conversation).execute(database)

@@ -90,8 +90,8 @@ def append_note(data: Path, audience: str, day: date, text: str) -> None:
 
 
 def _is_written(data: Path, section: Section) -> bool:
-    """Looks into the day's own file and the two newest: a job done again after midnight finds its
-    section in the older one."""
+    """Return whether a section is in the day's own file or in the two newest: a job done again
+    after midnight finds its section in the older one."""
     looked_into = {section.at.date(), *days(data, section.key.audience)[-2:]}
     end = f"<!-- end {section.job} -->"  # one that a power cut tore in two has none
     return any(end in read(data, section.key.audience, day) for day in looked_into)

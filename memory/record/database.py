@@ -38,7 +38,7 @@ class Database(peewee.Database, ABC):
 
     @abstractmethod
     def insert_row(self, statement: str, values: Sequence[Any]) -> int:
-        """Carry out an INSERT into a table whose key is its `id`; returns that of the new row, 0
+        """Carry out an INSERT into a table whose key is its `id`; return that of the new row, 0
         where the statement has added none."""
 
     def read_columns(
@@ -146,8 +146,8 @@ class DatabaseEngine(Protocol):
         raises StoreError."""
 
     def connect_to_loop(self) -> Database | None:
-        """A connection for small writes in an event loop, which waits for nobody, and for the disk
-        only where it is the first after the log was written back, which is seldom.
+        """Return a connection for small writes in an event loop, which waits for nobody, and for
+        the disk only where it is the first after the log was written back, which is seldom.
         None where the system is another process, for whose answer a loop would have to wait."""
 
     def visit(self, is_frozen: bool = False, claim: Claim = "") -> AbstractContextManager[Database]:

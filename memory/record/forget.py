@@ -379,7 +379,8 @@ def _scrub_events(database: Database, conversation: int, gone: _Gone, dropped: s
 
 
 def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | None:
-    """The event of a conversation without what is gone; None where it spoke of nothing else."""
+    """Return the event of a conversation without what is gone; None where it spoke of nothing
+    else."""
     change, lost = event.change, gone.turns[conversation]
     named = {name: getattr(change, name) - lost for name in _NAMED}
     clip = {seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs}

@@ -71,7 +71,7 @@ class OutboxRow(Struct, frozen=True):
 def receive(
     database: Database, message: InboxRow, digest: str, ends_form: bool = False
 ) -> tuple[InboxRow, bool]:
-    """Store a message unless it is there already; returns its row and whether it is new. A new one
+    """Store a message unless it is there already; return its row and whether it is new. A new one
     ends the form that waits for it, if it `ends_form`."""
     table, place = tables.Inbox, message.place
     once = {
@@ -121,14 +121,14 @@ def list_inbox(database: Database) -> list[InboxRow]:
 
 
 def answer(database: Database, inbox: int, parts: Sequence[OutboxRow]) -> list[int]:
-    """Store the parts of the reply to an inbox row and mark it done, in one transaction; returns
+    """Store the parts of the reply to an inbox row and mark it done, in one transaction; return
     their ids."""
     close(database, inbox)
     return [put_out(database, part, inbox) for part in parts]
 
 
 def put_out(database: Database, reply: OutboxRow, inbox: int = 0) -> int:
-    """Store what goes out; `inbox` is the row that it answers, if any. Returns its id."""
+    """Store what goes out; `inbox` is the row that it answers, if any. Return its id."""
     return tables.insert(
         database,
         tables.Outbox,
@@ -147,19 +147,19 @@ def put_out(database: Database, reply: OutboxRow, inbox: int = 0) -> int:
 
 
 def close(database: Database, inbox: int) -> None:
-    """A message needs no answer any more."""
+    """Note that a message needs no answer any more."""
     tables.update(database, tables.Inbox, inbox, is_done=True)
 
 
 def begin(database: Database, inbox: int) -> None:
-    """A command is being carried out."""
+    """Note that a command is being carried out."""
     tables.update(database, tables.Inbox, inbox, attempts=1)
 
 
 def count_resume(database: Database, inbox: int, progress: int, is_call: bool) -> int:
-    """A turn of `progress` messages is taken up after a crash, which `is_call` if one of its tools
-    ran; returns how often it was since it last got any further without that. A model that calls
-    what kills the process once more has come no further."""
+    """Count that a turn of `progress` messages is taken up after a crash, which `is_call` if one of
+    its tools ran; return how often it was since it last got any further without that. A model that
+    once more calls the tool that kills the process has come no further."""
     columns = tables.Inbox
     query = columns.select(columns.attempts, columns.progress).where(columns.id == inbox)
     attempts, before = next(iter(query.tuples().execute(database)), (0, 0))
@@ -169,8 +169,8 @@ def count_resume(database: Database, inbox: int, progress: int, is_call: bool) -
 
 
 def excuse(database: Database, rows: Sequence[int]) -> None:
-    """The bot stops in good order: that it cuts the turns for these short is no failure of
-    theirs."""
+    """Reset the attempts of the turns for these messages, since the bot stops in good order: that
+    it cuts them short is no failure of theirs."""
     columns = tables.Inbox
     is_turn = (columns.progress > 0) & columns.id.in_([*rows])
     columns.update(attempts=0).where(is_turn).execute(database)
@@ -205,14 +205,15 @@ def measure_backlog(database: Database) -> Backlog:
 
 
 def list_outbox(database: Database) -> list[OutboxRow]:
-    """Replies that were not sent, or whose sending was not confirmed, oldest first."""
+    """List the replies that were not sent, or whose sending was not confirmed, oldest first."""
     columns = tables.Outbox
     query = columns.select().where(columns.is_sent == 0).order_by(columns.id)
     return [_outbox_row(row) for row in query.dicts().execute(database)]
 
 
 def list_unsent_before(database: Database, place: AddressColumns, outbox: int) -> list[OutboxRow]:
-    """Replies to the same chat that were written before this one and not sent, oldest first."""
+    """List the replies to the same chat that were written before this one and not sent, oldest
+    first."""
     columns = tables.Outbox
     is_there = (columns.channel == place.channel) & (columns.chat == place.chat)
     is_due = (columns.is_sent == 0) & (columns.id < outbox) & (columns.thread == place.thread)
@@ -227,7 +228,7 @@ def count_tries(database: Database, tries: Mapping[int, int]) -> None:
 
 
 def mark_sent(database: Database, outbox: int) -> None:
-    """The platform has this reply."""
+    """Note that the platform has this reply."""
     tables.update(database, tables.Outbox, outbox, is_sent=True)
 
 

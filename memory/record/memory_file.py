@@ -43,7 +43,7 @@ def path_of(data: Path, audience: str) -> Path:
 
 
 def version_of(path: Path | str) -> FileVersion | None:
-    """The version of what stands there; None where nothing does."""
+    """Return the version of the file at this path; None where there is nothing."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -129,7 +129,7 @@ def delete(database: Database, version: int) -> None:
 
 
 def mark_written(database: Database, audience: str, version: int) -> None:
-    """The file has the text of this version (0: of none) now."""
+    """Note that the file has the text of this version (0: of none) now."""
     columns = tables.MemoryVersion
     columns.update(is_written=0).where(columns.audience == audience).execute(database)
     columns.update(is_written=1).where(columns.id == version).execute(database)
@@ -137,7 +137,7 @@ def mark_written(database: Database, audience: str, version: int) -> None:
 
 def prune(database: Database, before: float) -> int:
     """Delete the versions that were replaced, taken back or refused before a time (seconds since
-    1970), but the one that is in the file; returns how many."""
+    1970), but the one that is in the file; return how many."""
     gone = database.execute_sql(
         """DELETE FROM memory_version WHERE at < ? AND is_written = 0 AND (
             state IN ('undone', 'refused') OR (state = 'held' AND EXISTS (
@@ -179,7 +179,7 @@ def list_distilled(database: Database, audience: str) -> frozenset[str]:
 
 
 def mark_distilled(database: Database, audience: str, sections: Iterable[str]) -> None:
-    """These sections need not be distilled again."""
+    """Note that these sections need not be distilled again."""
     for section in sections:
         columns = tables.Distilled
         row = columns.insert(audience=audience, section=section)
@@ -187,7 +187,7 @@ def mark_distilled(database: Database, audience: str, sections: Iterable[str]) -
 
 
 def unmark_distilled(database: Database, audience: str, sections: Collection[str]) -> None:
-    """These sections are distilled again, or are no more."""
+    """Note that these sections are distilled again, or are no more."""
     for section in sections:
         columns = tables.Distilled
         mine = (columns.audience == audience) & (columns.section == section)

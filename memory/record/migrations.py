@@ -102,7 +102,7 @@ def _attachments(database: Database) -> None:
 
 
 def _recall(database: Database) -> None:
-    """The index of `memory/record/search/index.py`, empty: it fills itself before a search."""
+    """Make the index of `memory/record/search/index.py`, empty: it fills itself before a search."""
     for statement in (
         """CREATE VIRTUAL TABLE passage_words USING fts5(
             words, content='', columnsize=0, detail=none, prefix=5, tokenize='porter unicode61')""",
@@ -273,7 +273,8 @@ def _summary_numbers(database: Database) -> None:
 
 
 def _memory_versions(database: Database) -> None:
-    """The versions of each `MEMORY.md`, and which sections of daily files were distilled."""
+    """Make the tables of the versions of each `MEMORY.md`, and of the sections of daily files that
+    were distilled."""
     database.execute_sql(
         """CREATE TABLE memory_version (
             id INTEGER PRIMARY KEY AUTOINCREMENT, audience TEXT NOT NULL, number INTEGER NOT NULL,
@@ -406,7 +407,8 @@ def _memory_bases(database: Database) -> None:
 
 
 def _cluster(database: Database) -> None:
-    """Processes that share the database, who owns what, and who sends which reply."""
+    """Make the tables of the processes that share the database, and of the owners; add a column for
+    the process that sends a reply."""
     for statement in (
         """CREATE TABLE process (
             id TEXT PRIMARY KEY, role TEXT NOT NULL, version TEXT NOT NULL, since REAL NOT NULL,
@@ -455,7 +457,8 @@ def _logins(database: Database) -> None:
 
 
 def _steering(database: Database) -> None:
-    """The later view events of others that hold in a branch, too (`memory/context/steering.py`)."""
+    """Make the table of the later view events of others that hold in a branch, too
+    (`memory/context/steering.py`)."""
     for statement in (
         """CREATE TABLE steering (
             branch INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,

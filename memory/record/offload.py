@@ -62,13 +62,13 @@ class Offloader(Protocol):
     """
 
     async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
-        """Keep messages that left; returns a reference to all that was kept of this session."""
+        """Keep messages that left; return a reference to all that was kept of this session."""
         ...
 
     async def offload_tool_result(
         self, session_id: str, tool_result: Message, **kwargs: Any
     ) -> str:
-        """Keep the whole of a tool result that the context holds the beginning of; returns a
+        """Keep the whole of a tool result that the context holds the beginning of; return a
         reference to it."""
         ...
 
@@ -163,13 +163,13 @@ class LocalWorkspace:
         return image
 
     async def keep_bytes(self, content: bytes, ending: str) -> str:
-        """Store what is neither picture nor text, once, under its hash; returns where. Raises
-        OSError."""
+        """Store what is neither picture nor text, once, under its hash; return its path.
+        Raises OSError."""
         wanted = data_file(self.workdir, content, ending)
         return self._reference(await asyncio.to_thread(save_once, wanted, content))
 
     async def keep_file(self, content: bytes, name: str) -> str:
-        """Store a document in `files/` under its name; returns where. Raises OSError."""
+        """Store a document in `files/` under its name; return its path. Raises OSError."""
         file = await asyncio.to_thread(save_once, self.workdir / "files" / name, content)
         return self._reference(file)
 

@@ -78,7 +78,7 @@ def ask(
     database: Database, stranger: Pending, digest: str, since: float, most: int
 ) -> Pending | None:
     """Keep the digest of a stranger's code, unless they have one from after `since`, or `most` of
-    their channel have; returns what is kept of them, None where there is no room."""
+    their channel have; return what is kept of them, None where there is no room."""
     columns = tables.Pairing
     columns.delete().where(columns.at <= since).execute(database)
     waiting = list_pending(database, since)

@@ -128,7 +128,7 @@ class _Lane(threading.Thread):
             self.carry_out_lone(database, job)
 
     def carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
-        """A job that has a transaction to itself, which its failure takes back."""
+        """Carry out a job in a transaction of its own, which its failure takes back."""
 
         def work() -> None:
             self.check(database)
@@ -142,8 +142,8 @@ class _Lane(threading.Thread):
             job.error = job.error or _first_of(error)
 
     def _carry_out_together(self, database: Database, group: list[_Job[Any]]) -> None:
-        """Jobs that share a transaction. Where one of them fails, which is rare, all are carried
-        out anew, each so that its failure takes back nothing else."""
+        """Carry out jobs that share a transaction. Where one of them fails, which is rare, all are
+        carried out anew, each so that its failure takes back nothing else."""
         if not self._attempt(database, group, _run_plainly):
             self._attempt(database, group, _run_apart)
 
@@ -153,7 +153,8 @@ class _Lane(threading.Thread):
         group: list[_Job[Any]],
         run: Callable[[Database, _Job[Any]], None],
     ) -> bool:
-        """False: one of them has failed, and nothing of the group is on disk."""
+        """Carry out jobs in one transaction; return False where one of them has failed, and nothing
+        of the group is on disk."""
 
         def work() -> None:
             self.check(database)
@@ -175,7 +176,7 @@ class _JobFailed(Exception):
 
 
 def _nothing(database: Database) -> None:
-    """Makes the writer's connection, or has it look whether it may write."""
+    """Do nothing, so that the writer makes its connection, or looks whether it may write."""
 
 
 def _allow(database: Database) -> None:
@@ -257,7 +258,7 @@ class Store:
         return store
 
     async def write(self, work: Work[T], *, is_synced: bool = True, is_long: bool = False) -> T:
-        """Carry out `work` in the next transaction; returns after it is on disk.
+        """Carry out `work` in the next transaction; return after it is on disk.
 
         What is not synced outlives the process, but a power cut may take it back, until something
         synced is written after it: it is for what can be done again from what else is on disk. A

@@ -79,7 +79,7 @@ class Job(Struct, frozen=True):
 def insert_summary(
     database: Database, conversation: int, summary: Summary, is_numbered: bool = True
 ) -> Summary:
-    """Store a summary; returns it with its id and, if it is to have one, its number, which is not
+    """Store a summary; return it with its id and, if it is to have one, its number, which is not
     given out twice."""
     number = _next_number(database, conversation) if is_numbered else 0
     row = tables.insert(
@@ -143,7 +143,7 @@ def list_covered_turns(database: Database, summary: Summary) -> tuple[int, ...]:
 
 
 def insert_job(database: Database, conversation: int, job: Job) -> int:
-    """Store a job; returns its id."""
+    """Store a job; return its id."""
     return tables.insert(
         database,
         tables.Job,
@@ -164,21 +164,21 @@ def insert_job(database: Database, conversation: int, job: Job) -> int:
 def insert_excerpt(
     database: Database, conversation: int, summary: Summary, event: int
 ) -> tuple[Job, Summary]:
-    """Store an excerpt with the job that brings it to the daily memory; returns both."""
+    """Store an excerpt with the job that brings it to the daily memory; return both."""
     made = insert_summary(database, conversation, summary, is_numbered=False)
     job = Job(event, summary.turns, 0, "", "excerpt", made.id)
     return replace(job, id=insert_job(database, conversation, job)), made
 
 
 def set_summary(database: Database, job: int, summary_id: int) -> None:
-    """The summary that a job asked for is there."""
+    """Note the summary that a job asked for."""
     tables.update(database, tables.Job, job, summary=summary_id)
 
 
 def trust(database: Database, job: int) -> None:
-    """The section of this job was looked through: what continues its summary need not be for its
-    sake. That goes for the plain extract that stands for the same event, too, once all that came
-    from outside in it was looked through in excerpts."""
+    """Note that the section of this job was looked through: a summary that continues its summary
+    need not be for its sake. That goes for the plain extract that stands for the same event, too,
+    once all that came from outside in it was looked through in excerpts."""
     columns, made = tables.Job, tables.Summary
     wanted = columns.select().where(columns.id == job).dicts().execute(database)
     for row in wanted:
@@ -220,7 +220,7 @@ def newest_reference(database: Database, conversation: int) -> str:
 
 
 def finish(database: Database, job: int) -> None:
-    """The job's text is in the daily memory file."""
+    """Note that the job's text is in the daily memory file."""
     tables.update(database, tables.Job, job, is_done=True)
 
 
@@ -249,7 +249,8 @@ def count_attempt(database: Database, job: int) -> int:
 
 
 def excuse(database: Database, conversations: Sequence[str]) -> None:
-    """The bot stops in good order: that it cuts jobs of these short is no failure of theirs."""
+    """Reset the attempts of the jobs of these conversations that are not done, since the bot stops
+    in good order: that it cuts them short is no failure of theirs."""
     job, known = tables.Job, tables.Conversation
     here = known.select(known.id).where(known.key.in_([*conversations]))
     job.update(attempts=0).where((job.is_done == 0) & job.conversation.in_(here)).execute(database)
@@ -297,8 +298,9 @@ def find_told_by_others(database: Database, conversation: int) -> frozenset[int]
 
 
 def leave_told(database: Database, conversation: int) -> None:
-    """A branch is about to be deleted: that the daily memory has sections on turns which it shares
-    is known of the conversation that it was branched off from now on."""
+    """Hand the finished jobs of a branch that is about to be deleted to the conversation that it
+    was branched off from, so that this is known to have sections in the daily memory on the turns
+    that both share."""
     line = lineage(database, conversation)
     if len(line) == 1:
         return

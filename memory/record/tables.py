@@ -121,14 +121,14 @@ class _Value:
 
 
 def insert(database: Database, table: Table, **values: Any) -> int:
-    """Insert a row into a table whose key is its id; returns that. Raises IntegrityError for one
+    """Insert a row into a table whose key is its id; return that. Raises IntegrityError for one
     that is there already."""
     statement = _insertion(table, tuple(values))
     return database.insert_row(statement, tuple(values.values()))
 
 
 def insert_new(database: Database, table: Table, **values: Any) -> int:
-    """Insert a row, unless one that must be the only one of its kind is there already; returns its
+    """Insert a row, unless one that must be the only one of its kind is there already; return its
     id, or 0."""
     statement = _insertion(table, tuple(values)) + " ON CONFLICT DO NOTHING"
     return database.insert_row(statement, tuple(values.values()))

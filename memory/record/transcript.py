@@ -286,8 +286,8 @@ def list_begun_calls(database: Database, conversation: int, turn: int) -> dict[s
 
 
 def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
-    """The process ends in an orderly way: no call of these conversations that it cuts off has
-    brought it down, and those that may run twice will."""
+    """Delete the begun calls of these conversations that may run twice, and will: the process ends
+    in an orderly way, and no call that it cuts off has brought it down."""
     columns, known = tables.CallStart, tables.Conversation
     here = known.select(known.id).where(known.key.in_([*conversations]))
     columns.delete().where((columns.is_once == 0) & columns.conversation.in_(here)).execute(
@@ -311,7 +311,7 @@ def _own_count(conversation: int) -> Any:
 
 
 def insert_event(database: Database, conversation: int, event: ViewEvent) -> int:
-    """Store a view event; returns its id."""
+    """Store a view event; return its id."""
     return tables.insert(
         database,
         tables.ViewEvent,

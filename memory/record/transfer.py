@@ -74,7 +74,7 @@ def transfer(
     say: Callable[[str], None] = lambda line: None,
     only: Collection[str] = (),
 ) -> int:
-    """Make the tables of `target` what those of `source` are (or `only` some of them); returns how
+    """Make the tables of `target` what those of `source` are (or `only` some of them); return how
     many rows they have. Both have the same schema, and nobody else writes to `target`. Raises
     StoreError."""
     count = 0
@@ -172,7 +172,7 @@ def copy_out(
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
     """Copy a record, as it is now, into a new SQLite file, also one that an older Parley has
-    written; returns how many rows it has. Raises StoreError."""
+    written; return how many rows it has. Raises StoreError."""
     with engine.visit(is_frozen=True) as source, closing(connect(path)) as target:
         list_pending(source)  # refuses a newer Parley's, some of which would be left out
         migrate(target, source.schema_version())
@@ -181,7 +181,7 @@ def copy_out(
 
 def copy_in(path: Path, engine: DatabaseEngine, say: Callable[[str], None]) -> int:
     """Copy the record in an SQLite file to where there is none yet, or only what an interrupted
-    call has brought there; returns how many rows it has. The file is brought up to date. Raises
+    call has brought there; return how many rows it has. The file is brought up to date. Raises
     StoreError."""
     file = SqliteEngine(path)
     file.prepare()

@@ -208,7 +208,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 self.execute_sql("ROLLBACK")
 
     def reconnect(self, deadline: float) -> bool:
-        """Make a connection where there is none; returns whether a commit, whose answer was lost
+        """Make a connection where there is none; return whether a commit, whose answer was lost
         with the one before, has taken place. Raises DatabaseError."""
         if self.is_connection_usable():
             return False
@@ -244,7 +244,8 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             )
 
     def _connect_anew(self, deadline: float) -> None:
-        """Raises OperationalError where there is no server until then, or it does not let us in."""
+        """Connect anew. Raises OperationalError where there is no server until `deadline`, or it
+        does not let us in."""
         while True:
             self.disconnect()
             try:
@@ -457,7 +458,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _check_server(session: PostgresqlSession) -> None:
-    """Raises StoreError for a server or a database that the record can't be kept in."""
+    """Check that the record can be kept in this server and this database. Raises StoreError."""
     if session.server_version < _OLDEST:
         raise StoreError(
             f"The PostgreSQL server is of version {session.server_version}; Parley needs "

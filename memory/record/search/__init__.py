@@ -276,6 +276,6 @@ def _choose(wanted: Tail | Head | Around | Exactly, places: Sequence[tuple[int, 
 
 
 def spread(numbers: Iterable[int], before: int, after: int, total: int) -> list[int]:
-    """These numbers and their neighbours within 1 to `total`, each once, in order."""
+    """Return these numbers and their neighbours within 1 to `total`, each once, in order."""
     windows = (range(max(1, n - before), min(total, n + after) + 1) for n in numbers)
     return sorted({number for window in windows for number in window})

@@ -62,7 +62,7 @@ def home_of(place: int) -> tuple[int, int]:
 
 
 def catch_up(database: Database, conversation: int) -> bool:
-    """Index the next messages of a conversation; returns whether more are left."""
+    """Index the next messages of a conversation; return whether more are left."""
     last = _newest(database, conversation)
     rest = [*transcript.own_entries(database, conversation, last + 1, BATCH)]
     batch = list(_within_size(rest))

@@ -34,7 +34,7 @@ def to_model_text(message: Message) -> str:
 
 
 def without_searches(message: Message) -> Message:
-    """A message without what searches were asked and found."""
+    """Return a message without the questions and the results of searches."""
     if message.tool in SEARCHES:
         return replace(message, text="")
     calls = tuple(call for call in message.tool_calls if call.name not in SEARCHES)
@@ -63,6 +63,7 @@ _SPACE = r"[\s\x1c-\x1f]+"  # what `str.split` takes for space
 
 
 def finder(text: str) -> regex.Pattern[str]:
-    """Finds a text in any case, whatever spaces and line breaks stand between its words."""
+    """Return a pattern that finds a text in any case, whatever spaces and line breaks stand between
+    its words."""
     text = _SPACE.join(map(regex.escape, text.split()))
     return regex.compile(text, regex.IGNORECASE | regex.FULLCASE, cache_pattern=False)
