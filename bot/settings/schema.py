@@ -28,7 +28,8 @@ from pydantic import (
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
-from agent.settings import AgentSettings, SummaryBrain
+from agent.models.brain import SummaryBrain
+from agent.settings import AgentSettings
 from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings

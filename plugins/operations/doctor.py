@@ -15,11 +15,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.models.base import ModelError, ModelUnlisted
+from agent.models.brain import Brain
 from agent.models.learnt import Learnt, read_facts
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
-from agent.settings import Brain
 from bot.channel_state import read_health
 from bot.checks import Finding
 from bot.data_folder import find_database, plugins_folder

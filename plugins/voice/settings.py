@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.models.quirks import FIXED
-from agent.settings import TURN
+from agent.tools.settings import TURN
 from plugins.features import SettingsSection
 
 
