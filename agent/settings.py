@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from agent.models.brain import Brain
-from agent.tools.settings import TURN, ToolSettings
+from agent.tools.settings import ToolSettings
+from memory.setting_notes import TURN
 
 _NAME = r"(-|-?[^\s\p{C}-][^\s\p{C}]*)"  # what begins with -- is a flag that is not known
 ModelName = Annotated[str, StringConstraints(pattern=f"^{_NAME}( {_NAME})*$", max_length=200)]

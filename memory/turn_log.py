@@ -317,6 +317,9 @@ class OpenTurn:
     each must not run twice; `finish` says how the model's last reply ended ("complete", "length");
     `notices` are sentences for the person besides the reply."""
 
+    is_alone = False
+    """It stands in no conversation: no sub-agent is sent from it, and no picture shown with it."""
+
     def __init__(
         self,
         log: TurnLog,

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from channels.language import _, explain, number_of
-from plugins.wording import literal
+from memory.plain_text import literal
 
 
 class ChannelInfo(Struct, frozen=True):

@@ -15,7 +15,8 @@ from pydantic import (
 )
 
 from agent.models.providers import PROVIDERS
-from agent.models.quirks import FIXED, ProviderQuirks
+from agent.models.quirks import ProviderQuirks
+from memory.setting_notes import FIXED
 
 
 class BrainConfig(BaseModel):

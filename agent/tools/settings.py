@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.config import JsonDict
 
-from agent.models.quirks import FIXED
-
-TURN: JsonDict = {"holds": "from the next turn on"}
-"""The time at which a change takes effect; the next step is meant where nothing is said."""
+from memory.setting_notes import FIXED, TURN
 
 
 class ToolSettings(BaseModel):

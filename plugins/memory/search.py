@@ -12,12 +12,13 @@ from pydantic import Field
 from channels.language import _
 from memory.record.daily import Note
 from memory.record.search import Hit
+from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.wording import blocks, clip, count, excerpt, literal, window
+from plugins.wording import clip, count, literal
 
 HITS = 10
 """Hits that are shown, of each kind."""

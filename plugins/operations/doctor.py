@@ -163,7 +163,9 @@ def check_messengers(
     from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
 
     found = []
-    for channel in make_messengers(settings, secrets, plugins, has_server=settings.channels.web):
+    for channel in make_messengers(
+        settings.channels.messengers, secrets, plugins, has_server=settings.channels.web
+    ):
         health = channel.health if isinstance(channel, WithHealth) else None
         name, is_down = f"channel {channel.name}", health is not None and health.state == "down"
         sentence = health.reason if health and is_down else "What it needs is there."
