@@ -13,7 +13,7 @@ from memory.record import channel_state
 from memory.record.database import DatabaseEngine
 from memory.record.store import Store
 from memory.record.tables import UNREADABLE
-from plugins.channels import ChannelInfo
+from plugins.health import ChannelInfo
 
 
 class StoredState(Struct, frozen=True):

@@ -54,8 +54,7 @@ from plugins.api import (
     Status,
     ToolRun,
 )
-from plugins.processes import ClusterInfo
-from plugins.recent import RecentInfo
+from plugins.health import ClusterInfo, RecentInfo
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""

@@ -17,7 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from peewee import fn
 
-from memory.context.replay import replay
 from memory.long_term.document import Forgotten, LineOperation, Lines, MemoryLine, drop_forgotten
 from memory.record import summaries, tables, transcript
 from memory.record.database import Database
@@ -198,7 +197,7 @@ def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
     found: set[int] = set()
     for one in index.conversations(database, audience):
         if one.lacks_some:
-            away = replay(transcript.events_of(database, one.row), "").taken_away
+            away = transcript.taken_away(database, one.row)
             turns = transcript.turns_away(database, one.row, away)
             jobs = summaries.jobs_of(database, one.row)
             found |= {job.id for job in jobs if not turns.isdisjoint(job.turns)}

@@ -30,7 +30,7 @@ from channels.base import WithHealth
 from memory.record import learnt
 from memory.record.engines import engine_for
 from memory.record.store import StoreError
-from plugins.channels import describe_channels
+from plugins.health import describe_channels
 
 PINS = Path(__file__).parents[2] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
