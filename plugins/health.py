@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import Literal, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
+from channels.base import ChannelHealth
 from channels.language import _, explain, figure, number_of
 from plugins.wording import cell, count, duration, literal, table
 
@@ -222,32 +223,21 @@ def _state(one: ProcessInfo, now: float) -> str:
     return duration(max(0.0, now - one.since)) if one.is_heard else "silent"
 
 
-class ChannelInfo(Struct, frozen=True):
-    """The state of the connection to a platform, `since` when, and why it can't be reached.
-    `forged` counts the calls to its webhook that did not come from it."""
-
-    name: str
-    state: Literal["starting", "up", "troubled", "down"]
-    since: datetime
-    reason: str = ""
-    forged: int = 0
-
-
 class ChannelsPort(Protocol):
-    async def look(self) -> Sequence[ChannelInfo]:
-        """The channels that know how they are."""
+    async def look(self) -> Mapping[str, ChannelHealth]:
+        """The health of the channels that know it, by their names."""
         ...
 
 
-def describe_channels(channels: Sequence[ChannelInfo], zone: tzinfo) -> list[str]:
+def describe_channels(channels: Mapping[str, ChannelHealth], zone: tzinfo) -> list[str]:
     """A line for each that is not well."""
-    return [line for one in channels for line in _describe_channel(one, zone)]
+    return [line for name, one in channels.items() for line in _describe_channel(name, one, zone)]
 
 
-def _describe_channel(one: ChannelInfo, zone: tzinfo) -> list[str]:
+def _describe_channel(name: str, one: ChannelHealth, zone: tzinfo) -> list[str]:
     lines = []
     known = {
-        "name": one.name,
+        "name": name,
         "time": f"{one.since.astimezone(zone):%d.%m. %H:%M}",
         "why": literal(explain(one.reason)),
     }
@@ -266,7 +256,7 @@ def _describe_channel(one: ChannelInfo, zone: tzinfo) -> list[str]:
             _(
                 "{calls} to the webhook of {name} did not come from there, and were refused.",
                 calls=counted,
-                name=one.name,
+                name=name,
             )
         )
     return lines

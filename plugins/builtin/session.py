@@ -195,7 +195,7 @@ async def status(ask: Ask) -> Reply:
     if failed := describe_failures(recent.failures, ask.bot.zone()):
         lines.append(failed)
     resting = [asdict(one) for one in model.resting]
-    health = [asdict(one) for one in channels]
+    health = [{"name": name, **asdict(one)} for name, one in channels.items()]
     data = asdict(now) | {"resting": resting, "recent": to_builtins(recent), "health": health}
     if ask.person.is_owner and (cluster := await ask.bot.processes.look()) is not None:
         lines.append(describe_processes(cluster, time.time()))

@@ -136,9 +136,9 @@ def check_health(place: Path | str) -> list[Finding]:
     except StoreError:
         return []  # the database has been told of
     return [
-        Finding(f"channel {one.name}", False, line, "The log says more: data/logs.")
-        for one in found
-        for line in describe_channels([one], UTC)
+        Finding(f"channel {name}", False, line, "The log says more: data/logs.")
+        for name, one in found.items()
+        for line in describe_channels({name: one}, UTC)
     ]
 
 
