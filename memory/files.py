@@ -83,7 +83,7 @@ def write(
 
 
 def _hide(data: Any, hide: Callable[[str], str]) -> Any:
-    """The data with each text in it as `hide` leaves it."""
+    """Return the data with each text in it as `hide` leaves it."""
     if isinstance(data, str):
         return hide(data)
     if isinstance(data, dict):
@@ -116,7 +116,7 @@ def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
 
 
 def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -> str:
-    """The conversation to be read by people: what was said, and which tools were used."""
+    """Return the conversation to be read by people: what was said, and which tools were used."""
     now = datetime.now(UTC)
     pieces = [f"# {literal(hide(title))}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
     for turn in turns:
@@ -127,7 +127,7 @@ def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -
 
 
 def paragraphs(message: Message) -> list[str]:
-    """A message as people read it; nothing of what tools returned."""
+    """Return a message as people read it; nothing of what tools returned."""
     if message.role == "user":
         return [f"**{literal(message.speaker) or 'You'}:**", message.text]
     if message.role != "assistant":
@@ -137,7 +137,7 @@ def paragraphs(message: Message) -> list[str]:
 
 
 def serialize(data: Mapping[str, Any]) -> bytes:
-    """A file's content."""
+    """Return a file's content."""
     return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

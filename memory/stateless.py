@@ -79,7 +79,7 @@ class StatelessTurn(OpenTurn):
     async def open(
         cls, log: StatelessLog, messages: Sequence[Message], hands_out: bool
     ) -> StatelessTurn:
-        """A turn that begins with these messages, at least one."""
+        """Return a turn that begins with these messages, at least one."""
         await log.services.meter.ready()
         given = []
         for place, one in enumerate(messages, 1):

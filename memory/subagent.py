@@ -30,7 +30,7 @@ class SubagentTurn(OpenTurn):
 
     @classmethod
     async def open_for_call(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
-        """The turn of a sub-agent that a call in this turn sends with a task."""
+        """Return the turn of a sub-agent that a call in this turn sends with a task."""
         message, tokens = await turn.log.receive(Message("user", task))
         return cls(turn.log, Entry(1, turn.number, message, tokens, datetime.now(UTC)), call)
 
@@ -45,7 +45,7 @@ class SubagentTurn(OpenTurn):
             await self.log.begin_call(self.number, self._call, is_once=True)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """The task and all that followed, with what is too long clipped. Raises NoRoom."""
+        """Return the task and all that followed, with what is too long clipped. Raises NoRoom."""
         await self._clip(prefix)
         view, limits = self._view(prefix), self.log.state.limits
         if view.tokens > limits.ceiling:

@@ -252,7 +252,7 @@ class AgentInfo(Struct, frozen=True):
 
 class AgentsPort(Protocol):
     def all(self) -> list[AgentInfo]:
-        """The agents as a new conversation would find them; the first is the default."""
+        """Return the agents as a new conversation would find them; the first is the default."""
         ...
 
 
@@ -443,7 +443,7 @@ class Ask(Struct, frozen=True):
         return self.text.split()
 
     def service(self, kind: type[T]) -> T:
-        """The object of this class that a feature has opened. Raises CommandError where that
+        """Return the object of this class that a feature has opened. Raises CommandError where that
         feature is not there."""
         found = self.bot.services.get(kind)
         if not isinstance(found, kind):

@@ -170,7 +170,7 @@ class ProcessesPort(Protocol):
 
 
 def describe_processes(cluster: ClusterInfo, now: float) -> str:
-    """A table of the processes, and what waits between them; `now` in seconds since 1970."""
+    """Return a table of the processes, and what waits between them; `now` in seconds since 1970."""
     rows = [(cell(_short(one.name)), _state(one, now), one.slices) for one in cluster.processes]
     return "\n\n".join(
         [
@@ -225,12 +225,12 @@ def _state(one: ProcessInfo, now: float) -> str:
 
 class ChannelsPort(Protocol):
     async def look(self) -> Mapping[str, ChannelHealth]:
-        """The health of the channels that know it, by their names."""
+        """Return the health of the channels that know it, by their names."""
         ...
 
 
 def describe_channels(channels: Mapping[str, ChannelHealth], zone: tzinfo) -> list[str]:
-    """A line for each that is not well."""
+    """Return a line for each that is not well."""
     return [line for name, one in channels.items() for line in _describe_channel(name, one, zone)]
 
 

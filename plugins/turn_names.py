@@ -25,7 +25,7 @@ def turns_of(text: str, newest: int) -> tuple[int, ...]:
 
 
 def split_turns(text: str, newest: int) -> tuple[tuple[int, ...], str]:
-    """The turns that a text begins with, each written with its t, and the words behind them.
+    """Return the turns that a text begins with, each written with its t, and the words behind them.
 
     Raises CommandError as `turns_of` does.
     """

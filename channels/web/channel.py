@@ -132,7 +132,7 @@ class Web:
             self._feeds.deliver(outbound)
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
-        """The whole of it: the page, the operations, and the guard before them."""
+        """Return the whole of it: the page, the operations, and the guard before them."""
         accounts = Accounts(
             bot.logins,
             lambda user: bot.language_of(main_of(user)),
@@ -206,8 +206,8 @@ class Web:
 
 
 def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -> Route:
-    """The route of the webhooks that messengers call; whose it is says the last part of the path.
-    Each platform proves by its own signature that a call comes from it; neither a token nor a
+    """Return the route of the webhooks that messengers call; whose it is says the last part of the
+    path. Each platform proves by its own signature that a call comes from it; neither a token nor a
     cookie helps."""
 
     async def call(request: Request) -> Response:
@@ -240,7 +240,7 @@ async def _as_problem(request: Request, error: Exception) -> Response:
 
 
 def _bind(config: WebConfig) -> ListeningSocket:
-    """A socket that listens; who connects before the bot is ready waits until it is."""
+    """Return a socket that listens; who connects before the bot is ready waits until it is."""
     caps = Caps(share_of_descriptors(), config.of_one, config.trusted_proxies, refusal(FULL))
     try:
         return open_listener(config.host, config.port, caps)

@@ -15,7 +15,7 @@ HERE: JsonDict = {"here": True, **TURN}
 
 
 def _schema_text(value: Any) -> Any:
-    """A JSON Schema of an object, given as an object or as its text, as text."""
+    """Return a JSON Schema of an object, given as an object or as its text, as text."""
     if not value or not isinstance(value, str | dict):
         return value
     try:

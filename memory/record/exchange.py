@@ -96,8 +96,8 @@ _Kind = TypeVar("_Kind", _File, _Log)
 
 
 def parse(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
-    """The turns in a `context.json`, each of which makes a valid part of a request, with the lines
-    of a `context.terse.json` where there is one. Raises Unreadable."""
+    """Return the turns in a `context.json`, each of which makes a valid part of a request, with the
+    lines of a `context.terse.json` where there is one. Raises Unreadable."""
     file = _validate(_File, whole, "context.json")
     turns: dict[str, list[Message]] = {}
     for turn_id, messages in groupby(file.messages, key=lambda message: message.turnId):
@@ -140,8 +140,8 @@ def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -
 
 
 def with_lines(messages: list[Message], lines: Sequence[tuple[str, str]]) -> list[Message]:
-    """A turn's messages with these lines, as (role, text): the sub-agents' at the results that
-    their tool returned, in order, the turn's own at its end. What a turn says by itself is not
+    """Return a turn's messages with these lines, as (role, text): the sub-agents' at the results
+    that their tool returned, in order, the turn's own at its end. What a turn says by itself is not
     written into it."""
     if [(line.role, line.text) for line in _lines_of(messages)] == list(lines):
         return messages

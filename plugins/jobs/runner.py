@@ -59,7 +59,7 @@ class JobRunner:
         self._dispatch(received)
 
     def lead(self, job: JobRow) -> ConversationKey:
-        """The conversation that a job belongs to now."""
+        """Return the conversation that a job belongs to now."""
         key = self._turns.lead(address_of(job.place))
         return key.branch(job.branch) if job.branch else key
 
@@ -69,7 +69,7 @@ class JobRunner:
         return self._delivery.speaking_to(address_of(job.place), self.lead(job).id)
 
     def home_of(self, address: Address) -> str:
-        """The chat's conversation that an address leads to."""
+        """Return the chat's conversation that an address leads to."""
         return self._turns.lead(address).home
 
     async def find_why_not(self, job: JobRow) -> str:

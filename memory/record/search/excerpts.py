@@ -13,7 +13,7 @@ Follows = Callable[[Hit, Hit], bool]
 
 
 def excerpt(text: str, spans: Sequence[Span]) -> str:
-    """The parts of a text around the words found, on one line, with these in bold."""
+    """Return the parts of a text around the words found, on one line, with these in bold."""
     shown = [
         f"**{literal(piece)}**" if is_word else literal(piece)
         for piece, is_word in pieces(text, spans)
@@ -22,7 +22,7 @@ def excerpt(text: str, spans: Sequence[Span]) -> str:
 
 
 def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
-    """An excerpt as (text, whether it is a word that was found), "…" where something is left
+    """Return an excerpt as (text, whether it is a word that was found), "…" where something is left
     out; words that overlap are one."""
     words = _merge(spans)
     found: list[tuple[str, bool]] = []
