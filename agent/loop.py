@@ -50,7 +50,7 @@ from memory.ledger import Spent
 from memory.messages import CUT_OFF, Mark, Message, ToolCall
 from memory.record.store import StoreError
 from memory.request_log import SentBytes
-from memory.stateless import StatelessTurn, SubagentTurn
+from memory.subagent import SubagentTurn
 from memory.turn_log import OpenTurn, Overflow
 
 ToolChoice = Literal["auto", "none"]
@@ -355,12 +355,10 @@ class Agent(Struct, frozen=True):
         return await replace(self, toolbox=toolbox, prefix=prefix).answer(turn, _Offstage(output))
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
-        is_alone = isinstance(turn, StatelessTurn | SubagentTurn)
-        delegate = None if is_alone else helpers.work
         return replace(
             self.surroundings,
-            delegate=delegate,
-            show=None if is_alone else helpers.shown.append,
+            delegate=None if turn.is_alone else helpers.work,
+            show=None if turn.is_alone else helpers.shown.append,
             from_outside=helpers.mark,
             has_outside=lambda: turn.has_outside,
         )

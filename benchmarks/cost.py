@@ -85,8 +85,8 @@ class Provider:
         return self.written_price == 1.0
 
     def ask(self, prompt: str) -> Spent:
-        """Bill a request of a turn, in order: only the one before is still cached. Return what the
-        provider reports of it."""
+        """Return a request of a turn, in order: only the one before is still cached. Returns what
+        the provider reports of it."""
         cached = self._cached_of(prompt)
         self.breaks += bool(self._last) and not prompt.startswith(self._last)
         self._bill(len(prompt) // 4, cached, self.written_price)

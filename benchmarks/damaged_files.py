@@ -25,7 +25,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory.record.soundness import UNUSABLE
+from memory.record.engines.soundness import UNUSABLE
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.whole.process import MAIN, talking
 

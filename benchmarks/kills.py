@@ -297,7 +297,7 @@ def _reply(chat: int, text: str, is_marked: bool) -> Reply:
 
 
 def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
-    """Return whether all of these are shown; a turn that was put aside counts as answered."""
+    """Return a turn that was put aside counts as answered."""
     shown = {reply.text for reply in replies}
     aside = sum(PUT_ASIDE in reply.text for reply in replies)
     return len(wanted - shown) <= aside

@@ -13,7 +13,6 @@ from memory.record import channel_state
 from memory.record.database import DatabaseEngine
 from memory.record.store import Store
 from memory.record.tables import UNREADABLE
-from plugins.channels import ChannelInfo
 
 
 class StoredState(Struct, frozen=True):
@@ -35,24 +34,24 @@ class ChannelWatch(Struct, frozen=True):
     state: StoredState
     channels: Mapping[str, Channel]
 
-    async def look(self) -> list[ChannelInfo]:
-        found = []
+    async def look(self) -> dict[str, ChannelHealth]:
+        found = {}
         for name, channel in self.channels.items():
             if isinstance(channel, WithHealth):
                 health = channel.health
                 if health.state == "starting":
                     health = load_health(await self.state.get(name, HEALTH)) or health
-                found.append(_info(name, health))
+                found[name] = health
         return found
 
 
-def read_health(engine: DatabaseEngine) -> list[ChannelInfo]:
+def read_health(engine: DatabaseEngine) -> dict[str, ChannelHealth]:
     """Return the channels' health when it last changed, by the record; the bot may be running."""
     with engine.visit() as database:
         if "channel_state" not in database.get_tables():
-            return []
+            return {}
         kept = channel_state.list_named(database, HEALTH)
-    return [_info(name, health) for name, text in kept if (health := load_health(text))]
+    return {name: health for name, text in kept if (health := load_health(text))}
 
 
 def load_health(text: str) -> ChannelHealth | None:
@@ -63,7 +62,3 @@ def load_health(text: str) -> ChannelHealth | None:
         return ChannelHealth(whole["state"], since, str(whole["reason"]), int(whole["forged"]))
     except UNREADABLE:
         return None
-
-
-def _info(name: str, health: ChannelHealth) -> ChannelInfo:
-    return ChannelInfo(name, health.state, health.since, health.reason, health.forged)

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from bot.settings import Layers, Settings, SettingsStore
 from memory.record import engines
-from memory.record.soundness import is_unborn
+from memory.record.engines.soundness import is_unborn
 
 if sys.platform != "win32":
     import fcntl

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
@@ -17,13 +18,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from bot.attachments import Stored, dump, load
-from bot.languages import Languages
 from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
+from bot.settings import SettingsStore
 from channels.base import Channel, InParts, WithSound
-from channels.language import explain, speaking
+from channels.language import ENGLISH, LANGUAGES, asked_in, choose, explain, speaking
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey, Scope, everything
 from memory.record import mailbox
@@ -33,6 +34,36 @@ from memory.record.store import Store, StoreError
 from memory.record.tables import UNREADABLE
 
 log = logging.getLogger(__name__)
+
+
+MOST_HEARD = 10_000
+"""People whose language is remembered."""
+
+
+class Languages:
+    """In which language a person is spoken to: as the setting `language` says, or else as their
+    platform or their browser does, which is remembered until the bot stops."""
+
+    def __init__(self, book: SettingsStore, links: Links) -> None:
+        self._book, self._links = book, links
+        self._said: OrderedDict[Address, str] = OrderedDict()
+
+    def hear(self, address: Address) -> None:
+        """Take notice of what a platform says in this context."""
+        language = choose(asked_in.get()) if asked_in.get() else ""
+        if language and self._said.get(address) != language:
+            self._said[address] = language
+            if len(self._said) > MOST_HEARD:
+                self._said.popitem(last=False)
+
+    def of(self, address: Address, conversation: str = "") -> str:
+        """Return the language of who speaks at an address, in this conversation ("": where it
+        leads)."""
+        where = conversation or self._links.key_of(address).id
+        chosen = self._book.effective(where).language
+        if chosen in LANGUAGES:
+            return chosen
+        return self._said.get(address, ENGLISH)
 
 
 class Sending(Protocol):

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -16,11 +16,10 @@ from typing import Any
 from msgspec import Struct, field
 from pydantic import ValidationError
 
-from bot.settings import Settings
-from bot.settings.schema import nearest
 from channels.base import Bot, Channel, ChannelError, ChannelHealth
 from channels.kit.registration import ENTRY_POINTS, ChannelType
 from channels.message import Outbound
+from memory.mistyped import nearest
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +47,16 @@ class Unavailable(Struct):
 
 
 def make_messengers(
-    settings: Settings, secrets: Mapping[str, str], plugins: Path, *, has_server: bool
+    named: Sequence[Mapping[str, Any]],
+    secrets: Mapping[str, str],
+    plugins: Path,
+    *,
+    has_server: bool,
 ) -> list[Channel]:
     """All that the configuration names, in its order; `plugins` is the folder of a user's own.
     `has_server` says whether the web channel's server runs, too, which some are called by."""
     return [
-        _make(entry["name"], entry["settings"], secrets, plugins, has_server)
-        for entry in settings.channels.messengers
+        _make(entry["name"], entry["settings"], secrets, plugins, has_server) for entry in named
     ]
 
 

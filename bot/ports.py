@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from agent.loop import Agent
 from agent.models.base import Model, ModelError, Usage
+from agent.models.brain import Brain
 from agent.models.catalogue import cost_of, input_price, window_of
 from agent.models.listed import ListedModel
 from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
-from agent.settings import Brain
 from bot.access import Access
 from bot.delivery import Delivery
 from bot.links import Links
@@ -54,8 +54,7 @@ from plugins.api import (
     Status,
     ToolRun,
 )
-from plugins.processes import ClusterInfo
-from plugins.recent import RecentInfo
+from plugins.health import ClusterInfo, RecentInfo
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""

@@ -19,7 +19,7 @@ from channels.message import Address, Outbound, Problem
 from channels.trouble import MessageLeftOut
 from memory.context.change import ViewEvent
 from memory.ledger import Spent
-from plugins.recent import RecentFailure, RecentTimes, SlowTool
+from plugins.health import RecentFailure, RecentTimes, SlowTool
 
 MOST_TIMES = 100
 """Answers, first words and tool calls of which the times are known."""

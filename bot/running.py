@@ -18,8 +18,8 @@ from bot.apart import read_apart
 from bot.attachments import split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
+from bot.delivery import Languages
 from bot.intake import Intake
-from bot.languages import Languages
 from bot.links import Links
 from bot.listing import Listing
 from bot.received import Received, command_line, key_of, unescape_slash

@@ -21,8 +21,13 @@ from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone
 from agent.skills import Library, Skill, format_skills
-from agent.tools.base import Permission, ToolContext, grant_permission, refuse_permission
-from agent.tools.remote import RemoteTools
+from agent.tools.base import (
+    Permission,
+    RemoteTools,
+    ToolContext,
+    grant_permission,
+    refuse_permission,
+)
 from agent.tools.toolbox import Toolbox
 from bot.access import PAGE, Rules
 from bot.completions import CompletionRules

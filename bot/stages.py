@@ -26,11 +26,10 @@ from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.context_feed import ContextFeed
 from bot.cut_notices import CutNotices
-from bot.delivery import Delivery
+from bot.delivery import Delivery, Languages
 from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
-from bot.languages import Languages
 from bot.learnt_models import keep_learnt
 from bot.links import Links
 from bot.listing import Listing

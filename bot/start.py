@@ -108,7 +108,9 @@ class BotStart(Struct, frozen=True):
         from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
 
         folder = plugins_folder(settings, self.options.data)
-        return make_messengers(settings, self.layers.secrets, folder, has_server=self.has_page)
+        return make_messengers(
+            settings.channels.messengers, self.layers.secrets, folder, has_server=self.has_page
+        )
 
     def make_telegram(self, settings: Callable[[], Settings]) -> Channel:
         """Make the channel; what can be set of it is asked for when the bot is assembled."""

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from memory.long_term.document import facts, parse
 from memory.record import conversations, daily, memory_file, search, summaries, transcript
 from memory.record.daily import Note
+from memory.record.daily_search import FoundNotes, NoteSearch
 from memory.record.database import Database
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError
 from memory.record.search import Found, index
-from memory.record.search.notes import NoteSearch
 from memory.record.search.reach import Scope
 from memory.record.store import Store
 from memory.services import MemoryServices
@@ -82,7 +82,7 @@ class Indexer:
 class Remembered(Struct, frozen=True):
     """The best answers to a search: in the daily files, and in what was said."""
 
-    notes: Found
+    notes: FoundNotes
     said: Found
 
 
@@ -143,7 +143,7 @@ class AudienceMemory:
             said = await read(find)
         return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
 
-    def _find_notes(self, text: str, most: int) -> Found:
+    def _find_notes(self, text: str, most: int) -> FoundNotes:
         days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
         everything += self._lines()

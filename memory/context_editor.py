@@ -13,12 +13,13 @@ from memory.compactor import Compactor
 from memory.context.change import Change, Kind, ViewEvent
 from memory.context.compaction import ASKED
 from memory.context.plan import Plan
-from memory.context.replay import TakenAway, is_move, newest_undoable, redoable, undoable
+from memory.context.replay import is_move, newest_undoable, redoable, undoable
 from memory.context.view import View, apply_boundaries
 from memory.context_state import ContextState
 from memory.record import summaries
 from memory.record.store import StoreError
 from memory.services import MemoryServices
+from memory.turns import TakenAway
 
 _READ_AT_ONCE = 50  # turns
 

@@ -31,7 +31,6 @@ from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
-from memory.context.replay import NOTHING_AWAY, TakenAway
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
@@ -58,7 +57,7 @@ from memory.record.search.reach import Scope
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
-from memory.turns import Entry, Turn
+from memory.turns import NOTHING_AWAY, Entry, TakenAway, Turn
 
 log = logging.getLogger(__name__)
 
@@ -470,6 +469,7 @@ class Conversation:
                     self.key,
                     row,
                     turns,
+                    search.index.forget,
                     is_told=is_told,
                     features=self._services.feature_rows,
                 )

@@ -1,6 +1,9 @@
 """The files of a conversation (flo.monster's two, and one for people): written when asked for, or
 kept up to date.
 
+`context.json` holds the whole history, a message an entry, tagged with its turn's id;
+`context.terse.json` the activity log, an entry for each line.
+
 All are written anew as a whole, which costs in proportion to the conversation. So it is done off
 the turn's path, for many changes together, and takes at most a twentieth of the time.
 """
@@ -10,22 +13,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 from msgspec import Struct
 
+from memory.context.lines import lines_of
 from memory.keys import Scope
-from memory.record import exchange, fence, offload
+from memory.messages import Message
+from memory.plain_text import literal
+from memory.record import fence, offload
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
-from memory.turns import Turn
+from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
 
 WHOLE, TERSE, READABLE = "context.json", "context.terse.json", "context.md"
+FORMAT = "parley-context"
+VERSION = 1
+SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted", "mark", "terse")
+"""The fields that a message in the file has by the same name as a `Message`."""
 PAUSE = 1.0
 """Seconds from a change until it is in the files, so that several are written at once."""
 _REST = 20  # times as long as the writing took, before the next
@@ -58,11 +70,11 @@ def write(
         return Written((), 0, 0)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
-        WHOLE: exchange.serialize(_hide(exchange.as_data(turns, conversation), hide)),
-        TERSE: exchange.serialize(_hide(exchange.as_terse(turns, conversation), hide)),
+        WHOLE: serialize(_hide(as_data(turns, conversation), hide)),
+        TERSE: serialize(_hide(as_terse(turns, conversation), hide)),
     }
     if title or (folder / READABLE).exists():
-        readable = exchange.as_markdown(turns, title or conversation, hide)
+        readable = as_markdown(turns, title or conversation, hide)
         contents[READABLE] = readable.encode()
     for name, content in contents.items():
         offload.write_whole(folder / name, content)
@@ -77,6 +89,82 @@ def _hide(data: Any, hide: Callable[[str], str]) -> Any:
     if isinstance(data, dict):
         return {name: _hide(value, hide) for name, value in data.items()}
     return [_hide(value, hide) for value in data] if isinstance(data, list | tuple) else data
+
+
+def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
+    """Return the content of `context.json`; defaults are left out of each message."""
+    return {
+        **_head(conversation),
+        "messages": [_entry(turn, entry) for turn in turns for entry in turn.entries],
+    }
+
+
+def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
+    """Return the content of `context.terse.json`: the lines of each turn, with their times in
+    UTC."""
+    entries = [
+        {
+            "timestamp": line.at.astimezone(UTC).isoformat(),
+            "turnId": turn.id,
+            "role": line.role,
+            "summary": line.text,
+        }
+        for turn in turns
+        for line in lines_of(turn)
+    ]
+    return {**_head(conversation), "entries": entries}
+
+
+def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -> str:
+    """Return the conversation to be read by people: what was said, and which tools were used."""
+    now = datetime.now(UTC)
+    pieces = [f"# {literal(hide(title))}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
+    for turn in turns:
+        pieces.append(f"## {turn.id} · {turn.entries[0].at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+        for entry in turn.entries:
+            pieces += paragraphs(entry.message)
+    return hide("\n\n".join(pieces)) + "\n"
+
+
+def paragraphs(message: Message) -> list[str]:
+    """Return a message as people read it; nothing of what tools returned."""
+    if message.role == "user":
+        return [f"**{literal(message.speaker) or 'You'}:**", message.text]
+    if message.role != "assistant":
+        return []
+    used = [f"*used `{call.name}`*" for call in message.tool_calls]
+    return [*(["**Parley:**", message.told] if message.told else []), *used]
+
+
+def serialize(data: Mapping[str, Any]) -> bytes:
+    """Return a file's content."""
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _head(conversation: str) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat()
+    return {"format": FORMAT, "version": VERSION, "conversation": conversation, "exported": now}
+
+
+def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
+    """Return the fields of a message; what is empty is left out."""
+    message = entry.message
+    fields = {
+        "turnId": turn.id,
+        "role": message.role,
+        "content": message.text,
+        "timestamp": entry.at.isoformat(),
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.tool_calls
+        ],
+        "tool_call_id": message.call_id,
+        **{name: getattr(message, name) for name in SAME},
+        "images": [
+            {"sha256": image.sha256, "media_type": image.media_type} for image in message.images
+        ],
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 Write = Callable[[], Awaitable[Written]]

@@ -319,6 +319,9 @@ class OpenTurn:
     each must not run twice; `finish` says how the model's last reply ended ("complete", "length");
     `notices` are sentences for the person besides the reply."""
 
+    is_alone = False
+    """It stands in no conversation: no sub-agent is sent from it, and no picture shown with it."""
+
     def __init__(
         self,
         log: TurnLog,
@@ -451,8 +454,8 @@ class OpenTurn:
         return replace(message, is_tainted=True) if is_tainted else message
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """Take the next step of the emergency ladder, since the provider said that the request made
-        from `view` was too long, or may have meant that; return False where there is none left."""
+        """Return the provider said that the request made from `view` was too long, or may have
+        meant that: take the next step of the emergency ladder. False: there is none left."""
         if not overflow.is_sure and not await self._believes(view):
             return False
         self._overflows += 1

@@ -38,9 +38,7 @@ from memory.messages import Message, ToolCall
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry
-from plugins.channels import ChannelsPort
-from plugins.processes import ProcessesPort
-from plugins.recent import RecentPort
+from plugins.health import ChannelsPort, ProcessesPort, RecentPort
 from plugins.rules import Rule
 
 __all__ = [

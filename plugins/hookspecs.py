@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pluggy
 
-from agent.tools.remote import RemoteTools
+from agent.tools.base import RemoteTools
 from channels.base import Logins
 from channels.message import Address
 from memory.events import Listener

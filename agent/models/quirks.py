@@ -12,9 +12,7 @@ from pydantic.config import JsonDict
 
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
 from agent.models.endpoint import Quirks
-
-FIXED: JsonDict = {"fixed": True, "holds": "from the next start on"}
-"""Not to be changed in the chat: who may write there must not send a key to another address."""
+from memory.setting_notes import FIXED
 
 
 def _check_pattern(pattern: str) -> str:

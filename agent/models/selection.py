@@ -23,6 +23,7 @@ from agent.models.base import (
     OnDelta,
     uncalled,
 )
+from agent.models.brain import Brain
 from agent.models.embedded import EmbeddedModel, EmbeddedServer
 from agent.models.endpoint import (
     ANTHROPIC,
@@ -40,7 +41,6 @@ from agent.models.listed import ListedModel
 from agent.models.openai import OpenAIModel
 from agent.models.providers import PROVIDERS
 from agent.models.served import EndpointModel
-from agent.settings import Brain
 
 log = logging.getLogger(__name__)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
-from agent.settings import ToolSettings
 from agent.skills import Skill
 from agent.tools import ToolError
+from agent.tools.settings import ToolSettings
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.record import fence
@@ -139,3 +139,28 @@ class Tool(Struct, frozen=True):
                 "parameters": dict(self.parameters),
             },
         }
+
+
+class RemoteTools(Protocol):
+    """Tools of other programs, of which the prompt only says where they are: they are found by
+    `tool_search` and called by `use_tool` alone. A feature implements it
+    (`parley_remote_tools`)."""
+
+    @property
+    def listed(self) -> str:
+        """Return the sentence of the prompt on where they are, whether these places can be reached
+        or not; "" where there are none."""
+        ...
+
+    def owns(self, name: str) -> bool:
+        """Return whether a tool of this name is one of theirs, if there is one."""
+        ...
+
+    async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:
+        """Return the tools that there are, and what is to be said of those that can't be
+        reached."""
+        ...
+
+    async def find(self, name: str, context: ToolContext) -> Tool | None:
+        """Return the tool of this name, for who asks there."""
+        ...

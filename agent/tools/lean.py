@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from agent.tools import ToolError
-from agent.tools.base import Tool, ToolContext
-from agent.tools.remote import RemoteTools
+from agent.tools.base import RemoteTools, Tool, ToolContext
 from agent.tools.schema import tool
 from memory.messages import TOOL_SEARCH, USE_TOOL, ToolCall
 

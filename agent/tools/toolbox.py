@@ -13,13 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 from pydantic_core import to_json
 
-from agent.settings import ToolSettings
 from agent.tools import ToolError
-from agent.tools.base import Approve, Permission, Tool, ToolContext
+from agent.tools.base import Approve, Permission, RemoteTools, Tool, ToolContext
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
 from agent.tools.names import resolve_name, strip_name
-from agent.tools.remote import RemoteTools
 from agent.tools.schema import takes
+from agent.tools.settings import ToolSettings
 from memory.messages import ToolCall
 
 log = logging.getLogger(__name__)

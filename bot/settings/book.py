@@ -15,11 +15,11 @@ from bot.settings.schema import (
     SettingError,
     Settings,
     describe_unknown,
-    nearest,
     quote,
     validate,
     value_of,
 )
+from memory.mistyped import nearest
 from plugins.api import SettingInfo
 from plugins.rules import Rule
 

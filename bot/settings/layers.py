@@ -31,11 +31,11 @@ from bot.settings.schema import (
     Kind,
     SettingError,
     describe_unknown,
-    nearest,
     quote,
     validate,
 )
 from channels.settings import gather_messengers
+from memory.mistyped import nearest
 from plugins.features import SettingsSection, list_sections
 
 PREFIX = "PARLEY_"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 from zoneinfo import ZoneInfo, available_timezones
@@ -28,10 +27,13 @@ from pydantic import (
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
-from agent.settings import AgentSettings, SummaryBrain
+from agent.models.brain import SummaryBrain
+from agent.settings import AgentSettings
 from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
-from memory.settings import ContextSettings, MemorySettings
+from memory.context.settings import ContextSettings
+from memory.mistyped import nearest
+from memory.settings import MemorySettings
 from plugins.features import Section, SettingFaults, list_sections
 from plugins.rules import Rule, parse
 
@@ -438,27 +440,3 @@ def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> 
     if SECRET_NAME.search(key):
         return f"{said}; keys and tokens belong in .env."
     return f"{said}." if where else f"{said}; /config lists them."
-
-
-def nearest(word: str, words: Collection[str]) -> str:
-    """Return the one of these words that was probably meant; "" for none.
-
-    First the shortest that holds all the parts typed ("max_turns": agent_max_context_turns), then
-    the most similar, as a whole or in its last part.
-    """
-    typed = [part for part in _parts(word[:100]) if len(part) > 2]
-    holding = [known for known in words if typed and all(_holds(known, part) for part in typed)]
-    if holding:
-        return min(holding, key=lambda known: (len(known), known))
-    spelled = {re.split(r"[./]", known.lower())[-1]: known for known in words}
-    spelled |= {known.lower(): known for known in words}
-    found = get_close_matches(word[:100].lower(), spelled, n=1, cutoff=0.7)
-    return spelled[found[0]] if found else ""
-
-
-def _parts(word: str) -> list[str]:
-    return re.split(r"[./_\- ]", word.lower())
-
-
-def _holds(known: str, part: str) -> bool:
-    return any(own.startswith(part) for own in _parts(known))

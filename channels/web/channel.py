@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from msgspec import Struct, field
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from channels.base import KEY_PREFIX, Bot, WithWebhook
+from channels.base import KEY_PREFIX, Bot, WebhookCall, WithWebhook
 from channels.guessing import Lanes, Throttle
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import Outbound
@@ -33,12 +33,11 @@ from channels.web.guard import (
     TokenAuth,
     is_loopback,
 )
-from channels.web.operations import Operation, Problem, as_json, document
+from channels.web.operations import Operation, Problem, as_json, document, guard_errors, read_body
 from channels.web.responses import ResponseOperations
 from channels.web.sessions import Sessions, main_of
 from channels.web.shapes import State
 from channels.web.streams import render
-from channels.web.webhooks import webhook_route
 from channels.web.words import give_words
 
 MAKE_ONE = """To make a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
@@ -50,6 +49,8 @@ FULL = (
     "The bot has as many connections as it can take; close some pages or programs that use it, "
     "or try again in a moment."
 )
+LARGEST_CALL = 1_000_000
+"""Bytes of a call of a messenger's webhook."""
 
 
 class CannotListen(Exception):
@@ -202,6 +203,31 @@ class Web:
                 is_open=True,
             ),
         )
+
+
+def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -> Route:
+    """Return the route of the webhooks that messengers call; whose it is says the last part of the
+    path. Each platform proves by its own signature that a call comes from it; neither a token nor a
+    cookie helps."""
+
+    async def call(request: Request) -> Response:
+        name = request.path_params["name"]
+        channel = channels().get(name)
+        if channel is None:
+            raise Problem(404, "No channel of this name is called here.")
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        if not channel.expects(headers):
+            return Response(status_code=401)
+        body, is_too_large = b"", False
+        try:
+            body = await read_body(request, LARGEST_CALL, "the platform sends no more than that")
+        except Problem:
+            is_too_large = True
+        came = WebhookCall(request.method, headers, dict(request.query_params), body, is_too_large)
+        answer = await channel.call(bot, came)
+        return Response(answer.body, answer.status, media_type=answer.media_type)
+
+    return Route("/webhooks/{name}", guard_errors(call), methods=["GET", "POST", "HEAD"])
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:

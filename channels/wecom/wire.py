@@ -88,7 +88,7 @@ class WeComWire:
             await self.request("ping")
 
     async def upload(self, kind: str, name: str, content: bytes) -> str:
-        """Upload a file, in pieces; return its `media_id`, which holds for three days."""
+        """Return a file, in pieces; returns its `media_id`, which holds for three days."""
         pieces = [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
         about = {"type": kind, "filename": name, "total_size": len(content), "md5": digest}

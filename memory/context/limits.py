@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from memory.context.settings import ContextSettings
 from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
-from memory.settings import ContextSettings
 
 DEFAULT_WINDOW = 128_000
 

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.context.change import Boundaries, Change, ViewEvent
+from memory.turns import TakenAway
 
 
 def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
@@ -67,21 +68,6 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
         elif event.kind not in _BY_THE_WAY:
             stack.clear()
     return next((event for event in events if stack and event.id == stack[-1]), None)
-
-
-class TakenAway(Struct, frozen=True):
-    """The turns that a person removed: those before the seq `cleared`, and the turns `dropped` (by
-    `/undo`, `/retry` and `/context drop`). It is out of the model's reach everywhere, and in no
-    summary, until the person brings it back, who goes on finding it."""
-
-    cleared: int = 0
-    dropped: frozenset[int] = frozenset()
-
-    def has(self, seq: int, turn: int) -> bool:
-        return seq < self.cleared or turn in self.dropped
-
-
-NOTHING_AWAY = TakenAway()
 
 
 class ReplayedState(Struct, frozen=True):

@@ -20,7 +20,6 @@ from memory.context import summary as words
 from memory.context.compaction import SummarySpec
 from memory.context.continued import AsSent, Beginning, find_beginning
 from memory.context.receipt import Receipt
-from memory.context.replay import TakenAway
 from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
 from memory.keys import ConversationKey
@@ -32,7 +31,7 @@ from memory.record.offload import Offloader
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.tasks import BackgroundTasks, cancel_and_wait, run_shielded
-from memory.turns import Entry, Turn, format_turns
+from memory.turns import Entry, TakenAway, Turn, format_turns
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from memory.long_term.document import (
     parse,
     render,
 )
-from memory.record import daily, memory_file, memory_versions
+from memory.record import daily, memory_file, memory_versions, summaries
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
 from memory.record.memory_versions import State, Version
@@ -291,7 +291,7 @@ class LongTermMemory:
         later, either: a transcript is about to be deleted that knows of it."""
 
         def pass_over(db: Any) -> None:
-            away = memory_versions.jobs_taken_away(db, self.audience)
+            away = summaries.jobs_taken_away(db, self.audience)
             gone = [note.digest for note in notes if note.job in away]
             memory_versions.mark_distilled(db, self.audience, gone)
 

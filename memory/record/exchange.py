@@ -1,36 +1,26 @@
-"""The two files of a conversation (flo.monster): turns as JSON, and back with every check.
-
-`context.json` holds the whole history, a message an entry, tagged with its turn's id;
-`context.terse.json` the activity log, an entry for each line.
-"""
+"""The files of a conversation (flo.monster) that are brought back: turns from JSON, with
+every check."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-import orjson
 from msgspec.structs import replace
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from memory.context.lines import Line, lines_of
+from memory.files import SAME
 from memory.messages import Image, Mark, Message, Role, ToolCall
-from memory.plain_text import literal
 from memory.turns import Entry, Turn
 
-FORMAT = "parley-context"
-VERSION = 1
 MOST_BYTES = 16_000_000
 MOST_MESSAGES = 20_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Summary = Annotated[str, Field(min_length=1, max_length=10_000)]
-
-
-_SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted", "mark", "terse")
-"""The fields that a message in the file has by the same name as a `Message`."""
 
 
 class Unreadable(ValueError):
@@ -76,7 +66,7 @@ class _Message(_Strict):
             tool_calls=tuple(ToolCall(c.id, c.name, c.arguments) for c in self.tool_calls),
             call_id=self.tool_call_id,
             images=tuple(Image(image.sha256, image.media_type) for image in self.images),
-            **{name: getattr(self, name) for name in _SAME},
+            **{name: getattr(self, name) for name in SAME},
         )
 
 
@@ -103,82 +93,6 @@ class _Log(_Head):
 
 
 _Kind = TypeVar("_Kind", _File, _Log)
-
-
-def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
-    """Return the content of `context.json`; defaults are left out of each message."""
-    return {
-        **_head(conversation),
-        "messages": [_entry(turn, entry) for turn in turns for entry in turn.entries],
-    }
-
-
-def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
-    """Return the content of `context.terse.json`: the lines of each turn, with their times in
-    UTC."""
-    entries = [
-        {
-            "timestamp": line.at.astimezone(UTC).isoformat(),
-            "turnId": turn.id,
-            "role": line.role,
-            "summary": line.text,
-        }
-        for turn in turns
-        for line in lines_of(turn)
-    ]
-    return {**_head(conversation), "entries": entries}
-
-
-def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -> str:
-    """Return the conversation to be read by people: what was said, and which tools were used."""
-    now = datetime.now(UTC)
-    pieces = [f"# {literal(hide(title))}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
-    for turn in turns:
-        pieces.append(f"## {turn.id} · {turn.entries[0].at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
-        for entry in turn.entries:
-            pieces += paragraphs(entry.message)
-    return hide("\n\n".join(pieces)) + "\n"
-
-
-def paragraphs(message: Message) -> list[str]:
-    """Return a message as people read it; nothing of what tools returned."""
-    if message.role == "user":
-        return [f"**{literal(message.speaker) or 'You'}:**", message.text]
-    if message.role != "assistant":
-        return []
-    used = [f"*used `{call.name}`*" for call in message.tool_calls]
-    return [*(["**Parley:**", message.told] if message.told else []), *used]
-
-
-def serialize(data: Mapping[str, Any]) -> bytes:
-    """Return a file's content."""
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def _head(conversation: str) -> dict[str, Any]:
-    now = datetime.now(UTC).isoformat()
-    return {"format": FORMAT, "version": VERSION, "conversation": conversation, "exported": now}
-
-
-def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
-    """Return the fields of a message; what is empty is left out."""
-    message = entry.message
-    fields = {
-        "turnId": turn.id,
-        "role": message.role,
-        "content": message.text,
-        "timestamp": entry.at.isoformat(),
-        "tool_calls": [
-            {"id": call.id, "name": call.name, "arguments": call.arguments}
-            for call in message.tool_calls
-        ],
-        "tool_call_id": message.call_id,
-        **{name: getattr(message, name) for name in _SAME},
-        "images": [
-            {"sha256": image.sha256, "media_type": image.media_type} for image in message.images
-        ],
-    }
-    return {name: value for name, value in fields.items() if value}
 
 
 def parse(whole: bytes, terse: bytes = b"") -> list[list[Message]]:

@@ -9,7 +9,7 @@ Turns that branches share are one and the same, and so they go from all of them.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from operator import or_
@@ -33,11 +33,14 @@ from memory.record import (
     transcript,
 )
 from memory.record.database import Database
-from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
 
 _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")  # turns that a change names
+
+
+Unindex = Callable[[Database, int, Collection[int] | None], None]
+"""Takes turns of a conversation out of the index of a search (None: all of it)."""
 
 
 class FeatureRows(Protocol):
@@ -178,23 +181,24 @@ def delete(
     database: Database,
     key: ConversationKey,
     conversation: int,
-    turns: Collection[int] | None = None,
+    turns: Collection[int] | None,
+    unindex: Unindex,
     *,
     is_told: bool = False,
     features: Sequence[FeatureRows] = (),
 ) -> None:
     """Delete these turns and all that was made from them, in all conversations that share them
     (None: all of this conversation but its row and its bill; what others share stays with
-    them). With `is_told` its sections stay in the daily memory, and known there where others share
-    what they tell of."""
+    them). `unindex` takes them out of the search before their words go. With `is_told` its
+    sections stay in the daily memory, and known there where others share what they tell of."""
     if is_told:
         summaries.leave_told(database, conversation)
     is_parent = turns is None and branches.children(database, conversation)
     if turns is not None or is_parent:
         own = count_stored(database, conversation).turns if turns is None else turns
-        _delete_turns(database, conversation, frozenset(own))
+        _delete_turns(database, conversation, frozenset(own), unindex)
     else:
-        _delete_rows(database, conversation)
+        _delete_rows(database, conversation, unindex)
     if is_parent:
         branches.leave_to_children(database, key, conversation)
     elif turns is None:
@@ -221,9 +225,9 @@ def _list_made(
     return [f"{key} t{turn}" for key, row in names for turn in turns if turn <= rows[row]]
 
 
-def _delete_rows(database: Database, conversation: int) -> None:
+def _delete_rows(database: Database, conversation: int, unindex: Unindex) -> None:
     """All that is a conversation's own."""
-    index.forget(database, conversation)  # while the words are there that are to go
+    unindex(database, conversation, None)  # while the words are there that are to go
     everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
     own = (tables.CallStart, tables.Request, tables.SideQuestion, tables.Proposal)
     for table in (*everything, *own):
@@ -231,12 +235,14 @@ def _delete_rows(database: Database, conversation: int) -> None:
     tables.update(database, tables.Conversation, conversation, title="", standing="")
 
 
-def _delete_turns(database: Database, conversation: int, turns: frozenset[int]) -> None:
+def _delete_turns(
+    database: Database, conversation: int, turns: frozenset[int], unindex: Unindex
+) -> None:
     gone = _find_gone(database, conversation, turns)
     dropped: set[int] = set()
     priors: dict[int, int] = {}
     for row, lost in sorted(gone.turns.items()):  # a branch after what it shares with
-        index.forget(database, row, lost)  # while the words are there that are to go
+        unindex(database, row, lost)  # while the words are there that are to go
         _scrub_events(database, row, gone, dropped)
         _open_jobs_again(database, row, gone, priors)
         proposals.delete(database, row)  # it is put anew, if it is still wanted

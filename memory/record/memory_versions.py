@@ -17,11 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from peewee import fn
 
-from memory.context.replay import replay
 from memory.long_term.document import Forgotten, LineOperation, Lines, MemoryLine, drop_forgotten
-from memory.record import summaries, tables, transcript
+from memory.record import tables
 from memory.record.database import Database
-from memory.record.search import index
 from memory.record.tables import readable
 
 State = Literal["held", "proposed", "undone", "refused"]
@@ -192,18 +190,6 @@ def unmark_distilled(database: Database, audience: str, sections: Collection[str
         columns = tables.Distilled
         mine = (columns.audience == audience) & (columns.section == section)
         columns.delete().where(mine).execute(database)
-
-
-def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
-    """Return the jobs whose sections tell of turns that a person removed."""
-    found: set[int] = set()
-    for one in index.conversations(database, audience):
-        if one.lacks_some:
-            away = replay(transcript.events_of(database, one.row), "").taken_away
-            turns = transcript.turns_away(database, one.row, away)
-            jobs = summaries.jobs_of(database, one.row)
-            found |= {job.id for job in jobs if not turns.isdisjoint(job.turns)}
-    return frozenset(found)
 
 
 def _content(version: Version) -> dict[str, str]:

@@ -15,9 +15,10 @@ from peewee import Select
 from memory.context.receipt import Receipt
 from memory.context.summary import Style
 from memory.keys import ConversationKey
-from memory.record import tables
+from memory.record import tables, transcript
 from memory.record.branches import END, find_sharing_rows, lineage, within
 from memory.record.database import Database
+from memory.record.search import index
 from memory.record.tables import readable
 
 
@@ -380,6 +381,18 @@ def event_of(database: Database, conversation: int, summary_id: int) -> int:
     mine &= columns.summary == summary_id
     rows = columns.select(columns.event).where(mine).order_by(columns.id).tuples()
     return next((int(event) for (event,) in rows.execute(database)), 0)
+
+
+def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
+    """Return the jobs whose sections tell of turns that a person removed."""
+    found: set[int] = set()
+    for one in index.conversations(database, audience):
+        if one.lacks_some:
+            away = transcript.taken_away(database, one.row)
+            turns = transcript.turns_away(database, one.row, away)
+            jobs = jobs_of(database, one.row)
+            found |= {job.id for job in jobs if not turns.isdisjoint(job.turns)}
+    return frozenset(found)
 
 
 def count_pending(database: Database, audience: str) -> int:

@@ -18,14 +18,14 @@ import orjson
 from peewee import SQL, fn
 
 from memory.context.change import Change, ViewEvent
-from memory.context.replay import NOTHING_AWAY, TakenAway, replay
+from memory.context.replay import replay
 from memory.context.snapshot import Snapshot
 from memory.context.steering import limit
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
 from memory.record.branches import Ancestor, any_of, find_sharing_rows, lineage, within
 from memory.record.database import Database
-from memory.turns import Entry, Turn
+from memory.turns import NOTHING_AWAY, Entry, TakenAway, Turn
 
 log = logging.getLogger(__name__)
 
@@ -208,6 +208,11 @@ def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
     return ()
 
 
+def taken_away(database: Database, conversation: int) -> TakenAway:
+    """Return the part of a conversation that a person removed."""
+    return replay(events_of(database, conversation), "").taken_away
+
+
 def turns_away(database: Database, conversation: int, away: TakenAway) -> frozenset[int]:
     """Return the turns that a person removed, as far as they are kept."""
     if away == NOTHING_AWAY:
@@ -220,7 +225,7 @@ def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -
     or in a branch that shares them, whose model may read the files of this one, too."""
     away = set(turns_away(database, conversation, own))
     for other, last in find_sharing_rows(database, conversation).items():
-        there = replay(events_of(database, other), "").taken_away
+        there = taken_away(database, other)
         away |= {turn for turn in turns_away(database, other, there) if turn <= last}
     return frozenset(away)
 

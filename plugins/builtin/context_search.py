@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from memory.record.search import MOST, Around, Exactly, Found, Head, Hit, Tail, Wanted, Words
+from memory.record.search.excerpts import blocks, window
 from memory.turns import turn_number
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
-from plugins.wording import blocks, count, window
+from plugins.wording import count
 
 LONGEST = 20_000
 """Characters that are returned at most, besides headers and names; less where the model's window

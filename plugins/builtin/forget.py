@@ -17,7 +17,7 @@ from plugins.api import (
     command,
     hookimpl,
 )
-from plugins.builtin.context.state import turns_of
+from plugins.turn_names import turns_of
 from plugins.wording import count, format_list, format_turns
 
 YES = "yes"

@@ -24,9 +24,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.builtin.context.state import say_gone
-from plugins.channels import describe_channels
-from plugins.processes import describe
-from plugins.recent import describe_failures, describe_recent
+from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
 from plugins.wording import clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
@@ -197,10 +195,10 @@ async def status(ask: Ask) -> Reply:
     if failed := describe_failures(recent.failures, ask.bot.zone()):
         lines.append(failed)
     resting = [asdict(one) for one in model.resting]
-    health = [asdict(one) for one in channels]
+    health = [{"name": name, **asdict(one)} for name, one in channels.items()]
     data = asdict(now) | {"resting": resting, "recent": to_builtins(recent), "health": health}
     if ask.person.is_owner and (cluster := await ask.bot.processes.look()) is not None:
-        lines.append(describe(cluster, time.time()))
+        lines.append(describe_processes(cluster, time.time()))
         data["cluster"] = to_builtins(cluster)
     return Reply("\n\n".join(lines), data)
 

@@ -24,8 +24,8 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.builtin.branches import as_data, current_branch
-from plugins.builtin.context.state import turns_of
 from plugins.builtin.session import last_turns
+from plugins.turn_names import turns_of
 from plugins.wording import clip, format_list, literal
 
 _TURN = re.compile(r"t\d+", re.IGNORECASE)

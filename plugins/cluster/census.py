@@ -14,7 +14,7 @@ from memory.record.mailbox import Backlog
 from plugins.cluster import record
 from plugins.cluster.record import OwnerRow, ProcessRow
 from plugins.cluster.slices import SLICES, name_of_slice
-from plugins.processes import ClusterInfo, ProcessInfo
+from plugins.health import ClusterInfo, ProcessInfo
 
 SLICE_NAMES = tuple(name_of_slice(number) for number in range(SLICES))
 

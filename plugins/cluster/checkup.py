@@ -17,7 +17,7 @@ from plugins.cluster.base import BrokerError
 from plugins.cluster.node import name_process
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.versions import hear_beats
-from plugins.processes import ClusterInfo, describe_backlog, describe_queues, format_versions
+from plugins.health import ClusterInfo, describe_backlog, describe_queues, format_versions
 from plugins.wording import count, duration
 
 OLDEST = (3, 10)

@@ -33,7 +33,7 @@ from plugins.cluster.ownership import BEAT, SILENCE, Ownership
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.record import NOBODY, FencedError
 from plugins.cluster.versions import BEATS, MixedVersionsError, describe
-from plugins.processes import ClusterInfo
+from plugins.health import ClusterInfo
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.long_term.document import LineOperation, MemoryLine, facts
-from memory.record import daily, memory_versions
+from memory.record import daily, memory_versions, summaries
 from memory.record.daily import Note
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
@@ -249,7 +249,7 @@ class Distillation:
 
         def known(db: Any) -> tuple[frozenset[str], frozenset[int]]:
             done = memory_versions.list_distilled(db, audience) if not days else frozenset[str]()
-            return done, memory_versions.jobs_taken_away(db, audience)
+            return done, summaries.jobs_taken_away(db, audience)
 
         notes = await asyncio.to_thread(read)
         done, taken_away = await services.store.read(known)
@@ -289,9 +289,7 @@ class Distillation:
         """Return the operations that were not made from turns that a person removed while the model
         answered."""
         audience = self._memory.audience
-        away = await self._services.store.read(
-            lambda db: memory_versions.jobs_taken_away(db, audience)
-        )
+        away = await self._services.store.read(lambda db: summaries.jobs_taken_away(db, audience))
         return [one for one in found if not any(s.job in away for s in one.sources if s.job)]
 
     async def _piece(

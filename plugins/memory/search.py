@@ -11,13 +11,15 @@ from pydantic import Field
 
 from channels.language import _
 from memory.record.daily import Note
+from memory.record.daily_search import NoteHit
 from memory.record.search import Hit
+from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.wording import blocks, clip, count, excerpt, literal, window
+from plugins.wording import clip, count, literal
 
 HITS = 10
 """Hits that are shown, of each kind."""
@@ -43,7 +45,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     total = found.notes.total + found.said.total
     told = [_to_data(ask, hit, where) for hit in found.said.hits]
-    notes = [_note(hit, hit.note) for hit in found.notes.hits if hit.note]
+    notes = [*map(_note, found.notes.hits)]
     data = {"total": total, "notes": notes, "said": told}
     if not total:
         return Reply(_("Nothing in the memory contains {rest}.", rest=literal(clip(rest))), data)
@@ -70,7 +72,8 @@ def as_data(note: Note) -> dict[str, str]:
     }
 
 
-def _note(hit: Hit, note: Note) -> dict[str, str]:
+def _note(hit: NoteHit) -> dict[str, str]:
+    note = hit.note
     text = excerpt(note.text, hit.spans) if hit.spans else literal(clip(note.text))
     return {"day": str(note.day), **as_data(note), "text": text}
 
@@ -137,7 +140,7 @@ async def memory_search(
     if any(hit.entry.message.has_outside for block in shown for hit in block):
         context.from_outside()
     parts = [_block(block, context.key.id, context.timezone) for block in shown]
-    parts += [_format_note(hit, hit.note) for hit in found.notes.hits[:NOTES] if hit.note]
+    parts += map(_format_note, found.notes.hits[:NOTES])
     return "\n\n".join(parts) or "Nothing was found; other words may find it."
 
 
@@ -171,7 +174,8 @@ def _as_text(hit: Hit) -> str:
     return f"[{who}] {_format_hit(hit)}"
 
 
-def _format_note(hit: Hit, note: Note) -> str:
+def _format_note(hit: NoteHit) -> str:
+    note = hit.note
     heading = " ".join(filter(None, (str(note.day), note.at, note.turns)))
     return f"[daily memory, {heading}]\n{_format_hit(hit)}"
 

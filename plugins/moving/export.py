@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from bot.listing import title_of
 from bot.wording import count
+from memory.files import paragraphs
 from memory.keys import file_name
 from memory.record import daily, memory_versions
-from memory.record.exchange import paragraphs
 from memory.record.store import Store
 from memory.turns import Entry
 from plugins.moving.plain import ABOUT, MESSAGES, READABLE, write_about, write_message

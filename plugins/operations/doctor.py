@@ -15,11 +15,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.models.base import ModelError, ModelUnlisted
+from agent.models.brain import Brain
 from agent.models.learnt import Learnt, read_facts
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
-from agent.settings import Brain
 from bot.channel_state import read_health
 from bot.checks import Finding
 from bot.data_folder import find_database, plugins_folder
@@ -30,7 +30,7 @@ from channels.base import WithHealth
 from memory.record import learnt
 from memory.record.engines import engine_for
 from memory.record.store import StoreError
-from plugins.channels import describe_channels
+from plugins.health import describe_channels
 
 PINS = Path(__file__).parents[2] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
@@ -136,9 +136,9 @@ def check_health(place: Path | str) -> list[Finding]:
     except StoreError:
         return []  # the database has been told of
     return [
-        Finding(f"channel {one.name}", False, line, "The log says more: data/logs.")
-        for one in found
-        for line in describe_channels([one], UTC)
+        Finding(f"channel {name}", False, line, "The log says more: data/logs.")
+        for name, one in found.items()
+        for line in describe_channels({name: one}, UTC)
     ]
 
 
@@ -163,7 +163,9 @@ def check_messengers(
     from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
 
     found = []
-    for channel in make_messengers(settings, secrets, plugins, has_server=settings.channels.web):
+    for channel in make_messengers(
+        settings.channels.messengers, secrets, plugins, has_server=settings.channels.web
+    ):
         health = channel.health if isinstance(channel, WithHealth) else None
         name, is_down = f"channel {channel.name}", health is not None and health.state == "down"
         sentence = health.reason if health and is_down else "What it needs is there."

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from memory.faults import say_fault
-from memory.record.soundness import UNUSABLE, read_only
+from memory.record.engines.soundness import UNUSABLE, read_only
 from memory.record.store import StoreError
 
 _WAITS = "WHERE is_done IS NOT 1 AND may_be_command(text)"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from agent.settings import TURN
+from memory.setting_notes import TURN
 from plugins.features import SettingsSection
 
 

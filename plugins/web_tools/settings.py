@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from agent.models.quirks import FIXED
-from agent.settings import TURN
+from memory.setting_notes import FIXED, TURN
 from plugins.features import SettingsSection
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent.models.base import ModelRequest, ModelUnlisted
+from agent.models.brain import Brain
 from agent.models.endpoint import Endpoint
 from agent.models.listed import ListedModel, find_window, read_list
 from agent.models.ollama import inquiries, window_of_loaded, window_set
@@ -16,7 +17,6 @@ from agent.models.openai import OpenAIModel
 from agent.models.openai_request import shorten_id
 from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
 from agent.models.selection import Credentials, ModelLists, place_of
-from agent.settings import Brain
 from memory.messages import Message, ToolCall
 from tests.agent.endpoints import CHAT, HELLO_WITH_TOOL, ask, conversation, user
 from tests.fakes.openai_server import OpenAIServer, Say

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent.models.base import ContextOverflow, ModelRequest
+from agent.models.brain import Brain, BrainConfig
 from agent.models.endpoint import Endpoint
 from agent.models.history import normalize, spell_out
 from agent.models.listed import inquiries, read_list
@@ -17,7 +18,6 @@ from agent.models.openai_request import to_body, to_neutral
 from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
 from agent.models.quirks import ProviderQuirks
 from agent.models.selection import Credentials, ModelChoice, Models, place_of
-from agent.settings import Brain, BrainConfig
 from memory.messages import Message, RequestExtras, ToolCall
 from tests.agent.endpoints import (
     CHAT,

@@ -19,7 +19,7 @@ from bot.settings import SettingError, Settings, SettingsStore, load_layers
 from bot.settings.docs import PAGE, page
 from bot.settings.schema import SETTINGS
 from memory.context.limits import DEFAULT_WINDOW, Limits
-from memory.settings import ContextSettings
+from memory.context.settings import ContextSettings
 
 STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs")
 STRATEGY = "trim, slim, full, truncate, summarize, structured or stubs"

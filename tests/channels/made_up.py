@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from bot.languages import Languages
+from bot.delivery import Languages
 from channels import language
 
 NAMES = re.compile(

@@ -370,7 +370,7 @@ async def test_a_file_that_is_never_there_holds_up_nothing(
 
 def test_a_channel_that_is_called_says_that_the_server_is_missing(tmp_path: Path) -> None:
     settings = validate({"channels.messengers": [{"name": "whatsapp", "settings": {}}]})
-    (channel,) = make_messengers(settings, {}, tmp_path, has_server=False)
+    (channel,) = make_messengers(settings.channels.messengers, {}, tmp_path, has_server=False)
     assert isinstance(channel, Unavailable)
     assert '"web": true' in channel.reason
 

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from channels.base import Bot, WithWebhook
 from channels.listening import Caps, open_listener
 from channels.serving import HttpServer, Patience
-from channels.web.webhooks import webhook_route
+from channels.web.channel import webhook_route
 
 
 @asynccontextmanager

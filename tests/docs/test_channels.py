@@ -59,7 +59,9 @@ async def test_the_channel_on_the_page_answers_each_line_once(tmp_path: Path) ->
         layers = load_layers(config, environ)
         settings = SettingsStore(layers).effective()
         plugins = plugins_folder(settings, tmp_path / "data")
-        letters = make_messengers(settings, layers.secrets, plugins, has_server=False)
+        letters = make_messengers(
+            settings.channels.messengers, layers.secrets, plugins, has_server=False
+        )
         pipe = TestChannel("pipe")
         app = await assemble(layers, tmp_path / "data", [pipe, *letters])
         running = asyncio.create_task(app.run(until="pipe"))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memory import files
 from memory.context.lines import lines_of
 from memory.messages import Image, Mark, Message, ToolCall
 from memory.record import exchange
@@ -47,8 +48,8 @@ def whole_turns(draw: st.DrawFn) -> list[Message]:
 @given(st.lists(whole_turns(), min_size=1, max_size=3))
 def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -> None:
     turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
-    whole = exchange.serialize(exchange.as_data(turns, "pipe/main"))
-    terse = exchange.serialize(exchange.as_terse(turns, "pipe/main"))
+    whole = files.serialize(files.as_data(turns, "pipe/main"))
+    terse = files.serialize(files.as_terse(turns, "pipe/main"))
     shown = [[entry.message for entry in turn.entries] for turn in turns]
     assert exchange.parse(whole) == shown
     assert exchange.parse(whole, terse) == shown, "what a turn says by itself is not added to it"
@@ -72,7 +73,7 @@ def test_the_terse_file_has_the_lines_of_each_turn() -> None:
             ],
         ),
     ]
-    data = exchange.as_terse(turns, "pipe/main")
+    data = files.as_terse(turns, "pipe/main")
     lines = [(e["turnId"], e["role"], e["summary"][:16]) for e in data["entries"]]
     assert lines == [
         ("t1", "assistant", "created it"),

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from memory.context.strategies import STRATEGIES
 from memory.messages import Message, ToolCall
 from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words, spread
+from memory.record.search.excerpts import blocks
 from memory.record.search.said import finder, to_model_text
-from plugins.wording import blocks
 from tests.memory.rooms import Lodge
 
 pytestmark = pytest.mark.databases

@@ -18,11 +18,11 @@ from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record import search
 from memory.record.daily import Note
+from memory.record.daily_search import KEPT, NoteSearch
 from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from memory.record.search import Found, index
-from memory.record.search.notes import KEPT, NoteSearch
 from memory.record.search.reach import Scope
 from tests.memory.rooms import KEY, Lodge
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent.models.base import ModelRefused, ModelUnlisted
+from agent.models.brain import Brain
 from agent.models.listed import ListedModel
 from agent.models.selection import ModelEndpoint, place_of
-from agent.settings import Brain
 from bot.checks import Finding
 from bot.settings import Layers
 from bot.stages import credentials

@@ -15,13 +15,15 @@ from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
 from memory.context.meter import PrefixTokens
 from memory.context.view import View, apply_boundaries
 from memory.messages import Message, ToolCall
+from memory.record.search.excerpts import pieces
 from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context import picture
 from plugins.builtin.context.picture import Picture, TokenBlock, flow, render, svg
-from plugins.builtin.context.state import STATES, states, turns_of
-from plugins.wording import clip, literal, pieces, shorten, shrink, table
+from plugins.builtin.context.state import STATES, states
+from plugins.turn_names import turns_of
+from plugins.wording import clip, literal, shorten, shrink, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 

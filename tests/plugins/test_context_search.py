@@ -18,10 +18,10 @@ from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.messages import Message, ToolCall
 from memory.record.search import Found, Hit, Words
+from memory.record.search.excerpts import window
 from memory.record.search.said import Span, finder, to_model_text
 from memory.turns import Entry
 from plugins.builtin.context_search import LONGEST, as_text, context_search
-from plugins.wording import window
 from tests.memory.rooms import KEY, Lodge
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)

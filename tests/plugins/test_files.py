@@ -15,16 +15,16 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.settings import ToolSettings
 from agent.tools import text_lines
 from agent.tools.allowance import measure_usage
 from agent.tools.base import ToolContext
 from agent.tools.search import Search
+from agent.tools.settings import ToolSettings
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
 from memory.record.search.said import finder
-from plugins.builtin import files
+from plugins.files import feature as files
 from tests.waiting import PATIENCE
 
 Run = Callable[..., Awaitable[str]]
@@ -330,7 +330,7 @@ from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
-from plugins.builtin import files
+from plugins.files import feature as files
 
 async def main():
     context = ToolContext(ConversationKey("pipe/main", "main"), Path(sys.argv[1]), ZoneInfo("UTC"))

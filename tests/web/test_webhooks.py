@@ -53,7 +53,7 @@ async def test_a_platform_that_leaves_in_the_middle_of_a_call_is_no_fault(
         finally:
             is_over.set()
 
-    monkeypatch.setattr("channels.web.webhooks.read_body", read)
+    monkeypatch.setattr("channels.web.channel.read_body", read)
     bot = FakeBot(lambda text: deltas(text))
     head = b"POST /webhooks/broken HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"
     async with asyncio.timeout(PATIENCE), webhooks(bot, Broken()) as address:
@@ -73,7 +73,7 @@ async def test_the_body_of_a_call_that_can_not_be_the_platforms_is_not_read(
     async def read(request: Request, largest: int, why: str) -> bytes:
         raise AssertionError
 
-    monkeypatch.setattr("channels.web.webhooks.read_body", read)
+    monkeypatch.setattr("channels.web.channel.read_body", read)
     bot = FakeBot(lambda text: deltas(text))
     async with (
         webhooks(bot, Broken()) as address,

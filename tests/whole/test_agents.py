@@ -18,7 +18,7 @@ from bot.received import key_of
 from bot.settings.files import read_tree
 from channels.message import Address
 from memory.context.limits import Limits
-from memory.settings import ContextSettings
+from memory.context.settings import ContextSettings
 from tests.bot.test_settings_agents import AGENTS_BLOCK
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.whole.testbot import TestBot, run_bot

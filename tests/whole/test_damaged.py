@@ -22,7 +22,7 @@ from main import main
 from memory.conversations import MOST_ATTEMPTS
 from memory.record.database import StoreError
 from memory.record.engines import engine_for
-from memory.record.soundness import is_unborn
+from memory.record.engines.soundness import is_unborn
 from tests.fakes.openai_server import Call, Received, Say
 from tests.waiting import until
 from tests.whole.scenario import copy_as_killed

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from channels.terminal.display import command_reply
-from memory.settings import ContextSettings
+from memory.context.settings import ContextSettings
 from plugins.builtin.help import FIRST, GROUPS, STRATEGIES, THE_BOT, grouped
 from plugins.docs import builtin
 from tests.whole.testbot import run_bot

@@ -13,7 +13,7 @@ from agent.models.base import ModelRefused
 from bot.recent import MOST_FAILURES, FailureLog
 from channels.message import Reply
 from memory.record.store import StoreError
-from plugins.recent import RecentInfo, RecentTimes, describe_recent
+from plugins.health import RecentInfo, RecentTimes, describe_recent
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.whole.process import talking
 from tests.whole.testbot import run_bot

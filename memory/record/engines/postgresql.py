@@ -28,10 +28,10 @@ from peewee import DatabaseError, OperationalError
 from psycopg.adapt import Dumper, Loader
 
 from memory.record.database import Claim, Database, StoreError
+from memory.record.engines.soundness import JSON_COLUMNS
 from memory.record.engines.sqlite import list_tables
 from memory.record.engines.stems import stems
 from memory.record.migrations import MIGRATIONS, migrate
-from memory.record.soundness import JSON_COLUMNS
 from memory.record.transfer import copy_out
 
 log = logging.getLogger(__name__)

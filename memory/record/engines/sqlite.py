@@ -18,8 +18,8 @@ import orjson
 from peewee import DatabaseError, IntegrityError, SqliteDatabase
 
 from memory.faults import DAMAGED, DISK_FULL, IN_USE, NO_DISK, NOT_PERMITTED, say_fault
-from memory.record import soundness
 from memory.record.database import Claim, Database, StoreError
+from memory.record.engines import soundness
 from memory.record.migrations import MIGRATIONS, migrate
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Search in what was said and written down: one `Hit`, whichever way it was found.
 
-`find` ranks what was said in an audience's conversations (`index.py`, `ranking.py`), `notes.py` the
-parts of its daily files; `scan` looks for texts letter by letter, and `passages` shows messages
+`find` ranks what was said in an audience's conversations (`index.py`, `ranking.py`);
+`scan` looks for texts letter by letter, and `passages` shows messages
 side by side, by words, by place or by turn.
 """
 
@@ -14,10 +14,8 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
-from memory.context.replay import TakenAway
 from memory.messages import SEARCHES
 from memory.record import transcript
-from memory.record.daily import Note
 from memory.record.database import Database
 from memory.record.search import index, words
 from memory.record.search.dates import NamedDate
@@ -40,7 +38,7 @@ from memory.record.search.said import (
     to_search_text,
     without_searches,
 )
-from memory.turns import Entry
+from memory.turns import Entry, TakenAway
 
 MOST = 100
 """Messages that `passages` shows at most."""
@@ -50,7 +48,7 @@ class Hit(Struct, frozen=True):
     """A message that was found: what was searched of it, and where words stand in that, in order.
 
     `conversation` names where it was said, `before` and `after` are the messages right beside it of
-    that sitting. Of a daily file it is a part, its `note`. `number` counts, from 1, the messages of
+    that sitting. `number` counts, from 1, the messages of
     a conversation that `passages` may show.
     """
 
@@ -60,7 +58,6 @@ class Hit(Struct, frozen=True):
     conversation: str = ""
     before: Entry | None = None
     after: Entry | None = None
-    note: Note | None = None
     number: int = 0
 
 

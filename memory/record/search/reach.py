@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.keys import home_of as chat_of
 from memory.record import transcript
 from memory.record.branches import Ancestor, lineage
 from memory.record.database import Database
 from memory.record.search import index
 from memory.record.search.index import IndexedConversation, Range, Ranges, home_of, range_of
+from memory.turns import NOTHING_AWAY, TakenAway
 
 
 class Scope(Struct, frozen=True):
@@ -66,7 +66,7 @@ class Reach:
         """Find the part of a conversation that may not be found."""
         if not (self._scope.is_model and lacks_some):
             return NOTHING_AWAY
-        return replay(transcript.events_of(self._database, row), "").taken_away
+        return transcript.taken_away(self._database, row)
 
     def _visible(
         self, one: IndexedConversation, away: TakenAway, mine: TakenAway

@@ -8,10 +8,11 @@ from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import explain_hold, reason
-from plugins.builtin.context.state import ids, say_of
+from plugins.builtin.context.state import say_of
 from plugins.builtin.context.steering import to_reply
 from plugins.builtin.context.summary import EDIT
 from plugins.builtin.context.turns import quote
+from plugins.turn_names import ids
 from plugins.wording import amount, clip, literal
 
 APPROVE, DECLINE = "/context approve", "/context decline"

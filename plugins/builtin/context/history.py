@@ -11,6 +11,7 @@ from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
+from memory.record.search.excerpts import excerpt, pieces
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
@@ -18,7 +19,7 @@ from plugins.builtin.context.overview import event_data, list_touched
 from plugins.builtin.context.show import by, moment, name_kind
 from plugins.builtin.context.state import IN_PLAY, States, name_states, states
 from plugins.builtin.context.turns import name_role, role
-from plugins.wording import amount, clip, count, excerpt, format_turns, literal, pieces
+from plugins.wording import amount, clip, count, format_turns, literal
 
 NEWEST = 40
 """Events that are shown; `data` has them all."""

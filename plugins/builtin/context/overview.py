@@ -29,9 +29,9 @@ from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
-from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
+from plugins.turn_names import ids
 from plugins.wording import format_turns, shrink
 
 GOVERNING = (

@@ -19,7 +19,8 @@ from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import UNDO, explain_hold
-from plugins.builtin.context.state import ids, say_of, turns_of
+from plugins.builtin.context.state import say_of
+from plugins.turn_names import ids, turns_of
 from plugins.wording import amount, clip, format_turns, literal
 
 SHOWN = 20

@@ -9,8 +9,8 @@ from memory.context.change import ViewEvent
 from memory.context.receipt import Receipt
 from memory.record.summaries import Summary
 from plugins.api import Action
-from plugins.builtin.context.state import ids
 from plugins.builtin.context.turns import quote
+from plugins.turn_names import ids
 from plugins.wording import amount, clip, format_turns, literal
 
 SHOWN = 8

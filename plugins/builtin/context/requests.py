@@ -23,8 +23,9 @@ from memory.turns import Entry
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.preview import list_messages, show_messages
 from plugins.builtin.context.show import moment
-from plugins.builtin.context.state import ids, say_of
+from plugins.builtin.context.state import say_of
 from plugins.builtin.context.turns import role, summarize
+from plugins.turn_names import ids
 from plugins.wording import amount, clip, fence, literal, money, shorten
 
 LONGEST_JSON = 12_000

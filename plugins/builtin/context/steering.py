@@ -23,7 +23,8 @@ from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.overview import hold, list_touched
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
-from plugins.builtin.context.state import ids, say_gone, say_of, split_turns, turns_of
+from plugins.builtin.context.state import say_gone, say_of
+from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, clip, count, format_list, format_turns, literal
 
 REDO = Action("Redo", "/context redo")

@@ -11,8 +11,8 @@ from memory.summary_editor import EditedSummary, EditRefused, StandingSummary, S
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.show import UNDO
-from plugins.builtin.context.state import ids
 from plugins.builtin.context.turns import quote
+from plugins.turn_names import ids
 from plugins.wording import amount, clip, format_turns, literal
 
 EDIT = "/context summary edit"

@@ -15,7 +15,7 @@ from memory.files import READABLE, TERSE, WHOLE
 from memory.messages import Message
 from memory.record.exchange import MOST_BYTES, Unreadable, parse
 from plugins.api import Action, Ask, CommandError, Reply, ToolError
-from plugins.builtin.context.state import ids
+from plugins.turn_names import ids
 from plugins.wording import amount, count, format_turns
 
 

@@ -17,7 +17,8 @@ from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
-from plugins.builtin.context.state import States, name_states, states, turns_of
+from plugins.builtin.context.state import States, name_states, states
+from plugins.turn_names import turns_of
 from plugins.wording import amount, clip, format_turns, literal, name_layer, shorten, table
 
 NEWEST = 30

@@ -12,20 +12,34 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, tzinfo
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import conversations, transcript
 from memory.record.daily import Note
 from memory.record.engines.sqlite import in_memory
-from memory.record.search import Found, find, index
+from memory.record.search import Hit, find, index
 from memory.record.search.reach import Scope
 from memory.turns import Entry
 
 KEPT = 4
 """Audiences whose notes stay in memory: those that were searched last."""
 _NOTES = Scope("notes")
+
+
+class NoteHit(Hit, frozen=True, kw_only=True):
+    """A part of a daily file that was found."""
+
+    note: Note
+
+
+class FoundNotes(Struct, frozen=True):
+    """The best hits, and how many notes hold any of the words."""
+
+    hits: tuple[NoteHit, ...] = ()
+    total: int = 0
 
 
 class NoteSearch:
@@ -37,11 +51,11 @@ class NoteSearch:
 
     def find(
         self, audience: str, notes: Sequence[Note], text: str, most: int, zone: tzinfo
-    ) -> Found:
+    ) -> FoundNotes:
         """Find the notes that answer a text best among all notes of an audience, given by day."""
         if not notes:
             self._forget(audience)
-            return Found()
+            return FoundNotes()
         by_day = defaultdict[date, list[Note]](list)
         for note in notes:
             by_day[note.day].append(note)
@@ -108,7 +122,7 @@ class _IndexedNotes:
     def close(self) -> None:
         self._database.close()
 
-    def find(self, text: str, most: int) -> Found:
+    def find(self, text: str, most: int) -> FoundNotes:
         found = find(self._database, _NOTES, text, most, self._zone)
-        hits = tuple(replace(hit, note=self._notes[hit.entry.turn]) for hit in found.hits)
-        return replace(found, hits=hits)
+        hits = (NoteHit(*astuple(hit), note=self._notes[hit.entry.turn]) for hit in found.hits)
+        return FoundNotes(tuple(hits), found.total)

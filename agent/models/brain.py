@@ -1,0 +1,140 @@
+"""The settings of a brain: where a model is served, and how it is asked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
+
+from agent.models.providers import PROVIDERS
+from agent.models.quirks import ProviderQuirks
+from memory.setting_notes import FIXED
+
+
+class BrainConfig(BaseModel):
+    """The group `config` of a brain."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    api_key: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=1_000)] = Field(
+        default="",
+        repr=False,
+        description="The key for the endpoint; empty means the provider's usual one from the "
+        "environment.",
+        json_schema_extra={
+            "wants": "{{secret.NAME}}, with NAME in the environment or .env",
+            **FIXED,
+        },
+    )
+    base_url: Annotated[
+        str, StringConstraints(pattern=r"^(https?://[^\s\p{C}]+)?$", max_length=1_000)
+    ] = Field(
+        default="",
+        description="The address of the endpoint; empty means the provider's own.",
+        json_schema_extra={"wants": "an address with http:// or https://", **FIXED},
+    )
+
+
+def _check_provider(provider: str, info: ValidationInfo) -> str:
+    config = info.data.get("config")
+    if provider and provider not in PROVIDERS and config and not config.base_url:
+        raise ValueError("nobody knows where it is")
+    return provider
+
+
+class Brain(BaseModel):
+    """The place of a model, and how it is asked (Digitorn's brain without the model's name).
+
+    The default is the endpoint of OPENAI_BASE_URL, asked as it likes.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    config: BrainConfig = BrainConfig()
+    provider: Annotated[
+        str,
+        StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=100),
+        AfterValidator(_check_provider),  # it looks at `config`, which therefore stands above
+    ] = Field(
+        default="",
+        description="Who serves the model; empty means the endpoint that the bot uses otherwise.",
+        json_schema_extra={
+            "wants": f"one of {', '.join(PROVIDERS)}, or any name with a config.base_url",
+            "near": list(PROVIDERS),
+            **FIXED,
+        },
+    )
+    backend: Literal["auto", "openai_compat", "openai_responses", "anthropic"] = Field(
+        default="auto",
+        description="The protocol of the endpoint. auto: OpenAI's chat completions, which nearly "
+        "all speak, its Responses API for models that want it, and Anthropic's own for the "
+        "provider anthropic.",
+        json_schema_extra=FIXED,
+    )
+    effort: Literal["", "low", "medium", "high", "xhigh", "max"] = Field(
+        default="",
+        description="How hard the model thinks before it answers, by Anthropic's protocol and the "
+        "Responses API; empty leaves it to the model.",
+        json_schema_extra=FIXED,
+    )
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
+        default=None,
+        description="How freely the model picks its words; null leaves it to the endpoint.",
+        json_schema_extra={"wants": "a number from 0 to 2, or null", **FIXED},
+    )
+    max_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="The longest a reply may be; 0 leaves it to the endpoint.",
+        json_schema_extra={"unit": "tokens", **FIXED},
+    )
+    quirks: ProviderQuirks = ProviderQuirks()
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return whether the model is served at an endpoint of its own, or with a key of its
+        own."""
+        return bool(self.provider or self.config.base_url or self.config.api_key)
+
+
+class SummaryWindow(BaseModel):
+    """The group `context` of the brain for summaries."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    max_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=2_000_000,
+        description="The context window of that model; 0 means the known one, or 128000 if none is "
+        "known.",
+        json_schema_extra={"unit": "tokens", **FIXED},
+    )
+
+
+class SummaryBrain(Brain):
+    """The model that writes the summaries, whole; without a name it is the model that answers."""
+
+    model: Annotated[
+        str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
+    ] = Field(
+        default="",
+        description="The model that writes the summaries; empty means the one that answers.",
+        json_schema_extra={"wants": "a model's name", **FIXED},
+    )
+    context: SummaryWindow = SummaryWindow()
+
+    @model_validator(mode="after")
+    def _names_a_model(self) -> Self:
+        if self.is_elsewhere and not self.model:
+            raise ValueError("summary_brain names a provider but no model; name one.")
+        return self

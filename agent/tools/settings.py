@@ -1,0 +1,53 @@
+"""The settings of the tools."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory.setting_notes import FIXED, TURN
+
+
+class ToolSettings(BaseModel):
+    """The section `tools`: how tools are offered, and which room they have. Features add to it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    offer: Literal["auto", "all", "lean", "none"] = Field(
+        default="auto",
+        description="How the model is told of its tools. all: with how each is called, in every "
+        "request. lean: by their names; it looks up the rest when it needs one, which takes less "
+        "of a small window, and sometimes one more step. auto: all, unless that takes more of the "
+        "window than tools.share. Those of MCP servers are always looked up. none: it has no "
+        "tools at all.",
+        json_schema_extra={"here": True, **TURN},
+    )
+    share: float = Field(
+        default=0.25,
+        ge=0.01,
+        le=1,
+        allow_inf_nan=False,
+        description="The share of the window that the tools may take before tools.offer auto only "
+        "lists them.",
+        json_schema_extra={"wants": "a number from 0.01 to 1", "here": True, **TURN},
+    )
+    shell_unboxed: bool = Field(
+        default=False,
+        description="Whether commands run without a sandbox where bubblewrap does not work; they "
+        "can then do whatever the bot's account can.",
+        json_schema_extra=FIXED,
+    )
+    files_quota: int = Field(
+        default=2_000,
+        ge=1,
+        le=1_000_000,
+        description="How much space a chat's files and pictures may take on the disk; once it is "
+        "full, neither people nor the model can add any until some are deleted.",
+        json_schema_extra={"unit": "MB", **TURN},
+    )
+    approve: Literal["ask", "never"] = Field(
+        default="ask",
+        description="Whether a person is asked before a tool runs a command or uses the network: "
+        "ask shows exactly what will run; never runs it without asking.",
+    )

@@ -1,0 +1,286 @@
+"""The section `context`: how much the model sees, and how the view is kept within that."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+
+from memory.context.summary_fields import template_error
+from memory.setting_notes import TURN
+
+HERE: JsonDict = {"here": True, **TURN}
+
+
+def _schema_text(value: Any) -> Any:
+    """Return a JSON Schema of an object, given as an object or as its text, as text."""
+    if not value or not isinstance(value, str | dict):
+        return value
+    try:
+        schema = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON") from None
+    if not (isinstance(schema, dict) and schema.get("type") == "object"):
+        raise ValueError("no schema of an object")
+    if not (isinstance(schema.get("properties"), dict) and schema["properties"]):
+        raise ValueError("no properties")
+    return json.dumps(schema, ensure_ascii=False)
+
+
+class ContextSettings(BaseModel):
+    """The section `context`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    max_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=2_000_000,
+        description="The model's context window; 0 means the known window of the model, or "
+        "128000 if none is known.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+    output_reserved: int = Field(
+        default=4096,
+        ge=0,
+        le=200_000,
+        description="Room kept free in the window for the model's reply; never more than a "
+        "quarter of the window.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+    strategy: Literal["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"] = (
+        Field(
+            default="trim",
+            description="What happens to older turns. trim: the oldest half leaves once a limit is "
+            "passed. slim: older turns are sent as a log with one line each, the last "
+            "full_turns in full. full: everything is sent. truncate: all but the last "
+            "keep_recent messages leave once the pressure reaches compression_trigger. "
+            "summarize: the same, with a summary in their place. structured: a summary "
+            "in fields at trigger_ratio, keeping reserve_ratio. stubs: old tool results become one "
+            "line each, and all else stays.",
+            json_schema_extra=HERE,
+        )
+    )
+    tool_result_limit: int = Field(
+        default=0,
+        ge=0,
+        le=2_000_000,
+        description="A tool result longer than this is cut when it arrives; 0 means 50000 or a "
+        "quarter of the window, whichever is smaller.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+
+    stub_tools: bool = Field(
+        default=False,
+        description="Whether old tool results become one line each before trim, slim, truncate, "
+        "summarize or structured let turns leave, which they then do only if it does not "
+        "suffice. The model can read a result again.",
+        json_schema_extra={"here": True},
+    )
+    stub_keep: int = Field(
+        default=3,
+        ge=0,
+        le=1_000,
+        description="How many of the newest tool results stay whole, in addition to those of the "
+        "running turn, where older ones become one line each.",
+        json_schema_extra={"unit": "results", "here": True},
+    )
+    stub_batch: int = Field(
+        default=4_000,
+        ge=1,
+        le=1_000_000,
+        description="How much old tool results must free before they become one line each: every "
+        "such change breaks the provider's cache. Never more than an eighth of what the window "
+        "holds besides the reply.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+    offload: bool = Field(
+        default=True,
+        description="Whether what leaves the context is kept in files that the model can read: "
+        "turns, and the full text of tool results that were cut. The transcript has "
+        "it in any case.",
+        json_schema_extra={"here": True},
+    )
+    max_images: int = Field(
+        default=8,
+        ge=0,
+        le=100,
+        description="The most pictures in one request; in place of older ones the model sees a "
+        "note that they were there.",
+        json_schema_extra={"unit": "pictures", "here": True},
+    )
+    summary_max_tokens: int = Field(
+        default=1_024,
+        ge=1,
+        le=100_000,
+        description="The longest a summary may be; never more than an eighth of the budget.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+    compaction_approval: Literal["off", "show", "ask"] = Field(
+        default="off",
+        description="What you hear of cuts that a strategy or a rule makes. off: nothing. show: "
+        "the summary that stands there now, to edit or undo. ask: the same before the cut, "
+        "which waits ten minutes for your answer, but not where the window is full; "
+        "what slim folds into its log is not asked about.",
+        json_schema_extra={"here": True},
+    )
+    summary_min_kept: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="The share of names, numbers, dates, paths and identifiers of what leaves that "
+        "a summary must keep; with less, the model is asked once more, with the list of "
+        "what is missing, and the better one is taken. 0 means never.",
+        json_schema_extra={"here": True},
+    )
+    full_turns: int = Field(
+        default=3,
+        ge=1,
+        le=10,
+        description="How many of the last complete turns slim sends in full, in addition to the "
+        "running one.",
+        json_schema_extra={"unit": "turns", "here": True},
+    )
+    max_terse_entries: int = Field(
+        default=50,
+        ge=1,
+        le=500,
+        description="How many lines, the newest ones, slim's activity log holds.",
+        json_schema_extra={"unit": "lines", "here": True},
+    )
+    fold_turns: Literal["auto"] | Annotated[int, Field(ge=1, le=100)] = Field(
+        default="auto",
+        description="How many turns at a time slim folds into its log; in between, the beginning "
+        "of each request stays the same, which suits caches. auto is 1, or as many as "
+        "pays once the provider reports cached tokens.",
+        json_schema_extra={
+            "wants": "a whole number from 1 to 100, or auto",
+            "unit": "turns",
+            "here": True,
+        },
+    )
+    keep_recent: int = Field(
+        default=10,
+        ge=1,
+        le=1_000,
+        description="How many of the most recent messages truncate and summarize keep verbatim.",
+        json_schema_extra={"unit": "messages", "here": True},
+    )
+    compression_trigger: float = Field(
+        default=0.75,
+        ge=0.0,
+        le=1.0,
+        description="The pressure at which truncate and summarize act: tokens in use / "
+        "(max_tokens - output_reserved).",
+        json_schema_extra={"here": True},
+    )
+    auto_compact: bool = Field(
+        default=True,
+        description="Whether truncate and summarize act on their own; if not, only your own hook "
+        "rules, /context compact, and the emergency cut when the window is full do.",
+        json_schema_extra={"here": True},
+    )
+    trigger_ratio: float = Field(
+        default=0.8,
+        gt=0,
+        le=0.9,
+        description="The share of the window above which structured writes a summary.",
+        json_schema_extra={"here": True},
+    )
+    reserve_ratio: float = Field(
+        default=0.1,
+        ge=0.01,
+        le=0.5,
+        description="The share of the window that structured keeps for recent messages.",
+        json_schema_extra={"here": True},
+    )
+    compression_prompt: str = Field(
+        default="",
+        max_length=20_000,
+        description="How structured asks the model for a summary; empty means Parley's own words.",
+        json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
+    )
+    summary_template: str = Field(
+        default="",
+        max_length=20_000,
+        description="How structured writes a summary into the context, with fields of the schema "
+        "in braces, like {task_overview}; nothing else may be in braces. Empty "
+        "means Parley's own form.",
+        json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
+    )
+    summary_schema: Annotated[str, BeforeValidator(_schema_text)] = Field(
+        default="",
+        max_length=20_000,
+        description="The fields of structured's summaries; empty means task_overview, "
+        "current_state, important_discoveries, next_steps and context_to_preserve.",
+        json_schema_extra={
+            "wants": "a JSON Schema of an object with properties, of at most 20000 characters",
+            "here": True,
+        },
+    )
+    truncate_oversized: bool = Field(
+        default=True,
+        description="Whether one huge message is clipped, with a marker, when nothing else makes "
+        "the request fit; if not, the person is told that it does not fit.",
+        json_schema_extra={"here": True},
+    )
+    snip_oversized: bool = Field(
+        default=True,
+        description="Whether such a clip takes out the middle and keeps the beginning and the "
+        "end; if not, only the beginning is kept.",
+        json_schema_extra={"here": True},
+    )
+    context_files: bool = Field(
+        default=False,
+        description="Whether context.json (all that was said) and context.terse.json (a line for "
+        "each turn) are kept up to date in the conversation's folder after each turn.",
+        json_schema_extra=HERE,
+    )
+    soft_limit: int = Field(
+        default=0,
+        ge=0,
+        le=2_000_000,
+        description="The size from which on /context and /context advise say that the model no "
+        "longer handles the context well; 0 goes by published measurements of the model.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+    keep_requests: int = Field(
+        default=20,
+        ge=0,
+        le=1_000,
+        description="How many of the last requests to the model /context request can show; 0 "
+        "keeps none.",
+        json_schema_extra={"unit": "requests", "here": True},
+    )
+    merge_system: bool = Field(
+        default=False,
+        description="Whether a summary that is a system message is merged into the first one, "
+        "for models that allow only one.",
+        json_schema_extra={"here": True},
+    )
+
+    @model_validator(mode="after")
+    def _template_shows_the_fields(self) -> Self:
+        if wrong := template_error(self.summary_template, self.summary_schema):
+            raise ValueError(wrong)
+        return self
+
+    @model_validator(mode="after")
+    def _less_is_kept_than_there_is(self) -> Self:
+        if self.reserve_ratio >= self.trigger_ratio:
+            raise ValueError(
+                f"context.reserve_ratio is {self.reserve_ratio}; it must be less than "
+                f"context.trigger_ratio, which is {self.trigger_ratio}, or nothing would leave."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_result_fits_the_window(self) -> Self:
+        if 0 < self.max_tokens < self.tool_result_limit:
+            raise ValueError(
+                f"context.tool_result_limit is {self.tool_result_limit}; it must be at most "
+                f"context.max_tokens, which is {self.max_tokens}."
+            )
+        return self

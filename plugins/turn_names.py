@@ -1,0 +1,68 @@
+"""Turns as a person names them: "t3-t5 t9"."""
+
+from __future__ import annotations
+
+import re
+
+from channels.language import _, explain
+from memory.turns import turn_number
+from plugins.api import CommandError
+
+_LONGEST = 20  # characters of a turn's name
+_RANGE = r"t\d+(?:[-–]t?\d+|\s+[-–]\s+t\d+|[-–])?"
+_RANGES = re.compile(rf"{_RANGE}(?:[\s,]+{_RANGE})*(?=[\s,:]|$)", re.IGNORECASE)
+
+
+def turns_of(text: str, newest: int) -> tuple[int, ...]:
+    """ "t3-t5, t9" -> (3, 4, 5, 9), and "t9-" up to the newest; `newest` is the number of the
+    newest turn there is.
+
+    Raises CommandError with a sentence for what is no turn, or none that there is.
+    """
+    words = re.sub(r"\s*[-–]\s*", "-", text).replace(",", " ").split()
+    numbers = {number for word in words for number in _range(word, newest)}
+    return tuple(sorted(numbers))
+
+
+def split_turns(text: str, newest: int) -> tuple[tuple[int, ...], str]:
+    """Return the turns that a text begins with, each written with its t, and the words behind them.
+
+    Raises CommandError as `turns_of` does.
+    """
+    found = _RANGES.match(text.strip())
+    if found is None:
+        return (), text.strip()
+    return turns_of(found[0], newest), text.strip()[found.end() :].strip(" \t\n,:")
+
+
+def _range(word: str, newest: int) -> range:
+    first, is_range, last = word.partition("-")
+    start = _turn(first, newest)
+    end = _turn(last, newest) if last else newest if is_range else start
+    if end < start:
+        raise CommandError(
+            _("{word} is backwards; write t{end}-t{start}.", word=word, end=end, start=start)
+        )
+    return range(start, end + 1)
+
+
+def _turn(word: str, newest: int) -> int:
+    try:
+        number = turn_number(word if len(word) <= _LONGEST else f"{word[:_LONGEST]}…")
+    except ValueError as error:
+        raise CommandError(_("Nothing was done: {error}", error=explain(str(error)))) from None
+    if number > newest:
+        there_are = (
+            _("the newest is t{newest}", newest=newest)
+            if newest
+            else _("nothing has been said yet")
+        )
+        raise CommandError(
+            _("There is no turn t{number}; {there_are}.", number=number, there_are=there_are)
+        )
+    return number
+
+
+def ids(numbers: tuple[int, ...]) -> list[str]:
+    """Turns as data names them."""
+    return [f"t{number}" for number in numbers]
