@@ -36,6 +36,7 @@ from bot.access import Access, Rules
 from bot.app import VERSION, App
 from bot.assembly import assemble
 from bot.checks import NO_CLUSTER
+from bot.choices import choice_of
 from bot.command_line import CommandParser, CommandRefused, Commands, say, with_places
 from bot.data_folder import (
     FolderError,
@@ -48,7 +49,6 @@ from bot.data_folder import (
 )
 from bot.monitoring import monitor
 from bot.notify import announced
-from bot.ports import choice_of
 from bot.settings import Layers, SettingError, SettingsStore, load_layers
 from bot.stages import credentials
 from bot.start import BotStart

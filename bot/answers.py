@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from bot.delivery import Delivery, PreparedAnswer
 from bot.received import Received
-from bot.spending import Spending
-from bot.turn_tasks import StoppableTasks
+from bot.turn_runner import TurnRunner
 from bot.workspaces import save_spoken
 from channels.language import _, explain
 from channels.message import Action, Problem, Reply
@@ -68,14 +67,12 @@ class Answers:
         self,
         conversations: Conversations,
         delivery: Delivery,
-        spending: Spending,
-        tasks: StoppableTasks,
+        runner: TurnRunner,
         speech: Sequence[TextToSpeech],
         notes: Sequence[Note],
     ) -> None:
         self.conversations, self.delivery = conversations, delivery
-        self.spending, self.tasks = spending, tasks
-        self.speech, self.notes = speech, notes
+        self.runner, self.speech, self.notes = runner, speech, notes
 
 
 def offer_ways_on(problem: Problem) -> tuple[Action, ...]:
@@ -173,7 +170,7 @@ class TurnAnswer(Struct):
             return ""
         asked = speech.speak(key, turn.number, last.text, form, context.user)
         task = asyncio.create_task(asked)
-        with self._answers.tasks.running(key, task):
+        with self._answers.runner.tasks.running(key, task):
             await asyncio.wait({task})
         try:
             sound = b"" if task.cancelled() else task.result()
@@ -196,4 +193,5 @@ class TurnAnswer(Struct):
     async def _list_notes(self, turn: OpenTurn) -> list[str]:
         answers, context, talk = self._answers, self._context, self._context.conversation
         said = [text for note in answers.notes for text in await note(talk, turn)]
-        return [*said, *await answers.spending.warnings(talk.key, context.user, talk)]
+        spending = answers.runner.rules.spending
+        return [*said, *await spending.warnings(talk.key, context.user, talk)]

@@ -15,22 +15,19 @@ from agent.models.base import ModelError
 from bot.access import Access
 from bot.activity import EventBus
 from bot.alerts import Alerts
+from bot.choices import choice_of
 from bot.clock import ClockWatch
 from bot.completions import clear_up
 from bot.delivery import Delivery
 from bot.forms import Forms
 from bot.links import Links
-from bot.ports import (
-    Processes,
-    choice_of,
-)
+from bot.ports import Processes
 from bot.queues import KeyedQueues
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
 from bot.sending import Sender
 from bot.signals import Signal
-from bot.spending import Spending
 from bot.turns import Turns
 from channels.base import (
     Channel,
@@ -70,7 +67,6 @@ class App(Struct, frozen=True):
     bus: EventBus
     bot: RunningBot
     channels: Mapping[str, Channel]
-    spending: Spending
     clock: ClockWatch
     losses: tuple[str, ...]
     schedule: Schedule
@@ -135,7 +131,7 @@ class App(Struct, frozen=True):
         await self.clock.look()  # before anything new happens, which would be the newest thing
         await self.access.take_up()
         await self.links.take_up()
-        await self.spending.load()
+        await self.config.spending.load()
 
     async def take_up(self, is_meant: Scope = everything) -> None:
         """Go on in these conversations where the process before this one stopped."""

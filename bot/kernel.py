@@ -19,7 +19,6 @@ from bot.runtime import RuntimeConfig
 from bot.schedule import Schedule
 from bot.settings.layers import Secrets
 from bot.signals import Signal
-from bot.spending import Spending
 from bot.turns import Turns
 from channels.base import Channel
 from memory.conversations import Conversations
@@ -43,7 +42,6 @@ class Kernel(Struct, frozen=True):
     bot: RunningBot
     bus: EventBus
     alerts: Alerts
-    spending: Spending
     schedule: Schedule
     clock: ClockWatch
     changes: Signal[[]]

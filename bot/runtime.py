@@ -25,16 +25,15 @@ from agent.tools.base import Permission, ToolContext, grant_permission, refuse_p
 from agent.tools.remote import RemoteTools
 from agent.tools.toolbox import Toolbox
 from bot.access import PAGE, Rules
-from bot.completions import CompletionRules
-from bot.delivery import columns_of
-from bot.ports import (
+from bot.choices import (
     choice_of,
     summary_choice_of,
     summary_window,
     window_in_force,
 )
+from bot.delivery import columns_of
 from bot.settings import Settings, SettingsStore
-from bot.spending import Spending
+from bot.spending import UNLIMITED, SpendingRules
 from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix
@@ -99,11 +98,16 @@ class RuntimeConfig(Struct, frozen=True):
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
     services: Mapping[type, object] = field(default_factory=dict)
-    spending: Spending = Spending(())
+    spending_rules: Sequence[SpendingRules] = ()
     remote_tools: Sequence[RemoteToolsFor] = ()
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _folders: dict[str, Path] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
+
+    @property
+    def spending(self) -> SpendingRules:
+        """Return the rules of the feature that limits what is spent, which is opened after this."""
+        return next(iter(self.spending_rules), UNLIMITED)
 
     def at(self, key: ConversationKey) -> TurnConfig:
         """Return the settings and the model that hold now; made when something has changed, so
@@ -266,11 +270,6 @@ class RuntimeConfig(Struct, frozen=True):
                 self.book.effective(key.id).agent_max_calls if request.tools is None else MOST_CALLS
             ),
             wishes=Wishes(request.max_tokens, request.temperature, request.parameters),
-        )
-
-    def completion_rules(self) -> CompletionRules:
-        return CompletionRules(
-            self.agent_alone, lambda key: self.book.effective(key.id).turn_timeout, self.folder
         )
 
     async def _approve(

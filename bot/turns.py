@@ -120,7 +120,7 @@ class Turns:
         self._conversations, self._delivery = conversations, delivery
         self.runner, self.answers = runner, answers
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
-        self._spending, self._access, self._links = answers.spending, access, links
+        self._access, self._links = access, links
         self._runs, self._speech = Runs(features.runs), features.speech_to_text
         self._branches = conversations.branches
         self._coming = Counter[str]()
@@ -255,7 +255,7 @@ class Turns:
         person = self._access.identify(received.address)
         if person is None:  # let in no more since
             return name_of(received.address), _(CLOSED)
-        return person.limited, self._spending.refusal(key, person.limited)
+        return person.limited, self.runner.rules.spending.refusal(key, person.limited)
 
     def _find_speech(self, received: Received) -> SpeechToText | None:
         return next((speech for speech in self._speech if speech.is_wanted(received)), None)
@@ -345,9 +345,9 @@ class Turns:
         besides = (explain(restart), "" if says_nothing else asked.unheard)
         answer = TurnAnswer(self.answers, context, besides)
         if turn.reply is None:
-            self._spending.begin(key, context.user)
+            rules.spending.begin(key, context.user)
             agent = rules.agent(context.conversation, received.address)
-            model = self._spending.limit(agent.model, key, context.user)
+            model = rules.spending.limit(agent.model, key, context.user)
             agent = agent if model is agent.model else replace(agent, model=model)
             if received.run:  # nobody attends that, and it may do less than who writes meanwhile
                 agent = await self._runs.prepare(received, context.conversation, agent)

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 BUILTIN = [str(FOLDER / "builtin")]
 SPENDING = (
-    *("load", "book", "refusal", "is_enough", "budget", "begin", "choice", "describe_choice"),
+    *("load", "book", "refusal", "is_enough", "limit", "begin", "choice", "describe_choice"),
     *("find_problem", "warnings"),
 )
 """The methods of rules for spending (`bot.spending.SpendingRules`)."""
@@ -236,6 +236,8 @@ def _add(
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
         part = _take_runtime(manager, opened_by or name, plugin)
+        if part.spending and loaded.spending:
+            raise Unfit("another plugin limits what is spent already")
     except BaseException:
         manager.unregister(plugin)
         raise

@@ -370,7 +370,7 @@ class Node:
             await self.app.access.take_up()
             await self.app.links.take_up()
             self.on_links()
-            await self.app.spending.load()
+            await self.app.config.spending.load()
         except StoreError as error:
             log.warning("what others have changed could not be read: %s", error)
 

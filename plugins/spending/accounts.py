@@ -15,7 +15,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from bot.spending import BudgetSpent
+from agent.models.base import Model
+from bot.spending import BudgetedModel, BudgetSpent, SpendingRules
 from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
@@ -148,7 +149,7 @@ class AccountRules(Protocol):
         ...
 
 
-class MonthAccounts:
+class MonthAccounts(SpendingRules):
     """The month's accounts. `clock` gives seconds since 1970; `on_lift` hears that limits rest."""
 
     def __init__(
@@ -210,9 +211,11 @@ class MonthAccounts:
         account = self.find_used_up(key, user, is_chat=is_chat)
         return format_refusal(account) if account else ""
 
-    def budget(self, key: ConversationKey, user: str = "", *, is_chat: bool = True) -> MonthBudget:
-        """Return the budget of a turn that begins."""
-        return MonthBudget(self, key, user, is_chat)
+    def limit(
+        self, model: Model, key: ConversationKey, user: str = "", *, is_chat: bool = True
+    ) -> Model:
+        """Return a model that answers as long as no limit is used up."""
+        return BudgetedModel(model, MonthBudget(self, key, user, is_chat))
 
     def _list_limited(self, key: ConversationKey, user: str) -> Sequence[Account]:
         """The accounts of these that have a limit: nearly always, none."""
