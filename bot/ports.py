@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,7 +53,7 @@ from plugins.api import (
     ToolRun,
 )
 from plugins.loader import Loaded
-from plugins.processes import ClusterInfo
+from plugins.processes import ClusterInfo, ProcessesPort
 from plugins.recent import RecentInfo
 
 A_DAY = 86_400.0
@@ -237,11 +237,6 @@ class LetIn:
         return found[0]
 
 
-async def _alone() -> ClusterInfo | None:
-    """This process is all of the bot."""
-    return None
-
-
 class Owners(Protocol):
     """The processes that own the conversations of a bot of many."""
 
@@ -258,11 +253,11 @@ class Owners(Protocol):
 class Processes(Struct):
     """The processes that are this bot: one, unless there is a `survey` of many, or `owners`."""
 
-    survey: Callable[[], Awaitable[ClusterInfo | None]] = _alone
+    survey: ProcessesPort | None = None
     owners: Owners | None = None
 
     async def look(self) -> ClusterInfo | None:
-        return await self.survey()
+        return await self.survey.look() if self.survey else None
 
     def are_together(self, one: str, other: str) -> bool:
         return self.owners is None or self.owners.are_together(one, other)

@@ -330,12 +330,8 @@ def make_bot(
     )
     work.queues["commands"] = commands.queues
     recent.work_begun(work)
-    workspaces = Workspaces(config.folder, config.workspace, config.files_quota)
-    intake = Intake(
-        *(access, people.delivery, turns, people.forms, workspaces),
-        commands.takes_files,
-        commands.find_excess,
-    )
+    workspaces = Workspaces(config)
+    intake = Intake(access, people.delivery, turns, people.forms, workspaces, commands)
     return RunningBot(
         intake,
         commands,
@@ -351,7 +347,6 @@ def make_bot(
         people.languages,
         plugins,
         StoredState(record.store),
-        recent.channel_unreachable,
     )
 
 

@@ -59,13 +59,7 @@ class TurnRunner:
     ) -> Problem:
         """Let the agent answer who asked at this address; whatever happens, the turn is over
         afterwards. Returns what kept it from an answer, if anything did."""
-        output = TurnOutput(
-            self.bus,
-            key.home,
-            lambda: self._branches.is_current(key),
-            self.recent,
-            lambda: time.monotonic() - self.rules.count_waited(key),
-        )
+        output = TurnOutput(self.bus, key, self._branches, self.recent, self.rules)
         started = time.monotonic()
         seconds = self.rules.settings(key).turn_timeout
         with speaking(ENGLISH):  # whatever plugins say in there, the model may read

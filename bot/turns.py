@@ -133,10 +133,6 @@ class Turns:
         chat that it is linked to."""
         return self._branches.current(self._links.key_of(address))
 
-    async def is_gone(self, key: ConversationKey) -> bool:
-        """Return whether this was a branch that somebody has deleted."""
-        return await self._branches.is_gone(key)
-
     def is_busy(self, key: ConversationKey) -> bool:
         """Return whether this conversation's line is full, with those that are on their way into
         it."""

@@ -194,7 +194,7 @@ class Node:
         self._loop = asyncio.get_running_loop()
         assert isinstance(app.sender, ClusterSender), "what goes out goes through the gateways"
         app.sender.node = self
-        app.processes.survey = self._survey
+        app.processes.survey = self
         self._heard: dict[str, float] = {}
         self._begun = time.monotonic()
         broker.hear = self._hear
@@ -321,7 +321,8 @@ class Node:
         if silent:
             await self.app.store.write(lambda db: record.forget(db, silent))
 
-    async def _survey(self) -> ClusterInfo:
+    async def look(self) -> ClusterInfo:
+        """Return the processes that are there, and what waits."""
         recorded = await self.app.store.read(census.read)
         now, queued = time.monotonic(), None
         if self.broker.is_up:

@@ -44,9 +44,8 @@ class McpFeature:
         self._managed = ManagedServers(
             self._servers,
             self._offers,
-            kernel.conversations.services.meter.count,
-            config.workspace,
-            config.zone,
+            kernel.conversations.services.meter,
+            config,
             hide,
         )
 

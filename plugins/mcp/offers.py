@@ -6,16 +6,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime, tzinfo
-from pathlib import Path
+from datetime import datetime
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from bot.access import LOCAL, Access, is_local
+from bot.runtime import RuntimeConfig
 from bot.settings.layers import Secrets, fill_text
 from bot.settings.schema import SettingError
 from channels.message import Address
+from memory.context.meter import Meter
 from memory.keys import ConversationKey
 from plugins.mcp import ServerDown
 from plugins.mcp.catalogue import ListedTool
@@ -89,14 +90,12 @@ class ServerOffers(Struct, frozen=True):
 
 
 class ManagedServers(Struct, frozen=True):
-    """The servers, for commands. `count_tokens` counts those of a text; `workspace` is the folder
-    of a conversation's audience; `hide` takes secrets out of what people read."""
+    """The servers, for commands. `hide` takes secrets out of what people read."""
 
     servers: Servers
     offers: ServerOffers
-    count_tokens: Callable[[str], int]
-    workspace: Callable[[ConversationKey], Path]
-    zone: Callable[[], tzinfo]
+    meter: Meter
+    config: RuntimeConfig
     hide: Callable[[str], str]
 
     async def all(self, key: ConversationKey, address: Address) -> list[ServerView]:
@@ -108,12 +107,12 @@ class ManagedServers(Struct, frozen=True):
         known = await self.servers.known()
         offered = self.offers.offer(key, address)
         here = offered.may_use if offered else frozenset[str]()
-        views = []
+        views, zone = [], self.config.zone()
         for name, server in now.items():
             changes = await self.servers.list_changes(name)
             listed = [one for one in known.get(name, {}).values() if not one.is_gone]
             tools = await asyncio.to_thread(self._weigh, server, listed)
-            times = ((datetime.fromtimestamp(one.at, self.zone()), one.what) for one in changes)
+            times = ((datetime.fromtimestamp(one.at, zone), one.what) for one in changes)
             views.append(self._view(server, tools, name in here, tuple(times)))
         return views
 
@@ -123,7 +122,7 @@ class ManagedServers(Struct, frozen=True):
             tool = self.servers.make_tool(server, ListedTool.from_json(one.tool, one.listed))
             wire = json.dumps(tool.to_wire()["function"], ensure_ascii=False)
             is_hidden = one.tool in hidden or not server.offers(one.tool)
-            tokens = self.count_tokens(wire)
+            tokens = self.meter.count(wire)
             asks = tool.asks_first
             found.append(
                 RemoteToolView(
@@ -150,7 +149,7 @@ class ManagedServers(Struct, frozen=True):
             is_added=is_added,
             is_process=server.is_process,
             is_served_here=is_here,
-            line=self.count_tokens(f"\n{line}"),
+            line=self.meter.count(f"\n{line}"),
             running=running,
             why_down=self.hide(why),
             tools=tools,
@@ -160,14 +159,14 @@ class ManagedServers(Struct, frozen=True):
     async def look(self, name: str, key: ConversationKey) -> str:
         """Start a server for the people of a conversation, if nothing is known of its tools. Return
         why it does not work, or ""."""
-        wrong = await self.servers.look([name], key.audience, self.workspace(key))
+        wrong = await self.servers.look([name], key.audience, self.config.workspace(key))
         return self.hide(wrong.get(name, ""))
 
     async def restart(self, name: str, key: ConversationKey) -> str:
         """End a server everywhere, and start it for the people of a conversation. Return why it
         does not work, or ""."""
         await self.servers.restart(name)
-        return self.hide(await self.servers.start(name, key.audience, self.workspace(key)))
+        return self.hide(await self.servers.start(name, key.audience, self.config.workspace(key)))
 
     async def forget(self, name: str) -> None:
         """End a server that is no longer set, and forget its tools."""
