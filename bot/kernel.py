@@ -26,8 +26,8 @@ from memory.record.store import Store
 
 
 class Kernel(Struct, frozen=True):
-    """All that a feature may build on. `data` is the data folder; `secrets` are those of the
-    environment and `.env`, by name; `changes` is told that settings, people or limits
+    """The parts of the bot that a feature may build on. `data` is the data folder; `secrets` are
+    those of the environment and `.env`, by name; `changes` is told that settings, people or limits
     were changed here."""
 
     data: Path

@@ -167,7 +167,3 @@ class ManagedServers(Struct, frozen=True):
         does not work, or ""."""
         await self.servers.restart(name)
         return self.hide(await self.servers.start(name, key.audience, self.config.workspace(key)))
-
-    async def forget(self, name: str) -> None:
-        """End a server that is no longer set, and forget its tools."""
-        await self.servers.forget(name)
