@@ -101,7 +101,7 @@ def connect_people(
     record: Record, channels: Mapping[str, Channel], sender: Sender, recent: RecentActivity
 ) -> People:
     store, book, changes = record.store, record.book, record.changes
-    links = Links(store, on_change=changes)
+    links = Links(store, changes)
     bus, loaded = EventBus(links.followers), LoadedConversations(Branches(store))
     access = Access(store, partial(access_rules, book), on_change=changes)
     languages = Languages(book, links)

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from agent.models.base import Model
+from bot.signals import Signal
 from bot.spending import BudgetedModel, BudgetSpent, SpendingRules
 from channels.language import _
 from memory.conversation import Conversation
@@ -150,17 +151,18 @@ class AccountRules(Protocol):
 
 
 class MonthAccounts(SpendingRules):
-    """The month's accounts. `clock` gives seconds since 1970; `on_lift` hears that limits rest."""
+    """The month's accounts. `clock` gives seconds since 1970; `changes` is told of limits that
+    rest."""
 
     def __init__(
         self,
         store: Store,
         rules: AccountRules,
-        on_lift: Callable[[], None],
+        changes: Signal[[]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._rules = store, rules
-        self._on_lift, self._clock = on_lift, clock
+        self._changes, self._clock = changes, clock
         self._month = ""
         self._bills: defaultdict[str, Bill] = defaultdict(Bill)
         self._notes: set[tuple[str, str]] = set()
@@ -269,7 +271,7 @@ class MonthAccounts(SpendingRules):
         lifted = [account for account in self.accounts(key, user) if account.is_used_up]
         for account in lifted:
             await self._note(account.scope, LIFTED)
-        self._on_lift()
+        self._changes()
         return lifted
 
     def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:
