@@ -95,7 +95,7 @@ class App(Kernel, frozen=True):
 
     async def _tell_owner(self, channel: str, error: BaseException) -> None:
         self.sender.recent.channel_down(channel, error)
-        await self.alerts.idle()
+        await self.alerts.tasks.idle()
 
     async def begin(self) -> None:
         """Read what holds for all conversations."""
@@ -153,7 +153,7 @@ class App(Kernel, frozen=True):
             await background.idle()
         await self.bot.commands.queues.idle()
         await self.turns.queues.idle()
-        await self.alerts.idle()
+        await self.alerts.tasks.idle()
         await self.delivery.queues.idle_in(is_awaited)
         await self.conversations.settle()
 
