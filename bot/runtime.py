@@ -24,7 +24,7 @@ from agent.skills import Library, Skill, format_skills
 from agent.tools.base import Permission, ToolContext, grant_permission, refuse_permission
 from agent.tools.remote import RemoteTools
 from agent.tools.toolbox import Toolbox
-from bot.access import PAGE, Rules
+from bot.access import PAGE
 from bot.choices import (
     choice_of,
     summary_choice_of,
@@ -77,12 +77,6 @@ class TurnConfig(Struct, frozen=True):
     choice: ModelChoice
     remote: RemoteTools | None = None
     is_thrifty: bool = False
-
-
-def access_rules(book: SettingsStore) -> Rules:
-    """The owners, and how fast others may write."""
-    settings = book.effective()
-    return Rules(settings.owners, settings.messages_per_minute)
 
 
 class RuntimeConfig(Struct, frozen=True):

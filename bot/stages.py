@@ -47,7 +47,7 @@ from bot.ports import (
 from bot.recent import RecentActivity
 from bot.running import RunningBot
 from bot.runs import Runs
-from bot.runtime import RuntimeConfig, access_rules
+from bot.runtime import RuntimeConfig
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
@@ -103,7 +103,7 @@ def connect_people(
     store, book, changes = record.store, record.book, record.changes
     links = Links(store, changes)
     bus, loaded = EventBus(links.followers), LoadedConversations(Branches(store))
-    access = Access(store, partial(access_rules, book), on_change=changes)
+    access = Access(store, book.effective, on_change=changes)
     languages = Languages(book, links)
     delivery = Delivery(store, channels, sender, links, languages)
     alerts = Alerts(store, delivery, access)
