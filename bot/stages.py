@@ -242,17 +242,8 @@ def make_turns(
 ) -> Turns:
     config = thinking.config
     runner = TurnRunner(people.bus, config, recent, conversations.branches)
-    answers = Answers(
-        conversations,
-        people.delivery,
-        runner,
-        plugins.text_to_speech,
-        (plugins.tell,),
-    )
-    turns = Turns(
-        *(conversations, people.delivery, runner, answers),
-        *(people.access, people.links, plugins),
-    )
+    answers = Answers(conversations, people.delivery, runner, plugins)
+    turns = Turns(answers, people.access, people.links)
     people.links.led.connect(turns.leave)
     return turns
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 from uuid import uuid4
@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from bot.access import CLOSED, Access, name_of
 from bot.answers import Answers, TurnAnswer, TurnContext
 from bot.attachments import ask_again, data_of, images_of, with_files
-from bot.delivery import Delivery
 from bot.links import Links, key_of_home
 from bot.logs import in_turn
 from bot.problems import BROKEN
@@ -29,19 +28,16 @@ from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
 from bot.runs import Runs
-from bot.turn_runner import TurnRunner
 from bot.turn_tasks import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
 from channels.language import _, explain
 from channels.message import Address, Inbound, Problem, Reply
 from memory.conversation import Conversation
-from memory.conversations import Conversations
 from memory.keys import ConversationKey, Scope
 from memory.messages import Mark, Message
 from memory.record.store import StoreError
 from memory.tasks import run_shielded
 from memory.turn_log import AnswerRows, OpenTurn
-from plugins.loader import Loaded
 
 log = logging.getLogger(__name__)
 
@@ -104,25 +100,17 @@ class SpeechToText(Protocol):
 
 
 class Turns:
-    """Carries turns out: `runner` has them answered, `answers` makes what people are told then, and
-    `features` may transcribe voice messages, and have messages of their own (`Runs`)."""
+    """Carries turns out: `answers` makes what people are told then. Features may transcribe voice
+    messages, and have messages of their own (`Runs`)."""
 
-    def __init__(
-        self,
-        conversations: Conversations,
-        delivery: Delivery,
-        runner: TurnRunner,
-        answers: Answers,
-        access: Access,
-        links: Links,
-        features: Loaded,
-    ) -> None:
-        self._conversations, self._delivery = conversations, delivery
-        self.runner, self.answers = runner, answers
+    def __init__(self, answers: Answers, access: Access, links: Links) -> None:
+        self._conversations, self._delivery = answers.conversations, answers.delivery
+        self.runner = runner = answers.runner
+        self.answers, self._access, self._links = answers, access, links
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
-        self._access, self._links = access, links
-        self._runs, self._speech = Runs(features.runs), features.speech_to_text
-        self._branches = conversations.branches
+        self._runs = Runs(answers.features.runs)
+        self._speech: Sequence[SpeechToText] = answers.features.speech_to_text
+        self._branches = self._conversations.branches
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 
 from agent.prompt import PromptHook
 from channels.base import Logins
-from memory.conversation import Conversation
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
@@ -101,11 +100,6 @@ class Loaded(Struct):
     def service(self, kind: type[T]) -> T:
         """The object of this class that a feature has opened. Raises KeyError."""
         return cast(T, self.services[kind])
-
-    async def tell(self, conversation: Conversation, turn: OpenTurn) -> list[str]:
-        """Return the lines that plugins add below a turn's answer."""
-        del conversation
-        return [said for note in self.notes for said in note(turn)]
 
     def tell_settings_changed(self) -> None:
         """Tell the features that settings were changed."""
