@@ -46,7 +46,6 @@ from bot.ports import (
 )
 from bot.recent import RecentActivity
 from bot.running import RunningBot
-from bot.runs import Runs
 from bot.runtime import RuntimeConfig
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
@@ -317,7 +316,7 @@ def make_bot(
         access,
         people.forms,
         links,
-        Runs(plugins.runs),
+        plugins.runs,
     )
     work.queues["commands"] = commands.queues
     recent.work_begun(work)

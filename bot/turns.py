@@ -27,7 +27,7 @@ from bot.problems import BROKEN
 from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.recent import EndedTurn
-from bot.runs import Runs
+from bot.runs import RunHandler, find_handler
 from bot.turn_tasks import STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
 from channels.language import _, explain
@@ -101,20 +101,23 @@ class SpeechToText(Protocol):
 
 class Turns:
     """Carries turns out: `answers` makes what people are told then. Features may transcribe voice
-    messages, and have messages of their own (`Runs`)."""
+    messages, and have messages of their own (`RunHandler`)."""
 
     def __init__(self, answers: Answers, access: Access, links: Links) -> None:
         self._conversations, self._delivery = answers.conversations, answers.delivery
         self.runner = runner = answers.runner
         self.answers, self._access, self._links = answers, access, links
         self._bus, self._tasks, self.recent = runner.bus, runner.tasks, runner.recent
-        self._runs = Runs(answers.features.runs)
         self._speech: Sequence[SpeechToText] = answers.features.speech_to_text
         self._branches = self._conversations.branches
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
+
+    @property
+    def _runs(self) -> RunHandler:
+        return find_handler(self.answers.features.runs)
 
     def lead(self, address: Address) -> ConversationKey:
         """The conversation that an address leads to now: one of the branches of its own, or of the

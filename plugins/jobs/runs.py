@@ -11,6 +11,7 @@ from agent.loop import Agent
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Approve, Permission
 from bot.received import Received
+from bot.runs import RunHandler
 from bot.spending import BudgetedModel, BudgetSpent
 from channels.language import _
 from channels.message import Reply
@@ -51,7 +52,7 @@ class RunBudget(Struct, frozen=True):
             )
 
 
-class JobTurns:
+class JobTurns(RunHandler):
     """The part of runs that turns must know of (`bot.runs.RunHandler`)."""
 
     def __init__(self, runner: JobRunner) -> None:
@@ -106,12 +107,11 @@ class JobTurns:
 
     async def answer(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
-    ) -> None:
+    ) -> bool:
         """Keep what came of a run, in one transaction with its reply, if it is told."""
         run, job, _earlier = await self._look(received)
         if run is None or job is None:
-            await self._delivery.answer(received, reply, turn)
-            return
+            return False
         ending = judge(reply, mark, job.kind)
         after = plan_ended(job, run, ending, self._runner.clock())
         cost = float((reply.data or {}).get("cost") or 0.0) if job.kind == "command" else 0.0
@@ -136,6 +136,7 @@ class JobTurns:
         if has_failed:
             sentence = f"Job {job.id} failed: {ending.why}"
             await self._runner.kernel.alerts.job_failed(job.id, sentence, received.address)
+        return True
 
 
 def _approve_granted(job: JobRow, is_asked: bool, may_own: bool) -> Approve:
